@@ -1,0 +1,2 @@
+// Package reflector lists and watches one resource into a Sink.
+package reflector

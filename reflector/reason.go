@@ -1,0 +1,37 @@
+package reflector
+
+// Reason is why a list was made.
+type Reason string
+
+// The reasons. The list of a cold start is not a relist.
+const (
+	// ReasonCold: nothing was stored.
+	ReasonCold Reason = "Cold"
+	// ReasonExpired: the server no longer has the history since the resourceVersion (410).
+	ReasonExpired Reason = "Expired"
+	// ReasonAhead: the stored resourceVersion is above the server's: another cluster, or one restored from a backup.
+	ReasonAhead Reason = "AheadOfServer"
+	// ReasonRewound: an object that we hold is not what the server has at that resourceVersion: it was
+	// restored from a backup and has overtaken us.
+	ReasonRewound Reason = "Rewound"
+	// ReasonCluster: the cluster's id has changed.
+	ReasonCluster Reason = "ClusterChanged"
+	// ReasonCodec: the bodies were written by another codec or by older Go types.
+	ReasonCodec Reason = "CodecChanged"
+	// ReasonTransform: the bodies were written with another version of the transform.
+	ReasonTransform Reason = "TransformChanged"
+	// ReasonOpenAPI: the server's schema of the group-version has changed.
+	ReasonOpenAPI Reason = "OpenAPIChanged"
+	// ReasonStore: the stored contents can not be resumed (interrupted relist, damage).
+	ReasonStore Reason = "StoreIncomplete"
+)
+
+// Rewrites reports whether a relist for this reason must write every body anew,
+// even where UID and resourceVersion are unchanged.
+func (r Reason) Rewrites() bool {
+	switch r {
+	case ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package reflector
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// ObjectRef identifies one state of one object.
+type ObjectRef struct {
+	Key             string
+	UID             string
+	ResourceVersion string
+}
+
+// Checkpoint is what the sink holds when the reflector starts.
+type Checkpoint struct {
+	// ResourceVersion to watch from; empty if nothing can be resumed.
+	ResourceVersion string
+	// Relist is why the contents must be listed anew before HasSynced although they can be
+	// served; empty if they can be resumed.
+	Relist Reason
+	// Newest are a few stored objects of the highest resourceVersion, for the
+	// guard against a rewound server. May be empty.
+	Newest []ObjectRef
+}
+
+// Sink takes the stream of what happened. The reflector calls it from one
+// goroutine, in order. Each method may block while the sink is full, and
+// returns an error only when ctx has ended or the sink is closed for good: the reflector
+// then stops.
+type Sink interface {
+	// Checkpoint returns what is held. It is called when Run starts, and again after a
+	// relist that Reflector.Relist asked for.
+	Checkpoint(ctx context.Context) (Checkpoint, error)
+
+	// Event delivers Added, Modified or Deleted, with the object's
+	// resourceVersion. Between BeginReplace and EndReplace it is an event
+	// that happened while the list was paged.
+	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error
+	// Bookmark says that everything up to resourceVersion has been delivered.
+	Bookmark(ctx context.Context, resourceVersion string) error
+
+	// BeginReplace starts a list.
+	BeginReplace(ctx context.Context, reason Reason) error
+	// Page delivers the next items of the list.
+	Page(ctx context.Context, items []runtime.Object) error
+	// EndReplace ends it: pages and events since BeginReplace are the state at
+	// resourceVersion.
+	EndReplace(ctx context.Context, resourceVersion string) error
+	// AbortReplace forgets the list: another begins, or the reflector stops.
+	AbortReplace(ctx context.Context) error
+
+	// Synced says that everything the server had when it was last contacted
+	// has been delivered: after a resume that has drained, and after a relist.
+	// It is called after each of them.
+	Synced(ctx context.Context) error
+}

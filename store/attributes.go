@@ -1,0 +1,28 @@
+package store
+
+// Attributes are what a collection's contents depend on besides its identity.
+// They are stored with the contents and compared at contact with the server:
+// a difference does not hide the data (an offline or upgraded agent still
+// finds it) but is repaired by a relist that writes every body anew.
+type Attributes struct {
+	// ClusterID tells clusters apart: the UID of the namespace kube-system, or
+	// what the caller gives. Empty is unknown, and matches any.
+	ClusterID string
+	// Codec and Schema are the Name and the Fingerprint of the codec.
+	Codec  string
+	Schema string
+	// Transform is the caller's version of its transform function.
+	Transform string
+	// OpenAPI is the server's hash of the group-version's schema. Empty is
+	// unknown, and matches any.
+	OpenAPI string
+}
+
+// ResourceInfo is how people name the resource of a collection. It is stored
+// so that the command line works without a server.
+type ResourceInfo struct {
+	Kind       string
+	Singular   string
+	ShortNames []string
+	Namespaced bool
+}

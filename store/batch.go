@@ -1,0 +1,64 @@
+package store
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// OpType is what an Op does.
+type OpType uint8
+
+// The kinds of Op.
+const (
+	// Upsert writes the object under its key.
+	Upsert OpType = iota
+	// Delete removes the object with the key of Op.Object.
+	Delete
+)
+
+// Op is one event of the watch stream.
+type Op struct {
+	Type OpType
+	// Object is the object as the event carried it (for Delete: its last
+	// state, or a cache.DeletedFinalStateUnknown).
+	Object any
+}
+
+// Batch is a run of the event stream, in order, that Apply commits in one
+// transaction.
+type Batch struct {
+	Ops []Op
+	// ResourceVersion covers everything up to and including Ops: that of the
+	// last event or bookmark. Empty leaves the stored one.
+	ResourceVersion string
+	// LastContact is when the server was last heard. Zero leaves the stored time.
+	LastContact time.Time
+}
+
+// Change is what one Op, or one difference found by a relist, did to the store.
+type Change struct {
+	// Type is cache.Added, cache.Updated or cache.Deleted.
+	Type cache.DeltaType
+	Key  string
+	// Old is the object that was stored; nil for Added. For Deleted it is the
+	// last stored state, or nil if there was none.
+	Old runtime.Object
+	// New is the object now stored. For Deleted it is nil when a relist found
+	// the object gone, and else the event's object.
+	New runtime.Object
+}
+
+// Skipped is an object that was left out of a batch because it can not be
+// keyed, encoded or indexed.
+type Skipped struct {
+	Key string
+	Err error
+}
+
+// Result is what a batch or a page did.
+type Result struct {
+	Changes []Change
+	Skipped []Skipped
+}

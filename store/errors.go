@@ -1,0 +1,31 @@
+package store
+
+import "errors"
+
+// Errors of opening a file.
+var (
+	// ErrLocked: another process holds the file.
+	ErrLocked = errors.New("another process holds the store")
+	// ErrNewerFormat: the file was written by a newer version of Larder.
+	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	// ErrDamaged: the file, or a record or an index in it, is not what was written.
+	ErrDamaged = errors.New("the store is damaged")
+)
+
+// Errors of reading and writing.
+var (
+	// ErrClosed: the store has been closed.
+	ErrClosed = errors.New("the store is closed")
+	// ErrReadOnly: the store was opened for reading.
+	ErrReadOnly = errors.New("the store is open for reading only")
+	// ErrNoSpace: the disk, the quota or Options.MaxSize is full. Nothing was written;
+	// try again later.
+	ErrNoSpace = errors.New("no space left for the store")
+	// ErrOutcomeUnknown: a write or an fsync failed in a way that leaves open
+	// whether it took effect. The file is not written any more until Rebuild.
+	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
+	// ErrNoIndex: there is no index of that name.
+	ErrNoIndex = errors.New("no such index")
+	// ErrReplacing: a Replacement is open.
+	ErrReplacing = errors.New("a list is being taken in")
+)

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Interface is one collection of objects with its resourceVersion.
+// *Collection keeps it in a file, *Memory in memory. There is one writer (the
+// informer's pump); readers are as many as like.
+//
+// Methods that read take one consistent view and hold no transaction when
+// they return. Objects are shared and must not be modified.
+type Interface interface {
+	// Info returns the collection's state.
+	Info(ctx context.Context) (Info, error)
+
+	// Apply commits the batch, its index entries and its resourceVersion in
+	// one transaction. On error nothing was stored (but see ErrOutcomeUnknown).
+	Apply(ctx context.Context, b Batch) (Result, error)
+	// BeginReplace starts to take in a list. One at a time; the other writing
+	// methods fail until it is committed or aborted.
+	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
+	// SetMustRelist makes the contents not resumable, for the given reason.
+	SetMustRelist(ctx context.Context, reason string) error
+
+	// Get returns the object with that key, or nil if there is none.
+	Get(ctx context.Context, key string) (runtime.Object, error)
+	// List returns every object, in key order.
+	List(ctx context.Context) ([]runtime.Object, error)
+	// Keys returns every key, in order.
+	Keys(ctx context.Context) ([]string, error)
+	// Iterate calls fn for each object whose key is after the given one, in
+	// key order, a page at a time: each page is one transaction, closed before
+	// fn is called. It stops at the first error and returns it.
+	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
+
+	// ByIndex returns the objects that the named index files under value.
+	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
+	// IndexKeys returns their keys.
+	IndexKeys(ctx context.Context, index, value string) ([]string, error)
+	// IndexValues returns every value of the named index, in order.
+	IndexValues(ctx context.Context, index string) ([]string, error)
+	// Indexers returns the index functions.
+	Indexers() cache.Indexers
+	// AddIndexers adds index functions. Look-ups are right as soon as it
+	// returns; they scan until the index has been built in the background.
+	// versions names functions whose results are the same as long as their
+	// version is, so that a new executable need not rebuild them; it may be nil.
+	AddIndexers(indexers cache.Indexers, versions map[string]string) error
+
+	// Indexer returns the collection as a cache.Indexer of client-go.
+	Indexer() *Indexer
+}
+
+// ReplaceOptions are the options of BeginReplace.
+type ReplaceOptions struct {
+	// Rewrite stores every body anew even where UID and resourceVersion are
+	// unchanged, and reports those whose body differs.
+	Rewrite bool
+	// Attributes are stored with the list.
+	Attributes Attributes
+}
+
+// Replacement takes in a list page by page. Over a complete collection it is a diff:
+// nothing is visible until Commit, which applies it in one transaction. Over
+// an incomplete one (a cold start) each page is stored at once, and Commit
+// marks the collection complete.
+type Replacement interface {
+	// Page takes the next items of the list. In a cold start the result holds
+	// the page's changes; otherwise they come from Commit.
+	Page(ctx context.Context, items []runtime.Object) (Result, error)
+	// Event folds in an event that was watched while the list was paged. An
+	// event older than the listed state of its object is ignored.
+	Event(ctx context.Context, op Op) (Result, error)
+	// Commit applies what was taken in, with the resourceVersion that covers it
+	// and b.LastContact; b.Ops must be empty.
+	Commit(ctx context.Context, b Batch) (Result, error)
+	// Abort forgets what was taken in. It does nothing after Commit.
+	Abort()
+}
