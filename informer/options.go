@@ -1,0 +1,72 @@
+package informer
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// SyncPolicy says when HasSynced becomes true.
+type SyncPolicy string
+
+// The policies.
+const (
+	// Resumed: the server has accepted the resume and everything it had then
+	// has been applied, or a list has been. Never weaker than client-go's.
+	Resumed SyncPolicy = "Resumed"
+	// Disk: the stored state has been loaded; the choice for offline starts. With nothing
+	// stored it waits for the first list.
+	Disk SyncPolicy = "Disk"
+)
+
+// Options are the options of New. Store (or InMemory) and Identity.Resource are required;
+// the zero value of everything else works.
+type Options struct {
+	// Store is the file that the objects live in.
+	Store *store.Store
+	// InMemory keeps the objects in memory only; Store may be nil.
+	InMemory bool
+	// PersistSecrets allows core/v1 Secrets, in whatever representation, in Store. Without it an
+	// informer on Secrets is in memory only, and its Status says so.
+	PersistSecrets bool
+
+	// Identity says what the ListerWatcher lists. Representation is
+	// derived from the example object and may be left empty.
+	Identity store.Identity
+	// Resource is stored for the command line.
+	Resource store.ResourceInfo
+	// Codec of the objects. Default: store.CodecFor the example object.
+	Codec store.Codec
+
+	// SyncPolicy says when HasSynced becomes true. Default Resumed.
+	SyncPolicy SyncPolicy
+	// ResyncPeriod is the default of handlers, and the check period. Default 0: no resyncs.
+	ResyncPeriod time.Duration
+	// Indexers to start with, and versions of theirs (see store.Interface.AddIndexers).
+	Indexers      cache.Indexers
+	IndexVersions map[string]string
+	// TransformVersion is to be changed whenever the function given to SetTransform changes.
+	TransformVersion string
+	// ObjectDescription is for logs. Default: the example object's type.
+	ObjectDescription string
+
+	// ClusterID reads the id of the cluster at every connect; see KubeSystemUID. Default: not checked.
+	ClusterID func(ctx context.Context) (string, error)
+	// OpenAPIHash reads the hash of the group-version's schema; see OpenAPIHash. Default: not checked.
+	OpenAPIHash func(ctx context.Context) (string, error)
+	// Lookup: see reflector.Options.Lookup.
+	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
+	// PageSize of lists. Default 2000.
+	PageSize int64
+
+	// Logger. Default: that of the context given to RunWithContext.
+	Logger *logr.Logger
+	// Clock is for tests.
+	Clock clock.WithTicker
+}

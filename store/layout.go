@@ -1,0 +1,20 @@
+package store
+
+// The buckets and keys of the file; see doc.go for the drawing.
+const formatVersion = 1
+
+var (
+	bucketLarder = []byte("larder")
+
+	// In bucketLarder, beside one bucket per collection, named by Identity.ID.
+	keyFormat  = []byte("format")  // formatVersion, big endian uint64
+	keyCreated = []byte("created") // RFC 3339
+	keyFileID  = []byte("file-id") // random, hex
+	keyClean   = []byte("clean")   // present while the file was closed cleanly
+
+	// In a collection's bucket.
+	keyInfo       = []byte("info") // msgpack of infoRecord
+	bucketObjects = []byte("objects")
+	bucketIndex   = []byte("index")
+	bucketStaging = []byte("staging") // a relist too large for memory; dropped at open
+)
