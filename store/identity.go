@@ -1,6 +1,14 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -35,4 +43,112 @@ type Identity struct {
 	ShardSelector string
 	// Representation is the form of the objects. Empty is Typed.
 	Representation Representation
+}
+
+// Canonical returns the identity with its label and field selectors in
+// canonical form and its representation set, or an error that says which
+// field is wrong.
+func (id Identity) Canonical() (Identity, error) {
+	if id.Version == "" || id.Resource == "" {
+		return id, fmt.Errorf("identity %s: version and resource must not be empty", id)
+	}
+	switch id.Representation {
+	case "":
+		id.Representation = Typed
+	case Typed, Unstructured, Metadata:
+	default:
+		return id, fmt.Errorf("identity %s: representation must be one of %s, %s, %s", id, Typed, Unstructured, Metadata)
+	}
+	label, err := canonicalLabels(id.LabelSelector)
+	if err != nil {
+		return id, fmt.Errorf("identity %s: label selector: %w", id, err)
+	}
+	field, err := canonicalFields(id.FieldSelector)
+	if err != nil {
+		return id, fmt.Errorf("identity %s: field selector: %w", id, err)
+	}
+	id.LabelSelector, id.FieldSelector = label, field
+	return id, nil
+}
+
+// Validate returns the error of Canonical.
+func (id Identity) Validate() error {
+	_, err := id.Canonical()
+	return err
+}
+
+// errEmptySelector: a selector that is not empty but selects everything, as
+// " " is. It is refused because labels.Nothing prints as "".
+var errEmptySelector = errors.New("it is blank; leave it empty to select everything")
+
+func canonicalLabels(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	sel, err := labels.Parse(s)
+	if err != nil {
+		return "", err
+	}
+	if sel.Empty() {
+		return "", errEmptySelector
+	}
+	return sel.String(), nil
+}
+
+func canonicalFields(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	sel, err := fields.ParseSelector(s)
+	if err != nil {
+		return "", err
+	}
+	if sel.Empty() {
+		return "", errEmptySelector
+	}
+	return sel.String(), nil
+}
+
+// ID returns the name of the collection's bucket: the first 20 hex digits of
+// a SHA-256 over every field of the canonical form.
+func (id Identity) ID() string {
+	if c, err := id.Canonical(); err == nil {
+		id = c
+	}
+	if id.Representation == "" {
+		id.Representation = Typed
+	}
+	var b []byte
+	for _, field := range []string{
+		id.Group, id.Version, id.Resource, id.Namespace,
+		id.LabelSelector, id.FieldSelector, id.ShardSelector, string(id.Representation),
+	} {
+		b = appendSized(b, field)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:10])
+}
+
+// String describes the identity to people, as in
+// "deployments.v1.apps in namespace web, label selector app=shop (unstructured)".
+func (id Identity) String() string {
+	var b strings.Builder
+	b.WriteString(id.Resource + "." + id.Version)
+	if id.Group != "" {
+		b.WriteString("." + id.Group)
+	}
+	if id.Namespace != "" {
+		b.WriteString(" in namespace " + id.Namespace)
+	}
+	for _, s := range []struct{ what, selector string }{
+		{"label", id.LabelSelector}, {"field", id.FieldSelector}, {"shard", id.ShardSelector},
+	} {
+		if s.selector != "" {
+			b.WriteString(", " + s.what + " selector " + s.selector)
+		}
+	}
+	if id.Representation != "" && id.Representation != Typed {
+		b.WriteString(" (" + string(id.Representation) + ")")
+	}
+	return b.String()
 }

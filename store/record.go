@@ -1,0 +1,162 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// A record is the value that the objects bucket keeps under an object's key:
+//
+//	byte 0      recordVersion
+//	bytes 1-4   CRC-32C, big endian, of: the length and bytes of the collection id,
+//	            the length and bytes of the key, byte 0, and bytes 5 to the end
+//	uvarint     length of the header
+//	header      msgpack array: uid, resourceVersion, seq, encoding, terms
+//	payload     what the codec named by encoding wrote, to the end
+//
+// The checksum covers collection and key because bbolt has none of its own: a
+// record that a damaged page files under another key must not be served.
+// Elements that a later build adds at the end of the header are ignored.
+const (
+	recordVersion = 1
+	recordFixed   = 5 // version and checksum
+	headerFields  = 5
+)
+
+// header is what a record says about its object without its payload.
+type header struct {
+	UID string
+	RV  string
+	// Seq grows with every record that is written to the collection.
+	Seq uint64
+	// Encoding is the Name of the codec that wrote the payload.
+	Encoding string
+	// Terms are the values that each index files the object under, by the
+	// index's name: what an update must remove without decoding the old object.
+	Terms map[string][]string
+}
+
+// appendRecord appends the record of the object under key to dst.
+func appendRecord(dst []byte, collection, key string, h header, payload []byte) []byte {
+	head := appendHeader(nil, h)
+	start := len(dst)
+	dst = slices.Grow(dst, recordFixed+binary.MaxVarintLen32+len(head)+len(payload))
+	dst = append(dst, recordVersion, 0, 0, 0, 0)
+	dst = binary.AppendUvarint(dst, uint64(len(head)))
+	dst = append(dst, head...)
+	dst = append(dst, payload...)
+	sum := recordSum(collection, key, dst[start:])
+	binary.BigEndian.PutUint32(dst[start+1:], sum)
+	return dst
+}
+
+// parseRecord takes a record apart and verifies its checksum. The payload is
+// part of data; the header shares no memory with it.
+func parseRecord(collection, key string, data []byte) (header, []byte, error) {
+	h, payload, err := splitRecord(collection, key, data)
+	if err != nil {
+		return header{}, nil, fmt.Errorf("record %q in collection %s: %w: %w", key, collection, err, ErrDamaged)
+	}
+	return h, payload, nil
+}
+
+// parseHeader is parseRecord for those who do not need the payload. It
+// verifies the checksum of the whole record all the same.
+func parseHeader(collection, key string, data []byte) (header, error) {
+	h, _, err := parseRecord(collection, key, data)
+	return h, err
+}
+
+func splitRecord(collection, key string, data []byte) (header, []byte, error) {
+	if len(data) < recordFixed {
+		return header{}, nil, fmt.Errorf("%d bytes are too few", len(data))
+	}
+	if data[0] != recordVersion {
+		return header{}, nil, fmt.Errorf("unknown record version %d", data[0])
+	}
+	if binary.BigEndian.Uint32(data[1:]) != recordSum(collection, key, data) {
+		return header{}, nil, errChecksum
+	}
+	rest := data[recordFixed:]
+	size, n := binary.Uvarint(rest)
+	if n <= 0 || size > uint64(len(rest)-n) {
+		return header{}, nil, errHeaderLength
+	}
+	rest = rest[n:]
+	h, err := decodeHeader(rest[:size])
+	return h, rest[size:], err
+}
+
+// recordSum is the checksum of a record, whatever its checksum field holds.
+func recordSum(collection, key string, record []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	prefix := make([]byte, 0, len(collection)+len(key)+2*binary.MaxVarintLen64+1)
+	prefix = appendSized(prefix, collection)
+	prefix = appendSized(prefix, key)
+	prefix = append(prefix, record[0])
+	return crc32.Update(crc32.Checksum(prefix, table), table, record[recordFixed:])
+}
+
+// appendSized appends the length of s and s, so that two strings in a row can
+// not be cut in another place.
+func appendSized(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// appendHeader can not fail: a byteSink takes every write.
+func appendHeader(dst []byte, h header) []byte {
+	sink := &byteSink{data: dst}
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(sink)
+	_ = enc.EncodeArrayLen(headerFields)
+	_ = enc.EncodeString(h.UID)
+	_ = enc.EncodeString(h.RV)
+	_ = enc.EncodeUint(h.Seq)
+	_ = enc.EncodeString(h.Encoding)
+	_ = enc.EncodeMapLen(len(h.Terms))
+	for _, index := range slices.Sorted(maps.Keys(h.Terms)) {
+		_ = enc.EncodeString(index)
+		_ = enc.EncodeArrayLen(len(h.Terms[index]))
+		for _, value := range h.Terms[index] {
+			_ = enc.EncodeString(value)
+		}
+	}
+	return sink.data
+}
+
+func decodeHeader(data []byte) (header, error) {
+	d := newMsgpackReader(data)
+	defer d.release()
+	var h header
+	if n := d.arrayLen(); d.err == nil && n < headerFields {
+		return header{}, fmt.Errorf("%d header fields are too few", n)
+	}
+	h.UID = d.str()
+	h.RV = d.str()
+	h.Seq = d.uint()
+	h.Encoding = d.str()
+	n := d.mapLen()
+	if n > 0 && d.err == nil {
+		h.Terms = make(map[string][]string, min(n, 64))
+	}
+	for i := 0; i < n && d.err == nil; i++ {
+		index := d.str()
+		count := d.arrayLen()
+		values := make([]string, 0, count)
+		for j := 0; j < count && d.err == nil; j++ {
+			values = append(values, d.str())
+		}
+		h.Terms[index] = values
+	}
+	if d.err != nil {
+		return header{}, fmt.Errorf("header: %w", d.err)
+	}
+	return h, nil
+}
+

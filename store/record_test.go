@@ -1,0 +1,152 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawHeader(t *rapid.T) header {
+	h := header{
+		UID:      tupleText().Draw(t, "uid"),
+		RV:       tupleText().Draw(t, "rv"),
+		Seq:      rapid.Uint64().Draw(t, "seq"),
+		Encoding: rapid.SampledFrom([]string{"protobuf", "msgpack", ""}).Draw(t, "encoding"),
+	}
+	terms := rapid.MapOfN(tupleText(), rapid.SliceOfN(tupleText(), 0, 4), 0, 4).Draw(t, "terms")
+	if len(terms) > 0 {
+		h.Terms = terms
+	}
+	return h
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := drawHeader(t)
+		before := []byte("before")
+		collection, key := tupleText().Draw(t, "collection"), tupleText().Draw(t, "key")
+		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
+
+		data, ok := bytes.CutPrefix(appendRecord(before, collection, key, h, payload), before)
+		if !ok {
+			t.Fatal("appendRecord did not append")
+		}
+		got, gotPayload, err := parseRecord(collection, key, data)
+		if err != nil || !reflect.DeepEqual(got, h) || !bytes.Equal(gotPayload, payload) {
+			t.Fatalf("got %+v, %q, %v; want %+v, %q", got, gotPayload, err, h, payload)
+		}
+		if got, err := parseHeader(collection, key, data); err != nil || !reflect.DeepEqual(got, h) {
+			t.Fatalf("parseHeader: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestRecordIsDeterministic(t *testing.T) {
+	h := header{UID: "u", Terms: map[string][]string{}}
+	for _, name := range strings.Split("a b c d e f g h", " ") {
+		h.Terms[name] = []string{"v"}
+	}
+	want := appendRecord(nil, "c", "k", h, nil)
+	for range 20 {
+		if !bytes.Equal(appendRecord(nil, "c", "k", h, nil), want) {
+			t.Fatal("two records of one header differ")
+		}
+	}
+}
+
+func sampleRecord() []byte {
+	return appendRecord(nil, "collection", "ns/name", header{
+		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack",
+		Terms: map[string][]string{"namespace": {"ns"}, "label": {"", "a"}},
+	}, []byte("secret payload"))
+}
+
+func TestRecordDetectsEveryFlippedBit(t *testing.T) {
+	data := sampleRecord()
+	for i := range len(data) * 8 {
+		data[i/8] ^= 1 << (i % 8)
+		_, _, err := parseRecord("collection", "ns/name", data)
+		requireDamaged(t, err)
+		data[i/8] ^= 1 << (i % 8)
+	}
+}
+
+func TestRecordDetectsTruncation(t *testing.T) {
+	data := sampleRecord()
+	for n := range data {
+		_, _, err := parseRecord("collection", "ns/name", data[:n])
+		requireDamaged(t, err)
+	}
+	_, _, err := parseRecord("collection", "ns/name", append(data, 0))
+	requireDamaged(t, err)
+}
+
+func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
+	data := sampleRecord()
+	for _, at := range [][2]string{
+		{"collection", "ns/other"}, {"other", "ns/name"}, {"collectionns", "/name"}, {"", "collectionns/name"},
+	} {
+		if _, _, err := parseRecord(at[0], at[1], data); !errors.Is(err, ErrDamaged) {
+			t.Errorf("read as %q of %q: %v", at[1], at[0], err)
+		}
+	}
+}
+
+// requireDamaged also checks that the error names the place and not the content.
+func requireDamaged(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrDamaged) {
+		t.Fatalf("got %v, want ErrDamaged", err)
+	}
+	if s := err.Error(); !strings.Contains(s, "ns/name") || !strings.Contains(s, "collection") || strings.Contains(s, "secret") {
+		t.Fatalf("error %q must name collection and key, and no content", s)
+	}
+}
+
+func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
+	head := appendHeader(nil, header{UID: "uid", RV: "12", Encoding: "msgpack"})
+	head[0]++ // one more element
+	head = append(head, 0xc0)
+	h, err := decodeHeader(head)
+	if err != nil || h.RV != "12" {
+		t.Fatalf("got %+v, %v", h, err)
+	}
+}
+
+// seal writes the checksum that makes hostile bytes pass as a record.
+func seal(collection, key string, data []byte) []byte {
+	data = bytes.Clone(data)
+	if len(data) >= recordFixed {
+		binary.BigEndian.PutUint32(data[1:], recordSum(collection, key, data))
+	}
+	return data
+}
+
+func FuzzParseRecord(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(sampleRecord())
+	f.Add(appendRecord(nil, "c", "k", header{}, nil))
+	f.Add([]byte("\x01\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\xdf\xff\xff\xff\xff"))
+	f.Add([]byte("\x01\x00\x00\x00\x00\x05\xdd\xff\xff\xff\xff"))
+	f.Add([]byte("\x01\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, d := range [][]byte{data, seal("c", "k", data)} {
+			h, payload, err := parseRecord("c", "k", d)
+			if err != nil {
+				if !errors.Is(err, ErrDamaged) {
+					t.Fatalf("error %v is not ErrDamaged", err)
+				}
+				continue
+			}
+			again, rest, err := parseRecord("c", "k", appendRecord(nil, "c", "k", h, payload))
+			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
+				t.Fatalf("%+v came back as %+v, %v", h, again, err)
+			}
+		}
+	})
+}

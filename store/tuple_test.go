@@ -1,0 +1,118 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+// tupleText draws strings that are rich in the bytes the encoding uses itself.
+func tupleText() *rapid.Generator[string] {
+	special := rapid.SampledFrom([]byte{0x00, 0x01, 0x02, 0xff, 'a'})
+	return rapid.OneOf(
+		rapid.Map(rapid.SliceOfN(special, 0, 8), func(b []byte) string { return string(b) }),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 40), func(b []byte) string { return string(b) }),
+		rapid.StringN(0, 20, -1),
+	)
+}
+
+// longText also draws values that must be hashed.
+func longText() *rapid.Generator[string] {
+	return rapid.OneOf(tupleText(), rapid.Custom(func(t *rapid.T) string {
+		unit := rapid.SampledFrom([]string{"x", "\x00", "ab"}).Draw(t, "unit")
+		return strings.Repeat(unit, rapid.IntRange(maxLiteralLen/2-4, maxLiteralLen+4).Draw(t, "n"))
+	}))
+}
+
+func TestIndexKeyKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v1, k1 := tupleText().Draw(t, "v1"), tupleText().Draw(t, "k1")
+		v2, k2 := tupleText().Draw(t, "v2"), tupleText().Draw(t, "k2")
+		want := cmp.Or(cmp.Compare(v1, v2), cmp.Compare(k1, k2))
+		if got := bytes.Compare(indexKey(v1, k1), indexKey(v2, k2)); got != want {
+			t.Fatalf("(%q,%q) against (%q,%q): %d, want %d", v1, k1, v2, k2, got, want)
+		}
+	})
+}
+
+func TestIndexEntryRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value, key := longText().Draw(t, "value"), tupleText().Draw(t, "key")
+		k, v := indexEntry(value, key)
+		if !bytes.Equal(k, indexKey(value, key)) {
+			t.Fatal("indexEntry and indexKey disagree")
+		}
+		gotValue, gotKey, err := parseIndexEntry(k, v)
+		if err != nil || gotValue != value || gotKey != key {
+			t.Fatalf("got (%q, %q, %v)", gotValue, gotKey, err)
+		}
+		_, gotKey, hashed, err := parseIndexKey(k)
+		if err != nil || gotKey != key || hashed != (literalLen(value) > maxLiteralLen) || hashed != (v != nil) {
+			t.Fatalf("parseIndexKey: %q, hashed %v, %v", gotKey, hashed, err)
+		}
+	})
+}
+
+func TestIndexPrefixSelectsOneValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v1, v2 := longText().Draw(t, "v1"), longText().Draw(t, "v2")
+		key := tupleText().Draw(t, "key")
+		if got := bytes.HasPrefix(indexKey(v2, key), indexPrefix(v1)); got != (v1 == v2) {
+			t.Fatalf("entry of %q has the prefix of %q: %v", v2, v1, got)
+		}
+	})
+}
+
+func TestIndexKeyFitsBbolt(t *testing.T) {
+	key := strings.Repeat("k", maxKeyLen)
+	for _, value := range []string{
+		strings.Repeat("v", maxLiteralLen-3),
+		strings.Repeat("v", maxLiteralLen-2),
+		strings.Repeat("\x00", maxLiteralLen/2),
+		strings.Repeat("v", 1<<20),
+	} {
+		if n := len(indexKey(value, key)); n > bolt.MaxKeySize {
+			t.Errorf("value of %d bytes: key of %d bytes", len(value), n)
+		}
+	}
+	if n := len(indexKey(strings.Repeat("v", maxLiteralLen-3), key)); n != bolt.MaxKeySize {
+		t.Errorf("the longest literal value leaves %d bytes unused", bolt.MaxKeySize-n)
+	}
+}
+
+func TestParseIndexEntryRefusesWrongValue(t *testing.T) {
+	k, v := indexEntry(strings.Repeat("v", bolt.MaxKeySize), "ns/name")
+	v[7] ^= 1
+	if _, _, err := parseIndexEntry(k, v); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func FuzzParseIndexKey(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(indexKey("", ""))
+	f.Add(indexKey("a\x00b", "ns/name"))
+	f.Add(indexKey(strings.Repeat("v", maxLiteralLen), "ns/name"))
+	f.Add([]byte{tagLiteral, 'a', escape})
+	f.Add([]byte{tagLiteral, escape, 2})
+	f.Add([]byte{tagHashed, 1, 2})
+	f.Add([]byte{3, 1, 2})
+	f.Fuzz(func(t *testing.T, entry []byte) {
+		value, key, hashed, err := parseIndexKey(entry)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("error %v is not ErrDamaged", err)
+			}
+			return
+		}
+		// A key that parses is the only one for its value and key.
+		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(indexKey(value, key), entry) {
+			t.Fatalf("%q parses, but encodes to %q", entry, indexKey(value, key))
+		}
+	})
+}
