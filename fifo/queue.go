@@ -1,0 +1,223 @@
+package fifo
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/buffer"
+)
+
+// ErrNotAcked: Pop was called while the batch before it had not been acknowledged.
+var ErrNotAcked = errors.New("fifo: the last batch has not been acknowledged; call Batch.Ack first")
+
+// The defaults of Options and Limits.
+const (
+	DefaultMaxCount   = 8192
+	DefaultMaxBytes   = 64 << 20
+	DefaultBatchCount = 1024
+	DefaultBatchBytes = 8 << 20
+)
+
+// Options are the options of New. The zero value works.
+type Options struct {
+	// Name is what the DoneChecker of the queue is called. Default "fifo".
+	Name string
+	// MaxCount bounds the objects in the queue. Default DefaultMaxCount.
+	MaxCount int
+	// MaxBytes bounds their size. Default DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// Limits bound one batch. The zero value works. A batch has at least one delta, whatever its size.
+type Limits struct {
+	// Count of deltas. Default DefaultBatchCount.
+	Count int
+	// Bytes in them. Default DefaultBatchBytes.
+	Bytes int64
+}
+
+// Queue is an ordered, bounded queue of deltas. Its methods may be called from any goroutine;
+// it is meant for one producer and one consumer. It is a cache.DoneChecker of the first sync.
+type Queue struct {
+	o      Options
+	synced chan struct{} // closed when the first Drained has been acknowledged
+
+	mu     sync.Mutex
+	cond   sync.Cond                        // of mu; every change of what follows is broadcast
+	items  *buffer.TypedRingGrowing[*Delta] // guarded by mu
+	next   *Delta                           // guarded by mu; taken from items, not yet in a batch
+	out    *Batch                           // guarded by mu; popped, not acknowledged
+	count  int                              // guarded by mu; objects in items, next and out
+	bytes  int64                            // guarded by mu
+	closed bool                             // guarded by mu
+}
+
+var _ cache.DoneChecker = &Queue{}
+
+// New returns an empty queue.
+func New(o Options) *Queue {
+	if o.Name == "" {
+		o.Name = "fifo"
+	}
+	if o.MaxCount <= 0 {
+		o.MaxCount = DefaultMaxCount
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	q := &Queue{
+		o:      o,
+		synced: make(chan struct{}),
+		items:  buffer.NewTypedRingGrowing[*Delta](buffer.RingGrowingOptions{InitialSize: 64}),
+	}
+	q.cond.L = &q.mu
+	return q
+}
+
+// Push appends d. It blocks while the queue is full, and returns the cause of ctx when that ends first,
+// or cache.ErrFIFOClosed. On error d was not taken.
+func (q *Queue) Push(ctx context.Context, d Delta) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.waitLocked(ctx, func() bool { return q.closed || q.fitsLocked(&d) })
+	if err != nil {
+		return err
+	}
+	if q.closed {
+		return cache.ErrFIFOClosed
+	}
+	q.count += d.count()
+	q.bytes += d.Bytes
+	q.items.WriteOne(&d)
+	q.cond.Broadcast()
+	return nil
+}
+
+// Pop takes the next batch. It blocks while the queue is empty, and returns the cause of ctx when that
+// ends first, cache.ErrFIFOClosed once the queue is closed and empty, or ErrNotAcked.
+func (q *Queue) Pop(ctx context.Context, l Limits) (*Batch, error) {
+	if l.Count <= 0 {
+		l.Count = DefaultBatchCount
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = DefaultBatchBytes
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.out != nil {
+		return nil, ErrNotAcked
+	}
+	err := q.waitLocked(ctx, func() bool { return q.closed || q.peekLocked() != nil })
+	if err != nil {
+		return nil, err
+	}
+	if q.out != nil { // another consumer was faster
+		return nil, ErrNotAcked
+	}
+	if q.peekLocked() == nil {
+		return nil, cache.ErrFIFOClosed
+	}
+	q.out = q.takeLocked(l)
+	return q.out, nil
+}
+
+// WaitIdle blocks until everything pushed has been acknowledged. It returns the cause of ctx when that
+// ends first, or cache.ErrFIFOClosed.
+func (q *Queue) WaitIdle(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.waitLocked(ctx, func() bool { return q.closed || q.count == 0 }); err != nil {
+		return err
+	}
+	if q.count != 0 {
+		return cache.ErrFIFOClosed
+	}
+	return nil
+}
+
+// Close makes every Push fail, now and later. What was accepted can still be popped.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.cond.Broadcast()
+}
+
+// Len returns how many objects are in the queue or in a batch that has not been acknowledged.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.count
+}
+
+// HasSynced reports whether the first Drained, and so everything before it, has been acknowledged.
+func (q *Queue) HasSynced() bool { return cache.IsDone(q) }
+
+// Done is closed when HasSynced becomes true.
+func (q *Queue) Done() <-chan struct{} { return q.synced }
+
+// Name returns Options.Name.
+func (q *Queue) Name() string { return q.o.Name }
+
+func (q *Queue) syncedLocked() bool { return cache.IsDone(q) }
+
+// waitLocked blocks until ready or the end of ctx. mu is released while it waits.
+func (q *Queue) waitLocked(ctx context.Context, ready func() bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if ready() {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock() // not between the check and the Wait below
+		defer q.mu.Unlock()
+		q.cond.Broadcast()
+	})
+	defer stop()
+	for !ready() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		q.cond.Wait()
+	}
+	return nil
+}
+
+func (q *Queue) fitsLocked(d *Delta) bool {
+	if q.count == 0 {
+		return true
+	}
+	return q.count+d.count() <= q.o.MaxCount && q.bytes+d.Bytes <= q.o.MaxBytes
+}
+
+// peekLocked returns the next delta, which stays in the queue, or nil.
+func (q *Queue) peekLocked() *Delta {
+	if q.next == nil {
+		q.next, _ = q.items.ReadOne()
+	}
+	return q.next
+}
+
+// takeLocked moves the next deltas into a batch: the longest prefix of the queue that is within l and is
+// either all batchable or a single delta.
+func (q *Queue) takeLocked(l Limits) *Batch {
+	b := &Batch{queue: q}
+	for d := q.peekLocked(); d != nil; d = q.peekLocked() {
+		first := len(b.Deltas) == 0
+		if !first && (!Batchable(d.Type) || len(b.Deltas) >= l.Count || b.bytes+d.Bytes > l.Bytes) {
+			break
+		}
+		q.next = nil
+		b.Deltas = append(b.Deltas, *d)
+		b.count += d.count()
+		b.bytes += d.Bytes
+		b.syncs = b.syncs || d.Type == Drained
+		if !Batchable(d.Type) {
+			break
+		}
+	}
+	return b
+}
