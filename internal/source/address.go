@@ -1,0 +1,168 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// maxSocketPath is the longest path that is bound or dialled as it is. The kernel's
+// limit is 104 bytes on macOS and the BSDs and 108 on Linux and Windows, with the final zero.
+const maxSocketPath = 100
+
+// SocketPath returns where the sync that holds the store listens: beside the
+// store, under the store's name with ".sock" at the end. Where that path is too long for a socket
+// the name is ".larder-<hash of the store's name>.sock" instead. Symbolic links are followed first, so that
+// every name of one store leads to one socket.
+func SocketPath(storePath string) (string, error) {
+	real, err := realPath(storePath)
+	if err != nil {
+		return "", err
+	}
+	if p := real + ".sock"; len(p) <= maxSocketPath {
+		return p, nil
+	}
+	sum := sha256.Sum256([]byte(filepath.Base(real)))
+	return filepath.Join(filepath.Dir(real), ".larder-"+hex.EncodeToString(sum[:6])+".sock"), nil
+}
+
+// realPath resolves the links of a path whose last element need not exist.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// Listen listens on the socket of the store, mode 0600, and takes over one that a killed
+// sync has left. The caller must hold the store's lock: it is what makes the socket the caller's.
+func Listen(storePath string) (net.Listener, error) {
+	path, err := SocketPath(storePath)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(path); err == nil && !isSocket(info) {
+		return nil, fmt.Errorf("%s is in the way: it is not a socket; move it elsewhere", path)
+	}
+	if runtime.GOOS == "windows" {
+		return listenInPlace(path)
+	}
+	return listenAside(path)
+}
+
+// listenAside binds in a directory that nobody else can enter and moves the
+// socket to its place once its mode is right, so that there is no moment at
+// which others could connect.
+func listenAside(path string) (net.Listener, error) {
+	private, err := os.MkdirTemp(filepath.Dir(path), ".larder-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(private)
+	bound := filepath.Join(private, "s")
+	short, release, err := shortPath(bound)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err := os.Chmod(bound, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if err := os.Rename(bound, path); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &listener{UnixListener: l, path: path}, nil
+}
+
+// listenInPlace is for Windows, where the directory's access list protects the socket.
+func listenInPlace(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	return &listener{UnixListener: l, path: path}, nil
+}
+
+// listener removes its socket when it is closed.
+type listener struct {
+	*net.UnixListener
+	path string
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	err := l.UnixListener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return err // the first Close has removed it; the name may be another's by now
+	}
+	if rmErr := os.Remove(l.path); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
+		return errors.Join(err, rmErr)
+	}
+	return err
+}
+
+func isSocket(info fs.FileInfo) bool {
+	if runtime.GOOS == "windows" { // older Go reports a socket there as irregular
+		return info.Mode()&(fs.ModeSocket|fs.ModeIrregular) != 0
+	}
+	return info.Mode()&fs.ModeSocket != 0
+}
+
+// dial connects to the socket at path.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	short, release, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", short)
+}
+
+// shortPath returns a name for path that fits in a socket address: path itself,
+// or a way through a temporary link to its directory. release removes the link,
+// which is needed during bind and connect only.
+func shortPath(path string) (short string, release func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	temp, err := os.MkdirTemp("", "larder-")
+	if err == nil && len(temp)+len("/d/")+len(filepath.Base(path)) > maxSocketPath {
+		_ = os.Remove(temp)
+		temp, err = os.MkdirTemp("/tmp", "larder-")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	release = func() { _ = os.RemoveAll(temp) }
+	link := filepath.Join(temp, "d")
+	if err := os.Symlink(filepath.Dir(path), link); err != nil {
+		release()
+		return "", nil, fmt.Errorf("the path %s is too long for a socket, and it can not be shortened: %w", path, err)
+	}
+	return filepath.Join(link, filepath.Base(path)), release, nil
+}

@@ -1,0 +1,128 @@
+package source
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// errBroken: the sync went away in the middle of an answer.
+var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
+
+// Client is a running sync as a Source.
+type Client struct {
+	http *http.Client
+}
+
+// Dial returns a client of the sync that listens on the socket, and who that is.
+func Dial(ctx context.Context, socket string) (*Client, Sync, error) {
+	c := &Client{http: &http.Client{Transport: &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
+		DisableCompression: true,
+	}}}
+	var s Sync
+	if err := c.getJSON(ctx, pathPing, &s); err != nil {
+		_ = c.Close()
+		return nil, Sync{}, err
+	}
+	return c, s, nil
+}
+
+// Status implements Source.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := c.getJSON(ctx, pathStatus, &s)
+	return s, err
+}
+
+// Check implements Source.
+func (c *Client) Check(ctx context.Context) (store.Report, error) {
+	var r store.Report
+	err := c.getJSON(ctx, pathCheck, &r)
+	return r, err
+}
+
+// Close implements Source.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Objects implements Source.
+func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
+	body, err := c.get(ctx, pathObjects+"?"+q.values().Encode())
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	dec := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
+	for got := 0; ; got++ {
+		var l line
+		if err := dec.Decode(&l); err != nil {
+			return broken(ctx, err)
+		}
+		switch {
+		case l.Error != "":
+			return remoteError(http.StatusInternalServerError, l.Error)
+		case l.End != nil && *l.End == got:
+			return nil
+		case l.Object == nil:
+			return errBroken
+		}
+		u := &unstructured.Unstructured{}
+		if err := utiljson.Unmarshal(l.Object, &u.Object); err != nil {
+			return err
+		}
+		if err := fn(u); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, into any) error {
+	body, err := c.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return broken(ctx, err)
+	}
+	return nil
+}
+
+// get returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
+func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://larder"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	var e errorBody
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&e)
+	return nil, remoteError(resp.StatusCode, e.Error)
+}
+
+func broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w (%w)", errBroken, err)
+}

@@ -1,0 +1,36 @@
+// Package source is where the reading commands get their data from: a store's
+// file, or the sync that holds it.
+//
+// bbolt locks its file for one writing process, so a second process can open
+// it neither for writing nor for reading. A running sync therefore serves what
+// the reading commands ask for on a Unix socket beside the store. [Open] tries
+// the file first and the socket second, and returns a [Source]: the commands
+// do not know which of the two they read. docs/adr/0004 has the reasons.
+//
+//	file, not held    Open → File → store.View
+//	file held         Open → Client ── socket ──► Server → the sync's Source → store.View
+//
+// # Protocol
+//
+// HTTP/1.1 over the socket that [SocketPath] names. Only GET.
+//
+//	/v1/ping      Sync
+//	/v1/status    Status
+//	/v1/check     store.Report
+//	/v1/objects   one JSON value a line: {"object":{…}} for each object, in key
+//	              order, and {"end":N} after the last. A stream that does not finish with
+//	              "end" is incomplete; {"error":"…"} says why. The query holds the fields of Query.
+//
+// An answer other than 200 has the body {"error":"…"}.
+//
+// # Order, consistency, ownership
+//
+// Objects come in key order, a page at a time, each page from one transaction:
+// what changes in the meantime may or may not be seen, and memory is one page
+// whatever the collection's size. No transaction is open while an object is
+// handed on, so a reader that pauses (a pager) does not hold up the sync.
+//
+// A Server owns its goroutines; Close ends them and waits. A File made by Open
+// owns the store that it has opened. Everybody who can connect to the socket can read
+// the objects: it has mode 0600, as the store has.
+package source

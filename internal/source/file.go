@@ -1,0 +1,111 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// File is an open store as a Source.
+type File struct {
+	store *store.Store
+}
+
+// NewFile returns the open store as a Source. Close of the Source closes it.
+func NewFile(s *store.Store) *File { return &File{store: s} }
+
+// Status implements Source.
+func (f *File) Status(ctx context.Context) (Status, error) {
+	infos, err := f.store.Collections(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	total, free, err := f.store.Size()
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, Collections: []Collection{}}
+	for _, info := range infos {
+		s.Collections = append(s.Collections, NewCollection(info))
+	}
+	return s, nil
+}
+
+// Objects implements Source.
+func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
+	infos, err := f.store.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if info.Identity.ID() != q.Collection {
+			continue
+		}
+		view, err := f.store.View(ctx, info.Identity)
+		if err != nil {
+			return err
+		}
+		return Each(ctx, view, q, fn)
+	}
+	return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
+}
+
+// Check implements Source.
+func (f *File) Check(ctx context.Context) (store.Report, error) { return f.store.Check(ctx) }
+
+// Close implements Source.
+func (f *File) Close() error { return f.store.Close() }
+
+// Reader is the part of store.Interface that Each needs.
+type Reader interface {
+	Get(ctx context.Context, key string) (runtime.Object, error)
+	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
+}
+
+// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects.
+func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstructured) error) error {
+	sel, err := q.selector()
+	if err != nil {
+		return fmt.Errorf("label selector %q: %w", q.Selector, err)
+	}
+	emit := func(key string, obj runtime.Object) error {
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("object %q is a %T, not unstructured", key, obj)
+		}
+		if sel != nil && !sel.Matches(labelsOf(u)) {
+			return nil
+		}
+		if q.HeadOnly {
+			u = head(u)
+		}
+		return fn(u)
+	}
+	prefix := ""
+	if q.Namespace != "" {
+		prefix = q.Namespace + "/"
+	}
+	if q.Name != "" {
+		obj, err := r.Get(ctx, prefix+q.Name)
+		if err != nil || obj == nil {
+			return err
+		}
+		return emit(prefix+q.Name, obj)
+	}
+	err = r.Iterate(ctx, prefix, func(key string, obj runtime.Object) error {
+		if !strings.HasPrefix(key, prefix) {
+			return errStop
+		}
+		return emit(key, obj)
+	})
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package source
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestEachSelects(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	newReader := func() *fakeReader {
+		return newFakeReader(pod("a", "x", web), pod("ab", "x", nil), pod("b", "x", nil), pod("b", "y", web), pod("c", "x", web))
+	}
+	for _, tc := range []struct {
+		name string
+		q    Query
+		want []string
+	}{
+		{"all", Query{}, []string{"a/x", "ab/x", "b/x", "b/y", "c/x"}},
+		{"a namespace that is another's prefix", Query{Namespace: "a"}, []string{"a/x"}},
+		{"namespace", Query{Namespace: "b"}, []string{"b/x", "b/y"}},
+		{"no such namespace", Query{Namespace: "bb"}, []string{}},
+		{"name", Query{Namespace: "b", Name: "y"}, []string{"b/y"}},
+		{"no such name", Query{Namespace: "b", Name: "z"}, []string{}},
+		{"labels", Query{Selector: "app=web"}, []string{"a/x", "b/y", "c/x"}},
+		{"label absent", Query{Namespace: "b", Selector: "!app"}, []string{"b/x"}},
+		{"name and labels", Query{Namespace: "b", Name: "x", Selector: "app=web"}, []string{}},
+		{"head only keeps the labels for selecting", Query{Selector: "app=web", HeadOnly: true}, []string{"a/x", "b/y", "c/x"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.q.Collection = "c"
+			s := &fakeSource{collections: map[string]*fakeReader{"c": newReader()}}
+			got, err := collect(context.Background(), s, tc.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestEachReadsOnlyTheNamespace(t *testing.T) {
+	r := newFakeReader(pod("a", "x", nil), pod("b", "x", nil), pod("c", "x", nil), pod("d", "x", nil))
+	if err := Each(context.Background(), r, Query{Namespace: "b"}, func(*unstructured.Unstructured) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if r.visited != 2 { // b/x, and c/x that ends it
+		t.Errorf("visited %d objects, want 2", r.visited)
+	}
+}
+
+func TestEachRefusesABadSelector(t *testing.T) {
+	err := Each(context.Background(), newFakeReader(), Query{Selector: "a in"}, nil)
+	if err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestHeadOnly(t *testing.T) {
+	original := pod("a", "x", map[string]string{"app": "web"})
+	before := original.DeepCopy()
+	var got *unstructured.Unstructured
+	q := Query{Name: "x", Namespace: "a", HeadOnly: true}
+	if err := Each(context.Background(), newFakeReader(original), q, func(u *unstructured.Unstructured) error { got = u; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+		"namespace": "a", "name": "x", "creationTimestamp": "2026-01-02T03:04:05Z"}}
+	if d := cmp.Diff(want, got.Object); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(before, original); d != "" {
+		t.Error("the stored object was changed", d)
+	}
+}

@@ -1,0 +1,95 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Options are the options of Open. The zero value works.
+type Options struct {
+	// Wait is how long to try while the file is locked and nobody answers: a sync that is
+	// starting or stopping. Default 3 s; negative tries once.
+	Wait time.Duration
+	// Logger is given to the store.
+	Logger *logr.Logger
+}
+
+const (
+	defaultWait = 3 * time.Second
+	retryEvery  = 50 * time.Millisecond
+)
+
+// HeldError says that another process holds the file and does not answer on the socket.
+type HeldError struct {
+	// Path is the store's file, Socket where its holder was expected.
+	Path, Socket string
+	// Err is why the socket did not do.
+	Err error
+}
+
+// Error implements error.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s: %v, and it does not answer on %s (%v)", e.Path, store.ErrLocked, e.Socket, e.Err)
+}
+
+// Unwrap makes errors.Is(err, store.ErrLocked) true.
+func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
+
+// Open opens the store for reading: the file itself, or if a sync holds it, that sync.
+func Open(ctx context.Context, path string, o Options) (Source, error) {
+	openFile := func() (Source, error) {
+		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger})
+		if err != nil {
+			return nil, err
+		}
+		return NewFile(s), nil
+	}
+	socket, err := SocketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	dialSync := func() (Source, error) {
+		c, _, err := Dial(ctx, socket)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	wait := o.Wait
+	if wait == 0 {
+		wait = defaultWait
+	}
+	src, dialErr, err := either(ctx, wait, openFile, dialSync)
+	if dialErr != nil {
+		return nil, &HeldError{Path: path, Socket: socket, Err: dialErr}
+	}
+	return src, err
+}
+
+// either tries the file and, while that is locked, the socket, again and again until wait is over.
+func either(ctx context.Context, wait time.Duration, openFile, dialSync func() (Source, error)) (src Source, dialErr, err error) {
+	deadline := time.Now().Add(wait)
+	for {
+		src, err = openFile()
+		if err == nil || !errors.Is(err, store.ErrLocked) {
+			return src, nil, err
+		}
+		if src, dialErr = dialSync(); dialErr == nil {
+			return src, nil, nil
+		}
+		if !time.Now().Before(deadline) {
+			return nil, dialErr, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(retryEvery):
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package source
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// The protocol's paths.
+const (
+	pathPing    = "/v1/ping"
+	pathStatus  = "/v1/status"
+	pathCheck   = "/v1/check"
+	pathObjects = "/v1/objects"
+)
+
+// line is one line of an answer to pathObjects; exactly one field is set.
+type line struct {
+	Object json.RawMessage `json:"object,omitempty"`
+	Error  string          `json:"error,omitempty"`
+	// End is the number of objects sent.
+	End *int `json:"end,omitempty"`
+}
+
+// errorBody is the body of an answer other than 200.
+type errorBody struct {
+	Error string `json:"error"`
+}
+
+// Names of Query's fields in the URL.
+const (
+	paramCollection = "collection"
+	paramNamespace  = "namespace"
+	paramName       = "name"
+	paramSelector   = "selector"
+	paramHead       = "head"
+)
+
+func (q Query) values() url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{
+		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.HeadOnly {
+		v.Set(paramHead, "true")
+	}
+	return v
+}
+
+func queryOf(v url.Values) Query {
+	return Query{
+		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
+		Selector: v.Get(paramSelector), HeadOnly: v.Get(paramHead) == "true",
+	}
+}
+
+// statusOf maps an error to the answer's code, so that the client can map it back.
+func statusOf(err error) int {
+	if errors.Is(err, ErrNoCollection) {
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
+}
+
+// remoteError turns an answer other than 200 back into an error.
+func remoteError(code int, message string) error {
+	if message == "" {
+		message = "HTTP status " + http.StatusText(code)
+	}
+	if code == http.StatusNotFound {
+		return &wireError{message: message, is: ErrNoCollection}
+	}
+	return fmt.Errorf("the running sync answers: %s", message)
+}
+
+// wireError has a message that already contains the text of is.
+type wireError struct {
+	message string
+	is      error
+}
+
+func (e *wireError) Error() string { return e.message }
+func (e *wireError) Unwrap() error { return e.is }

@@ -1,0 +1,205 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var me = Sync{PID: 42, Version: "v1", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+
+// serve starts a server of src beside a store and returns a client of it.
+func serve(t *testing.T, src Source) (*Client, *Server) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.larder")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(src, me)
+	server.Start(l)
+	socket, err := SocketPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, who, err := Dial(context.Background(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(me, who); d != "" {
+		t.Error("ping:", d)
+	}
+	t.Cleanup(func() {
+		_ = client.Close()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(socket); err == nil {
+			t.Error("the socket is still there after Close")
+		}
+	})
+	return client, server
+}
+
+func TestSocketAnswersAsTheSource(t *testing.T) {
+	ctx := context.Background()
+	src := &fakeSource{
+		status: Status{Store: "s", Bytes: 10, FreeBytes: 2, Collections: []Collection{{
+			ID: "c", Version: "v1", Resource: "pods", Kind: "Pod", ShortNames: []string{"po"}, Objects: 2,
+			LastContact: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+			Live:        &Live{Source: "live", Relists: map[string]int{"Expired": 2}, BytesReceived: 9},
+		}}},
+		report:      store.Report{Collections: 1, Objects: 2, Problems: []string{"p"}},
+		collections: map[string]*fakeReader{"c": newFakeReader(pod("a", "x", nil), pod("b", "y", nil))},
+	}
+	client, _ := serve(t, src)
+
+	status, err := client.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := src.status
+	want.Sync = &me
+	if d := cmp.Diff(want, status); d != "" {
+		t.Error("status:", d)
+	}
+	report, err := client.Check(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(src.report, report); d != "" {
+		t.Error("check:", d)
+	}
+	var got []*unstructured.Unstructured
+	err = client.Objects(ctx, Query{Collection: "c"}, func(u *unstructured.Unstructured) error { got = append(got, u); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(src.collections["c"].objects, got); d != "" {
+		t.Error("objects:", d)
+	}
+}
+
+func TestSocketPassesTheQuery(t *testing.T) {
+	src := &fakeSource{collections: map[string]*fakeReader{"c": newFakeReader(
+		pod("a", "x", map[string]string{"app": "a&b"}), pod("a", "y", nil), pod("b", "x", nil))}}
+	client, _ := serve(t, src)
+	for _, q := range []Query{
+		{}, {Namespace: "a"}, {Namespace: "a", Name: "y"}, {Namespace: "z"}, {Selector: "app notin (z)"}, {Selector: "app"}, {HeadOnly: true},
+	} {
+		q.Collection = "c"
+		var direct, remote []*unstructured.Unstructured
+		into := func(to *[]*unstructured.Unstructured) func(*unstructured.Unstructured) error {
+			return func(u *unstructured.Unstructured) error { *to = append(*to, u); return nil }
+		}
+		if err := errors.Join(src.Objects(context.Background(), q, into(&direct)), client.Objects(context.Background(), q, into(&remote))); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(direct, remote); d != "" {
+			t.Errorf("%+v: %s", q, d)
+		}
+	}
+}
+
+func TestSocketPassesErrors(t *testing.T) {
+	ctx := context.Background()
+	boom := errors.New("record x is damaged")
+	late := newFakeReader(pod("a", "x", nil), pod("b", "y", nil))
+	late.fail, late.failAt = boom, 1
+	early := newFakeReader(pod("a", "x", nil))
+	early.fail, early.failAt = boom, 0
+	client, _ := serve(t, &fakeSource{err: boom, collections: map[string]*fakeReader{"late": late, "early": early}})
+
+	if _, err := collect(ctx, client, Query{Collection: "none"}); !errors.Is(err, ErrNoCollection) {
+		t.Errorf("no collection: %v", err)
+	}
+	got, err := collect(ctx, client, Query{Collection: "late"})
+	if err == nil || !strings.Contains(err.Error(), boom.Error()) || len(got) != 1 {
+		t.Errorf("in the middle: %v %v", got, err)
+	}
+	for what, f := range map[string]func() error{
+		"at once": func() error { _, err := collect(ctx, client, Query{Collection: "early"}); return err },
+		"status":  func() error { _, err := client.Status(ctx); return err },
+		"check":   func() error { _, err := client.Check(ctx); return err },
+	} {
+		if err := f(); err == nil || !strings.Contains(err.Error(), boom.Error()) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A reader that stops reading must not keep the sync from stopping, and must
+// not take the part it has got for the whole.
+func TestCloseBreaksOffAStalledReader(t *testing.T) {
+	var many []*unstructured.Unstructured
+	for i := range 3000 {
+		u := pod("a", fmt.Sprintf("p%05d", i), nil)
+		u.Object["filler"] = strings.Repeat("x", 4096)
+		many = append(many, u)
+	}
+	client, server := serve(t, &fakeSource{collections: map[string]*fakeReader{"c": newFakeReader(many...)}})
+	first, resume := make(chan struct{}), make(chan struct{})
+	result := make(chan error, 1)
+	go func() {
+		n := 0
+		result <- client.Objects(context.Background(), Query{Collection: "c"}, func(*unstructured.Unstructured) error {
+			if n++; n == 1 {
+				close(first)
+				<-resume
+			}
+			return nil
+		})
+	}()
+	<-first
+	_ = server.Close()
+	close(resume)
+	if err := <-result; !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want errBroken", err)
+	}
+}
+
+// An answer that ends early but in good order is not taken for the whole either.
+func TestAnswerWithoutEnd(t *testing.T) {
+	for name, body := range map[string]string{
+		"no end":      `{"object":{"kind":"Pod"}}` + "\n",
+		"wrong count": `{"object":{"kind":"Pod"}}` + "\n" + `{"end":2}` + "\n",
+		"empty":       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "s.sock")
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == pathPing {
+					_, _ = w.Write([]byte(`{"pid":1}`))
+					return
+				}
+				_, _ = w.Write([]byte(body))
+			})}
+			go func() { _ = server.Serve(l) }()
+			defer server.Close()
+			client, _, err := Dial(context.Background(), socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			if _, err := collect(context.Background(), client, Query{Collection: "c"}); !errors.Is(err, errBroken) {
+				t.Errorf("got %v, want errBroken", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package source
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// ErrNoCollection: the store has no collection of that id.
+var ErrNoCollection = errors.New("no such collection in the store")
+
+// errStop ends an iteration that has seen all it wants.
+var errStop = errors.New("stop")
+
+// Source is a store as the reading commands see it.
+type Source interface {
+	// Status describes the file, its collections, and the sync that holds it if one does.
+	Status(ctx context.Context) (Status, error)
+	// Objects calls fn for each object that q selects, in key order, and
+	// returns the first error. Objects are shared and must not be modified.
+	// A missing name is no error: fn is not called.
+	Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error
+	// Check verifies the whole file.
+	Check(ctx context.Context) (store.Report, error)
+	// Close releases the file or the connection.
+	Close() error
+}
+
+// Query selects objects of one collection.
+type Query struct {
+	// Collection is the id of the collection. Required.
+	Collection string
+	// Namespace selects one; empty selects all, and what has none.
+	Namespace string
+	// Name selects one object. Empty selects all.
+	Name string
+	// Selector is a label selector. Empty selects everything.
+	Selector string
+	// HeadOnly asks for no more than apiVersion, kind, name, namespace and creationTimestamp.
+	HeadOnly bool
+}
+
+// selector parses q.Selector; nil selects everything.
+func (q Query) selector() (labels.Selector, error) {
+	if q.Selector == "" {
+		return nil, nil
+	}
+	return labels.Parse(q.Selector)
+}
+
+// head returns a new object with what Query.HeadOnly promises.
+func head(u *unstructured.Unstructured) *unstructured.Unstructured {
+	meta := map[string]any{"name": u.GetName()}
+	if ns := u.GetNamespace(); ns != "" {
+		meta["namespace"] = ns
+	}
+	if created, ok, _ := unstructured.NestedString(u.Object, "metadata", "creationTimestamp"); ok {
+		meta["creationTimestamp"] = created
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta,
+	}}
+}

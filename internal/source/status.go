@@ -1,0 +1,126 @@
+package source
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Status describes a store's file. It is also what `larder status -o json` prints.
+type Status struct {
+	// Store is the file's name.
+	Store string `json:"store"`
+	// Bytes is the file's size, FreeBytes the part of it that will be used again.
+	Bytes     int64 `json:"bytes"`
+	FreeBytes int64 `json:"freeBytes"`
+	// Sync is the process that holds the file; nil if none does.
+	Sync        *Sync        `json:"sync,omitempty"`
+	Collections []Collection `json:"collections"`
+}
+
+// Sync describes a running sync.
+type Sync struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+}
+
+// Collection describes one collection.
+type Collection struct {
+	ID             string   `json:"id"`
+	Group          string   `json:"group"`
+	Version        string   `json:"version"`
+	Resource       string   `json:"resource"`
+	Kind           string   `json:"kind"`
+	Singular       string   `json:"singular,omitempty"`
+	ShortNames     []string `json:"shortNames,omitempty"`
+	Namespaced     bool     `json:"namespaced"`
+	Namespace      string   `json:"namespace,omitempty"`
+	LabelSelector  string   `json:"labelSelector,omitempty"`
+	FieldSelector  string   `json:"fieldSelector,omitempty"`
+	ShardSelector  string   `json:"shardSelector,omitempty"`
+	Representation string   `json:"representation"`
+	// Persistent is false if a running sync keeps the objects in memory only.
+	Persistent      bool   `json:"persistent"`
+	Objects         int    `json:"objects"`
+	ResourceVersion string `json:"resourceVersion"`
+	// Complete: a whole list has been stored. An empty complete collection was
+	// listed, and there was nothing.
+	Complete bool `json:"complete"`
+	// MustRelist is why the contents can be read but not resumed; empty if they can.
+	MustRelist string `json:"mustRelist,omitempty"`
+	// LastContact is when the server was last heard; zero if never.
+	LastContact time.Time `json:"lastContact,omitzero"`
+	// Live is what a running sync knows about it; nil if none mirrors it.
+	Live *Live `json:"live,omitempty"`
+}
+
+// Live describes a collection that a running sync mirrors.
+type Live struct {
+	// Source is none, disk or live: see informer.Source.
+	Source string `json:"source"`
+	Synced bool   `json:"synced"`
+	// State is the reflector's.
+	State   string `json:"state"`
+	Resumes int    `json:"resumes"`
+	// Relists counts lists by reason, that of a cold start apart; Lists counts all.
+	Relists map[string]int `json:"relists,omitempty"`
+	Lists   int            `json:"lists"`
+	Watches int            `json:"watches"`
+	// BytesReceived from the server in this run, everything included.
+	BytesReceived int64 `json:"bytesReceived"`
+	// Pending events have been received but not stored; Skipped objects could not be.
+	Pending int `json:"pending"`
+	Skipped int `json:"skipped"`
+	// Error is why the connection or the store is degraded; empty while all is well.
+	Error string `json:"error,omitempty"`
+}
+
+// RelistCount is the sum of l.Relists.
+func (l Live) RelistCount() int {
+	n := 0
+	for _, c := range l.Relists {
+		n += c
+	}
+	return n
+}
+
+// NewCollection describes a stored collection.
+func NewCollection(info store.Info) Collection {
+	id := info.Identity
+	c := Collection{
+		ID: id.ID(), Group: id.Group, Version: id.Version, Resource: id.Resource,
+		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
+		ShardSelector: id.ShardSelector, Representation: string(id.Representation),
+		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
+		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
+	}
+	c.SetResource(info.Resource)
+	return c
+}
+
+// SetResource sets what people call the resource.
+func (c *Collection) SetResource(r store.ResourceInfo) {
+	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
+}
+
+// ResourceInfo is the reverse of SetResource.
+func (c Collection) ResourceInfo() store.ResourceInfo {
+	return store.ResourceInfo{Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced}
+}
+
+// Identity is what was listed.
+func (c Collection) Identity() store.Identity {
+	return store.Identity{
+		GroupVersionResource: c.GVR(), Namespace: c.Namespace, LabelSelector: c.LabelSelector,
+		FieldSelector: c.FieldSelector, ShardSelector: c.ShardSelector,
+		Representation: store.Representation(c.Representation),
+	}
+}
+
+// GVR is the resource.
+func (c Collection) GVR() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource}
+}
