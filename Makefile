@@ -1,0 +1,74 @@
+# Every target works on a fresh clone with Go, git, make and a C compiler (for the race detector).
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+STEP := test/tools/step
+LINT := bin/golangci-lint
+# The modules with code of ours; test/tools only pins tools.
+MODULES := . test/e2e test/cluster
+PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
+FUZZTIME ?= 10m
+SOAK_TIMEOUT ?= 3h
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
+	@for m in . test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@$(MAKE) --no-print-directory cluster $(LINT)
+
+.PHONY: cluster
+cluster: ## build only kube-apiserver and etcd, and print where they are
+	@$(GO) run -C test/cluster ./cmd/build
+
+.PHONY: demo
+demo: ## the whole story on an embedded API server, in under a minute
+	@$(GO) run ./cmd/larder demo
+
+.PHONY: demo-real
+demo-real: ## the same story on a real kube-apiserver
+	@cd test/e2e && $(GO) run ./cmd/demo-real
+
+.PHONY: test
+test: lint cross unit e2e ## everything: lint, cross builds, unit and race tests, tests on a real API server
+
+.PHONY: unit
+unit: ## unit, model and script tests and fuzz seeds, under the race detector
+	@$(STEP) "unit tests" $(GO) test -race ./...
+	@$(GO) -C test/cluster vet ./... && $(GO) -C test/cluster test ./cmd/build
+
+.PHONY: e2e
+e2e: cluster ## tests on a real kube-apiserver
+	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -p 1 -count=1 -timeout 20m ./...
+
+.PHONY: soak
+soak: cluster ## longer runs of the same tests: more kills, whole minutes, fuzzing (FUZZTIME each)
+	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
+	@$(STEP) "model tests" $(GO) test -count=1 $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
+	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
+		$(STEP) "$$pkg $$fuzz" $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	done
+
+.PHONY: cross
+cross: ## compile for the other systems, without cgo
+	@for p in $(PLATFORMS); do \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(STEP) "build for $$p" $(GO) build ./...; \
+	done
+
+.PHONY: lint
+lint: $(LINT) ## vet, golangci-lint and the import arrows, in every module
+	@for m in $(MODULES); do \
+		$(STEP) "vet $$m" $(GO) -C $$m vet ./...; \
+		(cd $$m && $(CURDIR)/$(STEP) "lint $$m" $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...); \
+	done
+
+.PHONY: fmt
+fmt: $(LINT) ## format every Go file
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(LINT) fmt --config $(CURDIR)/.golangci.yml ./...); done
+
+$(LINT): test/tools/go.mod
+	@$(STEP) "building golangci-lint" env CGO_ENABLED=0 $(GO) -C test/tools build -o $(CURDIR)/$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

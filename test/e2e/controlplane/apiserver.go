@@ -1,0 +1,110 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// token is the credential of the only user, a member of system:masters. The
+// server listens on loopback and dies with the test.
+const token = "larder-e2e"
+
+// auditPolicy logs one entry when a request arrives and one when it is
+// answered. The server's own requests are left out.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: None
+  users: ["system:apiserver"]
+- level: None
+  nonResourceURLs: ["/readyz*", "/livez*", "/healthz*"]
+- level: Metadata
+`
+
+// apiServer is kube-apiserver, on a port that stays the same.
+type apiServer struct {
+	binary string
+	dir    string
+	log    string
+	audit  string
+	port   int
+	certs  certs
+	args   []string
+	proc   *process
+}
+
+func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCerts(dir)
+	if err != nil {
+		return nil, err
+	}
+	tokens, policy := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "audit-policy.yaml")
+	if err := os.WriteFile(tokens, []byte(token+",e2e,e2e,system:masters\n"), 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	s := &apiServer{
+		binary: filepath.Join(binaries, "kube-apiserver"),
+		dir:    dir,
+		log:    filepath.Join(dir, "kube-apiserver.log"),
+		audit:  filepath.Join(dir, "audit.log"),
+		port:   ports[0],
+		certs:  c,
+	}
+	s.args = append([]string{
+		"--etcd-servers=" + etcdURL,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port),
+		"--tls-cert-file=" + c.certFile, "--tls-private-key-file=" + c.keyFile,
+		"--service-account-issuer=https://larder-e2e", "--service-account-key-file=" + c.keyFile,
+		"--service-account-signing-key-file=" + c.keyFile,
+		"--token-auth-file=" + tokens, "--authorization-mode=AlwaysAllow",
+		"--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
+		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
+		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
+	}, extra...)
+	return s, nil
+}
+
+// start runs the server and waits until it is ready and has made kube-system.
+func (s *apiServer) start(ctx context.Context) (err error) {
+	if s.proc, err = startProcess("kube-apiserver", s.log, s.binary, s.args...); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(s.config("controlplane"))
+	if err != nil {
+		return err
+	}
+	return waitFor(ctx, "kube-apiserver", s.proc, func(ctx context.Context) error {
+		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+			return err
+		}
+		for _, ns := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} {
+			if _, err := client.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *apiServer) config(userAgent string) *rest.Config {
+	return &rest.Config{
+		Host:            fmt.Sprintf("https://127.0.0.1:%d", s.port),
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.certs.pem},
+		UserAgent:       userAgent,
+		QPS:             -1, // the tests' own writes are not to be throttled
+	}
+}

@@ -1,0 +1,106 @@
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// Request is one request as the server's audit log tells it.
+type Request struct {
+	// Verb is list, watch, get, create, update, patch, delete, deletecollection; empty
+	// for a path that is no resource's.
+	Verb string
+	// Path and Query are those of the request line.
+	Path  string
+	Query url.Values
+	// Resource and Namespace, such as pods and default.
+	Resource  string
+	Namespace string
+	// UserAgent is what the client called itself.
+	UserAgent string
+	// Code is the status it was answered with; 0 if it has not been.
+	Code int
+}
+
+// Probe reports whether it is a list that only asks for the server's resourceVersion.
+func (r Request) Probe() bool {
+	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup()
+}
+
+// Lookup reports whether it is a list of one object, by name.
+func (r Request) Lookup() bool {
+	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
+}
+
+// List reports whether it is a list, and neither a Probe nor a Lookup.
+func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() }
+
+// Watch reports whether it is a watch.
+func (r Request) Watch() bool { return r.Verb == "watch" }
+
+func (r Request) String() string {
+	return fmt.Sprintf("%-6s %d %s?%s", r.Verb, r.Code, r.Path, r.Query.Encode())
+}
+
+// auditEvent is the part of audit.k8s.io/v1 Event that is read here.
+type auditEvent struct {
+	AuditID    string `json:"auditID"`
+	Stage      string `json:"stage"`
+	RequestURI string `json:"requestURI"`
+	Verb       string `json:"verb"`
+	UserAgent  string `json:"userAgent"`
+	ObjectRef  struct {
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// readAudit returns the requests whose first entry lies at or behind the offset, in the order of
+// arrival, of those clients whose user agent matches; empty matches all.
+func readAudit(path string, offset int64, userAgent string) ([]*Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, 0); err != nil {
+		return nil, err
+	}
+	var all []*Request
+	byID := map[string]*Request{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			break // the last line is being written
+		}
+		if userAgent != "" && e.UserAgent != userAgent {
+			continue
+		}
+		if e.Stage != "RequestReceived" {
+			if r := byID[e.AuditID]; r != nil {
+				r.Code = e.ResponseStatus.Code
+			}
+			continue
+		}
+		u, err := url.ParseRequestURI(e.RequestURI)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		r := &Request{
+			Verb: e.Verb, Path: u.Path, Query: u.Query(), UserAgent: e.UserAgent,
+			Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace,
+		}
+		byID[e.AuditID] = r
+		all = append(all, r)
+	}
+	return all, lines.Err()
+}

@@ -1,0 +1,50 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Binaries returns the directory that holds kube-apiserver and etcd. The first
+// call on a machine builds them, which takes minutes and reports its progress
+// on standard error.
+func Binaries(ctx context.Context) (string, error) {
+	dir, err := clusterModule()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "run", "./cmd/build")
+	cmd.Dir = dir
+	// The module stands alone: flags and a work space of the caller's are not its.
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("building kube-apiserver and etcd in %s: %w", dir, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// clusterModule finds test/cluster from the current directory upwards.
+func clusterModule() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		module := filepath.Join(dir, "test", "cluster")
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			return module, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("test/cluster not found: run inside the repository")
+		}
+		dir = parent
+	}
+}

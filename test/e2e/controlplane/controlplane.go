@@ -1,0 +1,184 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout is how long one start of etcd or the server may take, on a busy machine too.
+const startTimeout = 3 * time.Minute
+
+// Options are the options of Start. The zero value works.
+type Options struct {
+	// Dir holds data and logs. Default: a temporary one that Stop removes.
+	Dir string
+	// Args are further flags of kube-apiserver.
+	Args []string
+}
+
+// ControlPlane is one running kube-apiserver with its etcd. Its methods must not be
+// called at the same time, but for Config and Requests.
+type ControlPlane struct {
+	dir     string
+	ownsDir bool
+	etcd    *etcd
+	server  *apiServer
+
+	mu   sync.Mutex // guards what follows
+	mark int64      // where Requests begins to read the audit log
+}
+
+// Start builds the programs if need be, starts them and returns when the server is ready.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	binaries, err := Binaries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{dir: o.Dir}
+	if c.dir == "" {
+		if c.dir, err = os.MkdirTemp("", "larder-controlplane-"); err != nil {
+			return nil, err
+		}
+		c.ownsDir = true
+	}
+	if c.etcd, err = newEtcd(binaries, c.dir); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	if c.server, err = newAPIServer(binaries, c.dir, c.etcd.url(), o.Args); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	if err := c.startAll(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Stop kills both processes, waits for them and removes a directory that Start made.
+func (c *ControlPlane) Stop() error {
+	c.stopAll()
+	if c.ownsDir {
+		return os.RemoveAll(c.dir)
+	}
+	return nil
+}
+
+// Dir is where data and logs are.
+func (c *ControlPlane) Dir() string { return c.dir }
+
+// Logs returns the names of the log files.
+func (c *ControlPlane) Logs() []string { return []string{c.etcd.log, c.server.log, c.server.audit} }
+
+// Config returns the credentials of a client that calls itself userAgent, by which
+// Requests tells clients apart.
+func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.config(userAgent) }
+
+// Address is host:port of the server.
+func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.port) }
+
+// StopAPIServer kills the API server. etcd goes on.
+func (c *ControlPlane) StopAPIServer() { c.server.proc.kill() }
+
+// StartAPIServer starts it again on the same port, and waits until it is ready. It has
+// lost its watch history: every older resourceVersion gets 410.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return c.server.start(ctx)
+}
+
+// Restart is StopAPIServer and StartAPIServer.
+func (c *ControlPlane) Restart(ctx context.Context) error {
+	c.StopAPIServer()
+	return c.StartAPIServer(ctx)
+}
+
+// Compact drops etcd's history before now. The API server's watch cache keeps its own; a
+// resource whose cache is off (--watch-cache-sizes=resource#0) feels it at once.
+func (c *ControlPlane) Compact(ctx context.Context) error { return c.etcd.compact(ctx) }
+
+// Backup is a copy of etcd's data.
+type Backup struct{ dir string }
+
+// Backup copies etcd's data. Both processes are stopped and started for it.
+func (c *ControlPlane) Backup(ctx context.Context) (*Backup, error) {
+	c.stopAll()
+	dir, err := os.MkdirTemp(c.dir, "backup-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.CopyFS(dir, os.DirFS(c.etcd.dir)); err != nil {
+		return nil, fmt.Errorf("copying etcd's data: %w", err)
+	}
+	return &Backup{dir: dir}, c.startAll(ctx)
+}
+
+// Restore puts a backup in the place of etcd's data and starts both again: the
+// cluster goes back in time, resourceVersions too.
+func (c *ControlPlane) Restore(ctx context.Context, b *Backup) error {
+	c.stopAll()
+	if err := os.RemoveAll(c.etcd.dir); err != nil {
+		return err
+	}
+	if err := os.CopyFS(c.etcd.dir, os.DirFS(b.dir)); err != nil {
+		return fmt.Errorf("restoring etcd's data: %w", err)
+	}
+	return c.startAll(ctx)
+}
+
+// Reset replaces the cluster by a new, empty one on the same address.
+func (c *ControlPlane) Reset(ctx context.Context) error {
+	c.stopAll()
+	if err := os.RemoveAll(c.etcd.dir); err != nil {
+		return err
+	}
+	return c.startAll(ctx)
+}
+
+// Mark makes Requests start from now.
+func (c *ControlPlane) Mark() error {
+	fi, err := os.Stat(c.server.audit)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mark = fi.Size()
+	return nil
+}
+
+// Requests returns what the client of that user agent asked since Mark, in
+// order; an empty one is every client.
+func (c *ControlPlane) Requests(userAgent string) ([]*Request, error) {
+	c.mu.Lock()
+	mark := c.mark
+	c.mu.Unlock()
+	return readAudit(c.server.audit, mark, userAgent)
+}
+
+func (c *ControlPlane) startAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := os.MkdirAll(filepath.Dir(c.etcd.dir), 0o700); err != nil {
+		return err
+	}
+	if err := c.etcd.start(ctx); err != nil {
+		return err
+	}
+	return c.server.start(ctx)
+}
+
+func (c *ControlPlane) stopAll() {
+	if c.server != nil {
+		c.server.proc.kill()
+	}
+	if c.etcd != nil {
+		c.etcd.proc.kill()
+	}
+}

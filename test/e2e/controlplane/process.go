@@ -1,0 +1,77 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// process is one running child. Its output goes to a log file.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the child has been waited for
+	err  error         // of Wait; read after done
+}
+
+// startProcess starts a program and one goroutine that waits for it.
+func startProcess(name, logPath, program string, args ...string) (*process, error) {
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
+	p.cmd.SysProcAttr = dieWithParent()
+	started := make(chan error)
+	go func() {
+		defer close(p.done)
+		defer logFile.Close()
+		// The kernel's "parent" is the thread that forked: it must live as long as the
+		// child (golang/go#27505).
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// kill ends the child at once and waits for it.
+func (p *process) kill() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	<-p.done
+}
+
+// exited returns an error with the end of the log if the child is no longer running.
+func (p *process) exited() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("%s ended: %w\n%s", p.name, p.err, tail(p.log, 2048))
+	default:
+		return nil
+	}
+}
+
+// tail returns the last n bytes of a file, for error messages.
+func tail(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) > n {
+		text = text[len(text)-n:]
+	}
+	return string(text)
+}
