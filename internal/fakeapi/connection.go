@@ -1,0 +1,78 @@
+package fakeapi
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// connections are the open connections of a running server.
+type connections struct {
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+	// wg counts them until net/http is done with them.
+	wg sync.WaitGroup
+}
+
+func newConnections() *connections { return &connections{open: map[net.Conn]struct{}{}} }
+
+// track is a http.Server.ConnState.
+func (c *connections) track(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.open[conn]
+	switch state {
+	case http.StateNew:
+		c.open[conn] = struct{}{}
+		c.wg.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		if known {
+			delete(c.open, conn)
+			c.wg.Done()
+		}
+	}
+}
+
+// countedConn counts the bytes that it sends, for the resource of the request being answered.
+type countedConn struct {
+	*net.TCPConn
+	counter atomic.Pointer[atomic.Int64]
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	if counter := c.counter.Load(); counter != nil {
+		counter.Add(int64(n))
+	}
+	return n, err
+}
+
+// reset closes the connection with RST instead of FIN.
+func (c *countedConn) reset() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// countedListener makes the connections counted.
+type countedListener struct{ *net.TCPListener }
+
+func (l countedListener) Accept() (net.Conn, error) {
+	conn, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return &countedConn{TCPConn: conn}, nil
+}
+
+type connKey struct{}
+
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+func connOf(r *http.Request) *countedConn {
+	conn, _ := r.Context().Value(connKey{}).(*countedConn)
+	return conn
+}

@@ -1,0 +1,126 @@
+package fakeapi
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Counts are requests served since the start, or since ResetCounts.
+type Counts struct {
+	// Lists counts every page; Probes are not among them.
+	Lists, Probes, Watches, Gets, Discovery, Writes int
+	// ListedObjects and SentEvents count what was sent. A watch adds its events when it ends.
+	ListedObjects, SentEvents int
+	// BytesSent on the wire, headers included.
+	BytesSent int64
+}
+
+type counters struct {
+	mu       sync.Mutex
+	byKind   map[schema.GroupVersionResource]*counter
+	requests []string
+}
+
+// counter counts for one resource; discovery and what no resource serves is under the empty one.
+type counter struct {
+	counts Counts
+	bytes  *atomic.Int64
+}
+
+// Counts returns the counters for one resource, or for all of them with the empty one.
+// A list with limit=1 and no continue token is a probe.
+func (s *Server) Counts(gvr schema.GroupVersionResource) Counts {
+	c := &s.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum Counts
+	for of, one := range c.byKind {
+		if gvr.Empty() || gvr == of {
+			sum.add(one.counts)
+			sum.BytesSent += one.bytes.Load()
+		}
+	}
+	return sum
+}
+
+func (a *Counts) add(b Counts) {
+	a.Lists += b.Lists
+	a.Probes += b.Probes
+	a.Watches += b.Watches
+	a.Gets += b.Gets
+	a.Discovery += b.Discovery
+	a.Writes += b.Writes
+	a.ListedObjects += b.ListedObjects
+	a.SentEvents += b.SentEvents
+}
+
+// ResetCounts sets every counter to zero, and forgets the request log.
+func (s *Server) ResetCounts() {
+	c := &s.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Counters stay the same, since open connections write to their bytes.
+	for _, one := range c.byKind {
+		one.counts = Counts{}
+		one.bytes.Store(0)
+	}
+	c.requests = nil
+}
+
+// Requests returns a line per request served since ResetCounts: verb, path and query.
+func (s *Server) Requests() []string {
+	c := &s.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.requests...)
+}
+
+func (c *counters) ofLocked(gvr schema.GroupVersionResource) *counter {
+	if c.byKind == nil {
+		c.byKind = map[schema.GroupVersionResource]*counter{}
+	}
+	one := c.byKind[gvr]
+	if one == nil {
+		one = &counter{bytes: &atomic.Int64{}}
+		c.byKind[gvr] = one
+	}
+	return one
+}
+
+// request counts a request, and returns where the bytes of its answer are to be counted.
+func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http.Request) *atomic.Int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.ofLocked(gvr)
+	switch verb {
+	case verbList:
+		one.counts.Lists++
+	case verbProbe:
+		one.counts.Probes++
+	case verbWatch:
+		one.counts.Watches++
+	case verbGet:
+		one.counts.Gets++
+	case verbDiscovery:
+		one.counts.Discovery++
+	default:
+		one.counts.Writes++
+	}
+	c.requests = append(c.requests, verb+" "+r.URL.RequestURI())
+	return one.bytes
+}
+
+func (c *counters) listed(gvr schema.GroupVersionResource, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ofLocked(gvr).counts.ListedObjects += n
+}
+
+func (c *counters) sentEvents(gvr schema.GroupVersionResource, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ofLocked(gvr).counts.SentEvents += n
+}

@@ -1,0 +1,157 @@
+package fakeapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// serveDiscovery answers what is about no resource.
+func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, parts []string) {
+	counter := s.counters.request(schema.GroupVersionResource{}, verbDiscovery, r)
+	if conn := connOf(r); conn != nil {
+		conn.counter.Store(counter)
+	}
+	if f := s.faults.take(verbDiscovery, ""); f != nil && f.Status != 0 {
+		writeError(w, f.status())
+		return
+	}
+	path := strings.Join(parts, "/")
+	switch {
+	case r.Method != http.MethodGet:
+		writeError(w, errNoSuchPath())
+	case path == "api":
+		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case path == "apis":
+		writeJSON(w, http.StatusOK, s.groups())
+	case path == "version":
+		writeJSON(w, http.StatusOK, version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3+embedded", Platform: "embedded"})
+	case path == "healthz" || path == "readyz" || path == "livez":
+		_, _ = w.Write([]byte("ok"))
+	case parts[0] == "openapi":
+		s.serveOpenAPI(w, parts)
+	default:
+		s.serveGroup(w, parts)
+	}
+}
+
+// serveGroup answers with a group, or the resources of a group-version.
+func (s *Server) serveGroup(w http.ResponseWriter, parts []string) {
+	if gv, _, ok := groupVersionOf(parts); ok {
+		if list := s.resourceList(gv); len(list.APIResources) > 0 {
+			writeJSON(w, http.StatusOK, list)
+			return
+		}
+	}
+	if parts[0] == "apis" && len(parts) == 2 {
+		for _, group := range s.groups().Groups {
+			if group.Name == parts[1] {
+				group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+				writeJSON(w, http.StatusOK, group)
+				return
+			}
+		}
+	}
+	writeError(w, errNoSuchPath())
+}
+
+// groups are the API groups but for the core group.
+func (s *Server) groups() metav1.APIGroupList {
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	for _, k := range s.resources {
+		if k.Group == "" {
+			continue
+		}
+		i := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == k.Group })
+		if i < 0 {
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: k.Group})
+			i = len(list.Groups) - 1
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: k.GroupVersion().String(), Version: k.Version}
+		if g := &list.Groups[i]; !slices.Contains(g.Versions, v) {
+			g.Versions = append(g.Versions, v)
+			g.PreferredVersion = g.Versions[0]
+		}
+	}
+	return list
+}
+
+func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
+	list := metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
+	}
+	for _, k := range s.resources {
+		if k.GroupVersion() != gv {
+			continue
+		}
+		r := metav1.APIResource{
+			Name: k.GroupVersionResource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
+			ShortNames: k.ShortNames,
+			Verbs:      metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		}
+		list.APIResources = append(list.APIResources, r)
+		if k.hasStatus {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: r.Name + "/status", Namespaced: k.Namespaced, Kind: k.Kind, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+	}
+	return list
+}
+
+// openapi are the hashes of the schemas.
+type openapi struct {
+	mu     sync.Mutex
+	hashes map[schema.GroupVersion]string
+}
+
+// SetOpenAPIHash changes the hash that the /openapi/v3 index lists for a group-version, as a changed schema does.
+func (s *Server) SetOpenAPIHash(gv schema.GroupVersion, hash string) {
+	s.openapi.mu.Lock()
+	defer s.openapi.mu.Unlock()
+	if s.openapi.hashes == nil {
+		s.openapi.hashes = map[schema.GroupVersion]string{}
+	}
+	s.openapi.hashes[gv] = hash
+}
+
+func (s *Server) openAPIHash(gv schema.GroupVersion) string {
+	s.openapi.mu.Lock()
+	defer s.openapi.mu.Unlock()
+	if hash := s.openapi.hashes[gv]; hash != "" {
+		return hash
+	}
+	return fmt.Sprintf("%064X", len(gv.String()))
+}
+
+// serveOpenAPI answers the index, and an empty document for each group-version.
+func (s *Server) serveOpenAPI(w http.ResponseWriter, parts []string) {
+	type entry struct {
+		URL string `json:"serverRelativeURL"`
+	}
+	paths := map[string]entry{}
+	for _, k := range s.resources {
+		gv := k.GroupVersion()
+		path := "apis/" + gv.String()
+		if gv.Group == "" {
+			path = "api/" + gv.Version
+		}
+		paths[path] = entry{URL: "/openapi/v3/" + path + "?hash=" + s.openAPIHash(gv)}
+	}
+	switch rest := strings.Join(parts[1:], "/"); {
+	case rest == "v3":
+		writeJSON(w, http.StatusOK, map[string]any{"paths": paths})
+	case paths[strings.TrimPrefix(rest, "v3/")] != entry{}:
+		writeJSON(w, http.StatusOK, map[string]any{
+			"openapi": "3.0.0", "info": map[string]any{"title": "Embedded API server", "version": "v1"}, "paths": map[string]any{},
+		})
+	default:
+		writeError(w, errNoSuchPath())
+	}
+}

@@ -1,0 +1,172 @@
+package fakeapi
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Fault decides what happens to one request; see InjectFault.
+type Fault struct {
+	// Verb "list", "probe" (a list with limit=1, which "list" does not match), "watch", "get", "create", "update",
+	// "patch" or "delete"; resource such as "pods". Empty matches any.
+	Verb     string
+	Resource string
+	// Times is how many requests it applies to; 0 is until Clear.
+	Times int
+	// After is how many matching requests are let through first: page 3 of a list is After 2.
+	After int
+	// Status, if not 0, is answered as an API error of that code and reason; RetryAfter in seconds.
+	Status     int
+	Reason     string
+	RetryAfter int
+	// Reset closes the connection with RST instead of an answer, or, with AfterEvents, after that many events.
+	Reset bool
+	// EOF ends the stream properly after AfterEvents events; an answer that is no stream is empty.
+	EOF bool
+	// Hang accepts and sends nothing until the client goes away (half-open); a watch falls silent after AfterEvents.
+	Hang        bool
+	AfterEvents int
+	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks still
+	// come.
+	Unsorted      bool
+	SwallowEvents bool
+}
+
+// Break is how BreakWatches ends open watches.
+type Break string
+
+// The ways.
+const (
+	// BreakEOF ends the stream properly.
+	BreakEOF Break = "EOF"
+	// BreakReset closes the connection with RST.
+	BreakReset Break = "Reset"
+	// BreakHang leaves it open and silent for ever.
+	BreakHang Break = "Hang"
+)
+
+type faults struct {
+	mu   sync.Mutex
+	list []*activeFault
+}
+
+type activeFault struct {
+	Fault
+	// left counts the requests to come; negative is for ever. faults.mu guards it and skip.
+	left, skip int
+}
+
+// InjectFault adds a fault; the returned function removes it. Of several that match, the oldest applies.
+func (s *Server) InjectFault(f Fault) (clear func()) {
+	active := &activeFault{Fault: f, left: f.Times, skip: f.After}
+	if f.Times == 0 {
+		active.left = -1
+	}
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.list = append(s.faults.list, active)
+	return func() {
+		s.faults.mu.Lock()
+		defer s.faults.mu.Unlock()
+		s.faults.list = slices.DeleteFunc(s.faults.list, func(a *activeFault) bool { return a == active })
+	}
+}
+
+// BreakWatches ends the watches of the resource that are open now. New ones are not affected.
+func (s *Server) BreakWatches(gvr schema.GroupVersionResource, how Break) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[gvr]
+	if t == nil {
+		return
+	}
+	for w := range t.watches {
+		w.broken = how
+	}
+	t.wake()
+}
+
+// take returns the fault for a request, or nil.
+func (fs *faults) take(verb, resource string) *activeFault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.list {
+		if f.left == 0 || f.Verb != "" && f.Verb != verb || f.Resource != "" && f.Resource != resource {
+			continue
+		}
+		if f.skip > 0 {
+			f.skip--
+			continue
+		}
+		if f.left > 0 {
+			f.left--
+		}
+		return f
+	}
+	return nil
+}
+
+// answer deals with the request if the fault leaves nothing for the server to do.
+func (f *activeFault) answer(q *request) bool {
+	switch {
+	case f.Status != 0:
+		writeError(q.w, f.status())
+		return true
+	case q.verb == verbWatch && (f.AfterEvents > 0 || f.EOF):
+		// The watch does it.
+		return false
+	case f.how() != "":
+		q.end(f.how())
+		return true
+	}
+	return false
+}
+
+func (f *activeFault) status() error {
+	reason := metav1.StatusReason(f.Reason)
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(f.Status), Reason: reason, Message: "injected fault: " + http.StatusText(f.Status),
+	}
+	if f.RetryAfter > 0 {
+		status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// how the fault ends an answer; empty if it does not.
+func (f *Fault) how() Break {
+	switch {
+	case f.Reset:
+		return BreakReset
+	case f.Hang:
+		return BreakHang
+	case f.EOF:
+		return BreakEOF
+	}
+	return ""
+}
+
+// end ends the answer. BreakEOF is what the handler's return does.
+func (q *request) end(how Break) {
+	switch how {
+	case BreakReset:
+		conn, _, err := http.NewResponseController(q.w).Hijack()
+		if err != nil {
+			return
+		}
+		if counted, ok := conn.(*countedConn); ok {
+			counted.reset()
+		}
+		_ = conn.Close()
+	case BreakHang:
+		select {
+		case <-q.r.Context().Done():
+		case <-q.stopping:
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package fakeapi
+
+import (
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// gzipThreshold is the size of body, in bytes, above which kube-apiserver compresses.
+const gzipThreshold = 128 << 10
+
+// inconsistentRV in a continue token asks for the rest of a list at whatever is newest.
+const inconsistentRV = -1
+
+// continueToken says where the next page begins, as kube-apiserver's does.
+type continueToken struct {
+	Version string `json:"v"`
+	RV      int64  `json:"rv"`
+	// Start is the lowest key of the page.
+	Start string `json:"start"`
+}
+
+func (c continueToken) encode() string {
+	c.Version = metav1.SchemeGroupVersion.String()
+	// A struct of strings and a number can be marshalled.
+	data, _ := json.Marshal(c)
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func decodeToken(s string) (continueToken, error) {
+	var c continueToken
+	data, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err != nil || c.Start == "" || c.RV == 0 {
+		return c, apierrors.NewBadRequest("continue key is not valid")
+	}
+	return c, nil
+}
+
+// page is the answer to a list.
+type page struct {
+	objects []*object
+	meta    metav1.ListMeta
+}
+
+func (s *Server) serveList(q *request) error {
+	p, err := s.page(q)
+	if err != nil {
+		return err
+	}
+	if q.fault != nil && q.fault.Unsorted {
+		p.objects = slices.Clone(p.objects)
+		rand.Shuffle(len(p.objects), func(i, j int) { p.objects[i], p.objects[j] = p.objects[j], p.objects[i] })
+	}
+	s.counters.listed(q.kind.GroupVersionResource, len(p.objects))
+	return q.writePage(p)
+}
+
+// page selects the objects of one page.
+func (s *Server) page(q *request) (page, error) {
+	state, rv, start, err := s.listState(q)
+	if err != nil {
+		return page{}, err
+	}
+	first, _ := slices.BinarySearchFunc(state, start, func(o *object, key string) int { return strings.Compare(o.key, key) })
+	limit := q.options.limit
+	if q.options.rv == 0 && q.options.hasRV && q.options.token == "" {
+		// At RV "0" the watch cache answers, and does not page.
+		limit = 0
+	}
+	p := page{meta: metav1.ListMeta{ResourceVersion: formatRV(rv)}}
+	last := ""
+	for i, o := range state[first:] {
+		if !q.selects(o) {
+			continue
+		}
+		if limit > 0 && len(p.objects) == limit {
+			p.meta.Continue = continueToken{RV: int64(rv), Start: last + "\x00"}.encode()
+			if q.options.selectsAll() {
+				p.meta.RemainingItemCount = q.count(state[first+i:])
+			}
+			break
+		}
+		p.objects = append(p.objects, o)
+		last = o.key
+	}
+	if p.meta.Continue != "" {
+		s.mu.Lock()
+		s.tables[q.kind.GroupVersionResource].remember(rv, state)
+		s.mu.Unlock()
+	}
+	return p, nil
+}
+
+func (q *request) count(objects []*object) *int64 {
+	var n int64
+	for _, o := range objects {
+		if q.selects(o) {
+			n++
+		}
+	}
+	return &n
+}
+
+// listState returns the state that the list is about, its RV, and the lowest key that is asked for.
+func (s *Server) listState(q *request) (state []*object, rv uint64, start string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[q.kind.GroupVersionResource]
+	o := q.options
+	exact := o.rv
+	switch {
+	case o.token != "":
+		token, err := decodeToken(o.token)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		start = token.Start
+		if token.RV == inconsistentRV {
+			return t.ordered(), s.rv, start, nil
+		}
+		if uint64(token.RV) < s.oldestLocked(t) {
+			return nil, 0, "", errExpiredContinue(start)
+		}
+		exact = uint64(token.RV)
+	case o.match == metav1.ResourceVersionMatchExact:
+	case o.rv > 0 && o.limit > 0 && o.match == "":
+		// A limit makes an RV exact if the client does not say what it wants.
+	case o.rv > s.rv:
+		return nil, 0, "", errTooLarge(o.rv, s.rv)
+	default:
+		return t.ordered(), s.rv, "", nil
+	}
+	if exact > s.rv {
+		return nil, 0, "", errTooLarge(exact, s.rv)
+	}
+	if exact < s.oldestLocked(t) {
+		return nil, 0, "", apierrors.NewResourceExpired(messageExpiredList)
+	}
+	return t.at(exact), exact, start, nil
+}
+
+// oldestLocked is the oldest RV that history still reaches.
+func (s *Server) oldestLocked(t *table) uint64 { return max(s.compacted, t.trimmed) }
+
+func (q *request) writePage(p page) error {
+	items := make([][]byte, 0, len(p.objects))
+	size := 0
+	for _, o := range p.objects {
+		body, err := o.item(q.repr)
+		if err != nil {
+			return err
+		}
+		items = append(items, body)
+		size += len(body)
+	}
+	q.w.Header().Set("Content-Type", q.repr.contentType())
+	var out io.Writer = q.w
+	if size > gzipThreshold && strings.Contains(q.r.Header.Get("Accept-Encoding"), "gzip") {
+		q.w.Header().Set("Content-Encoding", "gzip")
+		q.w.Header().Add("Vary", "Accept-Encoding")
+		// The level is a valid one.
+		zip, _ := gzip.NewWriterLevel(q.w, gzip.BestSpeed)
+		defer func() { _ = zip.Close() }()
+		out = zip
+	}
+	q.w.WriteHeader(http.StatusOK)
+	if q.repr.protobuf() {
+		return q.writeProtobufList(out, p.meta, items)
+	}
+	return q.writeJSONList(out, p.meta, items)
+}
+
+// listKind is the kind of a list in the request's representation.
+func (q *request) listKind() (apiVersion, kindName string) {
+	apiVersion, kindName = q.repr.typeMeta(q.kind)
+	return apiVersion, kindName + "List"
+}
+
+// The writers below ignore errors of the connection: the client has gone.
+
+func (q *request) writeJSONList(w io.Writer, m metav1.ListMeta, items [][]byte) error {
+	apiVersion, kindName := q.listKind()
+	metadata, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kindName, apiVersion, metadata)
+	for i, item := range items {
+		if i > 0 {
+			_, _ = io.WriteString(w, ",")
+		}
+		if _, err := w.Write(item); err != nil {
+			return nil
+		}
+	}
+	_, _ = io.WriteString(w, "]}\n")
+	return nil
+}
+
+func (q *request) writeProtobufList(w io.Writer, m metav1.ListMeta, items [][]byte) error {
+	apiVersion, kindName := q.listKind()
+	raw, err := m.Marshal()
+	if err != nil {
+		return err
+	}
+	metadata := appendField(nil, 1, raw)
+	length := len(metadata)
+	var head []byte
+	for _, item := range items {
+		head = appendFieldHeader(head[:0], 2, len(item))
+		length += len(head) + len(item)
+	}
+	_, _ = w.Write(append(appendEnvelopeHeader(nil, apiVersion, kindName, length), metadata...))
+	for _, item := range items {
+		head = appendFieldHeader(head[:0], 2, len(item))
+		if _, err := w.Write(head); err != nil {
+			return nil
+		}
+		if _, err := w.Write(item); err != nil {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package fakeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Ports are picked below the range that systems use for outgoing connections: while the
+// server is stopped nobody else is likely to get its port.
+const (
+	lowestPort  = 20_000
+	highestPort = 32_000
+	portTries   = 50
+)
+
+// Start listens on a loopback port, the same one after Stop, and returns when requests are served.
+func (s *Server) Start() error {
+	if s.http != nil {
+		return errors.New("the embedded API server runs already")
+	}
+	listener, err := s.listen()
+	if err != nil {
+		return fmt.Errorf("the embedded API server can not listen: %w", err)
+	}
+	s.conns = newConnections()
+	s.stopping = make(chan struct{})
+	stopping := s.stopping
+	s.http = &http.Server{
+		Handler:           s.handler(stopping),
+		ReadHeaderTimeout: time.Minute,
+		ConnState:         s.conns.track,
+		ConnContext:       withConn,
+	}
+	server := s.http
+	s.serving.Go(func() { _ = server.Serve(countedListener{listener}) })
+	return nil
+}
+
+func (s *Server) listen() (*net.TCPListener, error) {
+	if s.port != 0 {
+		return listenOn(s.port)
+	}
+	for range portTries {
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		if listener, err := listenOn(port); err == nil {
+			s.port = port
+			return listener, nil
+		}
+	}
+	listener, err := listenOn(0)
+	if err == nil {
+		s.port = listener.Addr().(*net.TCPAddr).Port
+	}
+	return listener, err
+}
+
+func listenOn(port int) (*net.TCPListener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	return listener.(*net.TCPListener), nil
+}
+
+// Stop closes the listener and every connection and waits for all goroutines. The objects stay. Connections
+// are refused until Start.
+func (s *Server) Stop() {
+	if s.http == nil {
+		return
+	}
+	close(s.stopping)
+	_ = s.http.Close()
+	s.serving.Wait()
+	s.conns.wg.Wait()
+	s.http = nil
+}
+
+// Restart is Stop, the loss of the watch history (older RVs get 410), Start.
+func (s *Server) Restart() error {
+	s.Stop()
+	s.Compact()
+	return s.Start()
+}
+
+// Config returns a rest.Config for the server, without client-side throttling. To be called after the first Start.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", s.port), QPS: -1}
+}

@@ -1,0 +1,81 @@
+package fakeapi
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	podsGVR       = corev1.SchemeGroupVersion.WithResource("pods")
+	configMapsGVR = corev1.SchemeGroupVersion.WithResource("configmaps")
+)
+
+// start returns a running server that ends with the test.
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	s := New(o)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// testContext ends before the test's own deadline does, so that a hang is reported where it is.
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// typed returns a client that speaks the given content type.
+func typed(t *testing.T, s *Server, contentType string) *kubernetes.Clientset {
+	t.Helper()
+	config := rest.CopyConfig(s.Config())
+	config.ContentType, config.AcceptContentTypes = contentType, contentType
+	// A client of its own, whose connections end with the test.
+	httpClient, err := rest.HTTPClientFor(config)
+	must(t, err)
+	t.Cleanup(httpClient.CloseIdleConnections)
+	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	must(t, err)
+	return client
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pod(namespace, name string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main", Image: "image:1"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
+// load creates n pods in the namespace default, pod-00000 and so on.
+func load(t *testing.T, s *Server, n int) {
+	t.Helper()
+	for i := range n {
+		must(t, s.Load(podsGVR, pod("default", fmt.Sprintf("pod-%05d", i), map[string]string{"half": fmt.Sprint(i % 2)})))
+	}
+}
+
+func newConfigMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"a": "b"}}
+}

@@ -1,0 +1,72 @@
+package fakeapi
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// negotiate picks the first representation of an Accept header that is served.
+func negotiate(accept string, k *kind) (representation, error) {
+	if accept == "" {
+		return asJSON, nil
+	}
+	for clause := range strings.SplitSeq(accept, ",") {
+		mediaType, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
+		if err != nil {
+			continue
+		}
+		metadata := false
+		switch as := params["as"]; as {
+		case "":
+		case partialKind, partialKind + "List":
+			if params["g"] != metav1.GroupName || params["v"] != "v1" {
+				continue
+			}
+			metadata = true
+		default:
+			continue
+		}
+		if r, ok := pick(mediaType, metadata, k); ok {
+			return r, nil
+		}
+	}
+	return 0, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + contentJSON + ", " + contentProtobuf,
+	}}
+}
+
+func pick(mediaType string, metadata bool, k *kind) (representation, bool) {
+	switch mediaType {
+	case contentJSON, "*/*", "application/*":
+		if metadata {
+			return asMetadataJSON, true
+		}
+		return asJSON, true
+	case contentProtobuf:
+		if metadata {
+			return asMetadataProtobuf, true
+		}
+		return asProtobuf, !k.custom()
+	}
+	return 0, false
+}
+
+func (r representation) contentType() string {
+	if r.protobuf() {
+		return contentProtobuf
+	}
+	return contentJSON
+}
+
+// streamType is the Content-Type of a watch.
+func (r representation) streamType() string {
+	if r.protobuf() {
+		return contentProtobuf + ";stream=watch"
+	}
+	return contentJSON
+}

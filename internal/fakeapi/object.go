@@ -1,0 +1,226 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// object is one state of one object. Immutable.
+type object struct {
+	kind            *kind
+	key             string
+	namespace, name string
+	uid             types.UID
+	rv              uint64
+	labels          labels.Set
+	fields          fields.Set
+	// raw is what everything else is derived from: protobuf without its
+	// envelope for built-in kinds, JSON for custom ones.
+	raw []byte
+	// derived caches the other representations, made when first asked for.
+	derived [representations]atomic.Pointer[[]byte]
+}
+
+// marshaler is what every built-in type generates.
+type marshaler interface {
+	runtime.Object
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+// stamp is what the server sets on an object that is written.
+type stamp struct {
+	rv      uint64
+	uid     types.UID
+	created metav1.Time
+	// name replaces the object's if set (generateName).
+	name string
+	// namespace replaces the object's if set.
+	namespace string
+}
+
+func (st stamp) apply(m metav1.Object) {
+	m.SetResourceVersion(formatRV(st.rv))
+	m.SetUID(st.uid)
+	m.SetCreationTimestamp(st.created)
+	if st.name != "" {
+		m.SetName(st.name)
+	}
+	if st.namespace != "" {
+		m.SetNamespace(st.namespace)
+	}
+}
+
+// newObject encodes obj with the stamp. obj is not modified, and no memory of it is kept but strings.
+func newObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
+	if k.custom() {
+		return newCustomObject(k, obj, st)
+	}
+	copied, err := k.shallowCopy(obj)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(copied)
+	if err != nil {
+		return nil, err
+	}
+	st.apply(m)
+	copied.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	raw, err := copied.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", k.Kind, err)
+	}
+	o := describe(k, m, st.rv)
+	if pod, ok := runtime.Object(copied).(*corev1.Pod); ok {
+		o.fields["spec.nodeName"] = pod.Spec.NodeName
+		o.fields["status.phase"] = string(pod.Status.Phase)
+	}
+	o.raw = raw
+	return o, nil
+}
+
+func newCustomObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
+	content, err := toContent(obj)
+	if err != nil {
+		return nil, err
+	}
+	top := maps.Clone(content)
+	top["apiVersion"], top["kind"] = k.GroupVersion().String(), k.Kind
+	if md, ok := top["metadata"].(map[string]any); ok {
+		top["metadata"] = maps.Clone(md)
+	}
+	u := &unstructured.Unstructured{Object: top}
+	st.apply(u)
+	raw, err := json.Marshal(top)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", k.Kind, err)
+	}
+	o := describe(k, u, st.rv)
+	o.raw = raw
+	return o, nil
+}
+
+// describe returns the object without its bytes.
+func describe(k *kind, m metav1.Object, rv uint64) *object {
+	o := &object{
+		kind: k, namespace: m.GetNamespace(), name: m.GetName(), uid: m.GetUID(), rv: rv,
+		labels: maps.Clone(m.GetLabels()),
+	}
+	o.key = k.key(o.namespace, o.name)
+	o.fields = fields.Set{"metadata.name": o.name}
+	if k.Namespaced {
+		o.fields["metadata.namespace"] = o.namespace
+	}
+	return o
+}
+
+// shallowCopy returns obj as a struct of the kind's type that can be stamped
+// without obj noticing.
+func (k *kind) shallowCopy(obj runtime.Object) (marshaler, error) {
+	fresh := reflect.New(k.typ)
+	copied, ok := fresh.Interface().(marshaler)
+	if !ok {
+		return nil, fmt.Errorf("%s can not be encoded as protobuf", k.typ)
+	}
+	switch v := reflect.ValueOf(obj); {
+	case v.Kind() == reflect.Pointer && v.Type().Elem() == k.typ:
+		fresh.Elem().Set(v.Elem())
+	default:
+		content, err := toContent(obj)
+		if err != nil {
+			return nil, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, copied); err != nil {
+			return nil, fmt.Errorf("%T is no %s: %w", obj, k.Kind, err)
+		}
+	}
+	return copied, nil
+}
+
+func toContent(obj runtime.Object) (map[string]any, error) {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.UnstructuredContent(), nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", obj, err)
+	}
+	return content, nil
+}
+
+// decode returns the object as a new struct of its kind, or unstructured.
+func (o *object) decode() (runtime.Object, error) {
+	if o.kind.custom() {
+		u := &unstructured.Unstructured{}
+		return u, u.UnmarshalJSON(o.raw)
+	}
+	typed, ok := reflect.New(o.kind.typ).Interface().(marshaler)
+	if !ok {
+		return nil, fmt.Errorf("%s can not be decoded from protobuf", o.kind.typ)
+	}
+	return typed, typed.Unmarshal(o.raw)
+}
+
+// unstructured returns the object as a client that reads JSON sees it.
+func (o *object) unstructured() (*unstructured.Unstructured, error) {
+	body, err := o.standalone(asJSON)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	return u, u.UnmarshalJSON(body)
+}
+
+// newBare returns an object of the kind that has only metadata.
+func newBare(k *kind, m metav1.ObjectMeta) (*object, error) {
+	if k.custom() {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&metav1.PartialObjectMetadata{ObjectMeta: m})
+		if err != nil {
+			return nil, err
+		}
+		content["apiVersion"], content["kind"] = k.GroupVersion().String(), k.Kind
+		raw, err := json.Marshal(content)
+		return &object{kind: k, raw: raw}, err
+	}
+	empty, err := k.shallowCopy(reflect.New(k.typ).Interface().(runtime.Object))
+	if err != nil {
+		return nil, err
+	}
+	accessor, err := meta.Accessor(empty)
+	if err != nil {
+		return nil, err
+	}
+	accessor.SetResourceVersion(m.ResourceVersion)
+	accessor.SetAnnotations(m.Annotations)
+	raw, err := empty.Marshal()
+	return &object{kind: k, raw: raw}, err
+}
+
+// at returns the same object with another resourceVersion, as a watch reports a deletion.
+func (o *object) at(rv uint64) (*object, error) {
+	obj, err := o.decode()
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	return newObject(o.kind, obj, stamp{rv: rv, uid: o.uid, created: m.GetCreationTimestamp()})
+}
+
+func formatRV(rv uint64) string { return strconv.FormatUint(rv, 10) }

@@ -1,0 +1,177 @@
+package fakeapi
+
+import (
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// request is a parsed request for a resource.
+type request struct {
+	w http.ResponseWriter
+	r *http.Request
+
+	kind        *kind
+	namespace   string
+	name        string
+	subresource string
+	verb        string
+	options     listOptions
+	repr        representation
+
+	fault    *activeFault
+	stopping <-chan struct{}
+}
+
+// The verbs, as in faults and the request log.
+const (
+	verbList       = "list"
+	verbProbe      = "probe"
+	verbWatch      = "watch"
+	verbGet        = "get"
+	verbCreate     = "create"
+	verbUpdate     = "update"
+	verbPatch      = "patch"
+	verbDelete     = "delete"
+	verbCollection = "deletecollection"
+	verbDiscovery  = "discovery"
+)
+
+func (s *Server) handler(stopping <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		gv, rest, ok := groupVersionOf(parts)
+		if !ok || len(rest) == 0 {
+			s.serveDiscovery(w, r, parts)
+			return
+		}
+		q := &request{w: w, r: r, stopping: stopping}
+		if err := s.parse(q, gv, rest); err != nil {
+			s.counters.request(schema.GroupVersionResource{}, verbDiscovery, r)
+			writeError(w, err)
+			return
+		}
+		s.serveResource(q)
+	})
+}
+
+// groupVersionOf splits a path into group-version and what follows it.
+func groupVersionOf(parts []string) (gv schema.GroupVersion, rest []string, ok bool) {
+	switch {
+	case len(parts) >= 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}, parts[2:], true
+	case len(parts) >= 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], true
+	}
+	return gv, nil, false
+}
+
+// parse fills in what the path, the method and the query say.
+func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error {
+	if rest[0] == "namespaces" && len(rest) > 2 && s.byPath[gv.WithResource(rest[2])] != nil {
+		q.namespace, rest = rest[1], rest[2:]
+	}
+	q.kind = s.byPath[gv.WithResource(rest[0])]
+	if q.kind == nil || len(rest) > 3 || q.namespace != "" && !q.kind.Namespaced {
+		return errNoSuchPath()
+	}
+	if len(rest) > 1 {
+		q.name = rest[1]
+	}
+	if len(rest) > 2 {
+		q.subresource = rest[2]
+	}
+	if q.subresource != "" && (q.subresource != "status" || !q.kind.hasStatus) {
+		return errNoSuchPath()
+	}
+	options, err := parseListOptions(q.r.URL.Query(), q.kind)
+	if err != nil {
+		return err
+	}
+	q.options = options
+	q.verb = verbOf(q)
+	if q.verb == "" {
+		return apierrors.NewMethodNotSupported(q.kind.GroupResource(), q.r.Method)
+	}
+	q.repr, err = negotiate(q.r.Header.Get("Accept"), q.kind)
+	return err
+}
+
+func verbOf(q *request) string {
+	switch {
+	case q.r.Method == http.MethodGet && q.options.watch:
+		return verbWatch
+	case q.r.Method == http.MethodGet && q.name != "":
+		return verbGet
+	case q.r.Method == http.MethodGet && q.options.limit == 1 && q.options.token == "":
+		return verbProbe
+	case q.r.Method == http.MethodGet:
+		return verbList
+	case q.r.Method == http.MethodPost && q.name == "":
+		return verbCreate
+	case q.r.Method == http.MethodPut && q.name != "":
+		return verbUpdate
+	case q.r.Method == http.MethodPatch && q.name != "":
+		return verbPatch
+	case q.r.Method == http.MethodDelete && q.name != "":
+		return verbDelete
+	case q.r.Method == http.MethodDelete:
+		return verbCollection
+	}
+	return ""
+}
+
+func (s *Server) serveResource(q *request) {
+	counter := s.counters.request(q.kind.GroupVersionResource, q.verb, q.r)
+	if conn := connOf(q.r); conn != nil {
+		conn.counter.Store(counter)
+	}
+	if q.fault = s.faults.take(q.verb, q.kind.GroupVersionResource.Resource); q.fault != nil && q.fault.answer(q) {
+		return
+	}
+	var err error
+	switch q.verb {
+	case verbList, verbProbe:
+		err = s.serveList(q)
+	case verbWatch:
+		err = s.serveWatch(q)
+	case verbGet:
+		err = s.serveGet(q)
+	default:
+		err = s.serveWrite(q)
+	}
+	if err != nil {
+		writeError(q.w, err)
+	}
+}
+
+func (s *Server) serveGet(q *request) error {
+	s.mu.Lock()
+	o := s.tables[q.kind.GroupVersionResource].objects[q.kind.key(q.namespace, q.name)]
+	s.mu.Unlock()
+	if o == nil {
+		return apierrors.NewNotFound(q.kind.GroupResource(), q.name)
+	}
+	return q.writeObject(http.StatusOK, o)
+}
+
+func (q *request) writeObject(code int, o *object) error {
+	body, err := o.standalone(q.repr)
+	if err != nil {
+		return err
+	}
+	q.w.Header().Set("Content-Type", q.repr.contentType())
+	q.w.WriteHeader(code)
+	_, _ = q.w.Write(body)
+	return nil
+}
+
+func errNoSuchPath() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource",
+	}}
+}

@@ -1,0 +1,180 @@
+package fakeapi
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// table holds the objects of one resource, and their history. Server.mu guards it.
+type table struct {
+	kind    *kind
+	objects map[string]*object
+
+	// sorted is the state in key order as it was before the changes to the
+	// keys in dirty. It is never modified, only replaced: pages and watches keep it.
+	sorted []*object
+	dirty  map[string]struct{}
+	// past are states that pages of lists are being served from, newest last.
+	past []pastState
+
+	// log is the history, oldest first; log[0] has the number first.
+	log   []*event
+	first uint64
+	// trimmed is the RV of the newest event that is no longer in log.
+	trimmed uint64
+
+	// changed is closed and replaced when there is something for watches to do.
+	changed chan struct{}
+	watches map[*watcher]struct{}
+}
+
+// event is one write. Immutable.
+type event struct {
+	rv  uint64
+	key string
+	// prev is nil if the object was created, cur if it was deleted.
+	prev, cur *object
+	// gone returns prev with the RV of the event, for those to whom this is a deletion.
+	gone func() (*object, error)
+}
+
+func newEvent(rv uint64, prev, cur *object) *event {
+	e := &event{rv: rv, prev: prev, cur: cur}
+	if prev == nil {
+		e.key = cur.key
+		return e
+	}
+	e.key = prev.key
+	e.gone = sync.OnceValues(func() (*object, error) { return prev.at(rv) })
+	return e
+}
+
+type pastState struct {
+	rv      uint64
+	objects []*object
+}
+
+// pastStates is how many lists can be paged at a time without their state being made again from history.
+const pastStates = 8
+
+func newTable(k *kind) *table {
+	return &table{
+		kind: k, objects: map[string]*object{}, dirty: map[string]struct{}{},
+		changed: make(chan struct{}), watches: map[*watcher]struct{}{},
+	}
+}
+
+// record applies a write, and trims the history to keep events.
+func (t *table) record(e *event, keep int) {
+	if e.cur != nil {
+		t.objects[e.key] = e.cur
+	} else {
+		delete(t.objects, e.key)
+	}
+	t.dirty[e.key] = struct{}{}
+	t.log = append(t.log, e)
+	if len(t.log) > keep+keep/4 {
+		t.trim(len(t.log) - keep)
+	}
+	t.wake()
+}
+
+// trim forgets the n oldest events.
+func (t *table) trim(n int) {
+	if n == 0 {
+		return
+	}
+	t.trimmed = t.log[n-1].rv
+	t.first += uint64(n)
+	t.log = slices.Clone(t.log[n:])
+}
+
+// compact forgets what no open watch still has to send.
+func (t *table) compact() {
+	needed := t.end()
+	for w := range t.watches {
+		needed = min(needed, w.next)
+	}
+	if needed > t.first {
+		t.trim(int(needed - t.first))
+	}
+	t.past = nil
+}
+
+// end is the number of the next event.
+func (t *table) end() uint64 { return t.first + uint64(len(t.log)) }
+
+// after is the number of the first event newer than rv.
+func (t *table) after(rv uint64) uint64 {
+	i := sort.Search(len(t.log), func(i int) bool { return t.log[i].rv > rv })
+	return t.first + uint64(i)
+}
+
+func (t *table) wake() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// ordered returns the current state in key order. The result is shared and never modified.
+func (t *table) ordered() []*object {
+	if len(t.dirty) > 0 {
+		t.sorted = overlay(t.sorted, t.dirty, func(key string) *object { return t.objects[key] })
+		t.dirty = map[string]struct{}{}
+	}
+	return t.sorted
+}
+
+// at returns the state at an older RV that history still reaches.
+func (t *table) at(rv uint64) []*object {
+	now := t.ordered()
+	if len(t.log) == 0 || t.log[len(t.log)-1].rv <= rv {
+		return now
+	}
+	for _, p := range t.past {
+		if p.rv == rv {
+			return p.objects
+		}
+	}
+	undone := map[string]*object{}
+	for i := len(t.log) - 1; i >= 0 && t.log[i].rv > rv; i-- {
+		undone[t.log[i].key] = t.log[i].prev
+	}
+	return overlay(now, undone, func(key string) *object { return undone[key] })
+}
+
+// remember keeps the state that a paged list began with.
+func (t *table) remember(rv uint64, state []*object) {
+	for _, p := range t.past {
+		if p.rv == rv {
+			return
+		}
+	}
+	if len(t.past) >= pastStates {
+		t.past = slices.Delete(t.past, 0, 1)
+	}
+	t.past = append(t.past, pastState{rv: rv, objects: state})
+}
+
+// overlay returns base with the changed keys replaced by what get returns for them; nil is gone.
+func overlay[V any](base []*object, changed map[string]V, get func(key string) *object) []*object {
+	keys := make([]string, 0, len(changed))
+	for key := range changed {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	out := make([]*object, 0, len(base)+len(keys))
+	for _, key := range keys {
+		n, found := slices.BinarySearchFunc(base, key, func(o *object, key string) int { return strings.Compare(o.key, key) })
+		out = append(out, base[:n]...)
+		if found {
+			n++
+		}
+		base = base[n:]
+		if o := get(key); o != nil {
+			out = append(out, o)
+		}
+	}
+	return append(out, base...)
+}

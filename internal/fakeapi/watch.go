@@ -1,0 +1,300 @@
+package fakeapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// defaultWatchTimeout is for clients that ask for none; kube-apiserver takes 30 to 60 minutes.
+const defaultWatchTimeout = 30 * time.Minute
+
+// flushBytes is how much of a stream is gathered before it is sent though more is waiting.
+const flushBytes = 64 << 10
+
+// watcher is one open watch. The handler's goroutine owns it, but for what Server.mu guards.
+type watcher struct {
+	q     *request
+	table *table
+	// next is the number of the next event to send. Server.mu guards it.
+	next uint64
+	// base is the RV that events and bookmarks must be above.
+	base uint64
+	// initial is the state to send first; awaiting says that its end is to be marked by a bookmark
+	// at awaited or later.
+	initial  []*object
+	awaiting bool
+	awaited  uint64
+
+	bookmarks uint64
+	broken    Break
+	timetable timetable
+	sent      int
+	frame     []byte
+}
+
+// serveWatch answers a watch until its time is over or someone ends it.
+func (s *Server) serveWatch(q *request) error {
+	timeout := q.options.timeout
+	if timeout == 0 {
+		timeout = defaultWatchTimeout
+	}
+	w := &watcher{q: q, timetable: newTimetable(time.Now(), timeout)}
+	err := s.openWatch(w)
+	q.w.Header().Set("Content-Type", q.repr.streamType())
+	q.w.WriteHeader(http.StatusOK)
+	if err != nil {
+		// As kube-apiserver does: once the request is understood, errors come inside the stream.
+		w.fail(err)
+		return nil
+	}
+	defer s.closeWatch(w)
+	w.flush()
+	ctx, cancel := context.WithTimeout(q.r.Context(), timeout)
+	defer cancel()
+	w.run(ctx, s)
+	return nil
+}
+
+// openWatch finds where the watch begins.
+func (s *Server) openWatch(w *watcher) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := w.q.options
+	t := s.tables[w.q.kind.GroupVersionResource]
+	wantsInitial := o.initial != nil && *o.initial
+	switch {
+	case wantsInitial || o.rv == 0 && o.initial == nil:
+		w.initial = t.ordered()
+		w.next, w.base = t.end(), max(s.rv, o.rv)
+		w.awaiting, w.awaited = wantsInitial && o.bookmarks, o.rv
+	case o.rv == 0:
+		w.next, w.base = t.end(), s.rv
+	case o.rv < s.oldestLocked(t):
+		return errExpiredWatch(o.rv, s.oldestLocked(t))
+	default:
+		w.next, w.base = t.after(o.rv), o.rv
+		if n := len(t.log); n > 0 && w.next < t.end() {
+			// What is sent at once counts as known: bookmarks must be newer than that.
+			w.timetable.floor = t.log[n-1].rv
+		}
+	}
+	w.timetable.floor = max(w.timetable.floor, w.base)
+	w.table = t
+	w.bookmarks = s.bookmarks
+	t.watches[w] = struct{}{}
+	s.signalWatchesLocked()
+	return nil
+}
+
+func (s *Server) closeWatch(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(w.table.watches, w)
+	s.signalWatchesLocked()
+}
+
+func (s *Server) signalWatchesLocked() {
+	close(s.watching)
+	s.watching = make(chan struct{})
+}
+
+// WaitWatches blocks until n or more watches of the resource are open; with 0, until none is.
+func (s *Server) WaitWatches(ctx context.Context, gvr schema.GroupVersionResource, n int) error {
+	for {
+		s.mu.Lock()
+		open, changed := 0, s.watching
+		if t := s.tables[gvr]; t != nil {
+			open = len(t.watches)
+		}
+		s.mu.Unlock()
+		if n == 0 && open == 0 || n > 0 && open >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d watches of %s are open, not %d: %w", open, gvr.Resource, n, ctx.Err())
+		}
+	}
+}
+
+// work is what a watch has to do next.
+type work struct {
+	events   []*event
+	rv       uint64
+	bookmark bool
+	broken   Break
+	changed  <-chan struct{}
+}
+
+// take returns the events since the last call. All of the resource's events up to work.rv are among them.
+func (s *Server) take(w *watcher) work {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := w.table
+	job := work{rv: s.rv, bookmark: s.bookmarks != w.bookmarks, broken: w.broken, changed: t.changed}
+	w.bookmarks = s.bookmarks
+	if w.next < t.first {
+		// History has overtaken a watch that does not read.
+		job.broken = BreakEOF
+		return job
+	}
+	job.events = t.log[w.next-t.first:]
+	w.next = t.end()
+	return job
+}
+
+func (w *watcher) run(ctx context.Context, s *Server) {
+	defer func() { s.counters.sentEvents(w.q.kind.GroupVersionResource, w.sent) }()
+	if w.cut() {
+		return
+	}
+	for _, o := range w.initial {
+		if w.q.selects(o) && !w.sendObject(watch.Added, o) {
+			return
+		}
+	}
+	w.initial = nil
+	for {
+		job := s.take(w)
+		if job.broken != "" {
+			w.flush()
+			w.q.end(job.broken)
+			return
+		}
+		for _, e := range job.events {
+			if e.rv > w.base && !w.sendEvent(e) {
+				return
+			}
+		}
+		w.maybeBookmark(job, time.Now())
+		w.flush()
+		if !w.wait(ctx, job.changed) {
+			return
+		}
+	}
+}
+
+// wait returns false when the watch is over.
+func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
+	timer := time.NewTimer(w.timetable.until(time.Now()))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-w.q.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// maybeBookmark sends a bookmark if the client allows them and one is due or asked for.
+func (w *watcher) maybeBookmark(job work, now time.Time) {
+	due := w.timetable.due(now)
+	switch {
+	case w.awaiting && job.rv >= w.awaited:
+		w.awaiting = false
+		w.sendBookmark(job.rv, true)
+	case w.awaiting || !w.q.options.bookmarks:
+	case job.bookmark && job.rv >= w.base, due && job.rv > w.timetable.floor:
+		w.sendBookmark(job.rv, false)
+	}
+}
+
+// sendEvent sends what the event is to somebody with these selectors.
+func (w *watcher) sendEvent(e *event) bool {
+	was, is := w.q.selects(e.prev), w.q.selects(e.cur)
+	switch {
+	case is && !was:
+		return w.sendObject(watch.Added, e.cur)
+	case is:
+		return w.sendObject(watch.Modified, e.cur)
+	case was:
+		gone, err := e.gone()
+		if err != nil {
+			w.fail(err)
+			return false
+		}
+		return w.sendObject(watch.Deleted, gone)
+	}
+	return true
+}
+
+// sendObject returns false when the watch is over.
+func (w *watcher) sendObject(t watch.EventType, o *object) bool {
+	f := w.q.fault
+	if f != nil && f.SwallowEvents && w.sent >= f.AfterEvents {
+		return true
+	}
+	body, err := o.standalone(w.q.repr)
+	if err != nil {
+		w.fail(err)
+		return false
+	}
+	w.sent++
+	return w.write(t, body) && !w.cut()
+}
+
+// cut ends the watch if its fault says so.
+func (w *watcher) cut() bool {
+	f := w.q.fault
+	if f == nil || f.how() == "" || w.sent < f.AfterEvents {
+		return false
+	}
+	w.flush()
+	w.q.end(f.how())
+	return true
+}
+
+func (w *watcher) sendBookmark(rv uint64, initialEventsEnd bool) {
+	body, err := w.q.kind.bookmark(w.q.repr, rv, initialEventsEnd)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.write(watch.Bookmark, body)
+}
+
+// fail ends the stream with an ERROR event.
+func (w *watcher) fail(err error) {
+	body, encodeErr := statusBody(statusOf(err), w.q.repr)
+	if encodeErr == nil {
+		w.write(watch.Error, body)
+	}
+	w.flush()
+}
+
+// write gathers a frame; it returns false if the client has gone.
+func (w *watcher) write(t watch.EventType, body []byte) bool {
+	if w.q.repr.protobuf() {
+		w.frame = appendWatchFrame(w.frame, string(t), body)
+	} else {
+		w.frame = append(w.frame, `{"type":"`...)
+		w.frame = append(w.frame, t...)
+		w.frame = append(w.frame, `","object":`...)
+		w.frame = append(w.frame, body...)
+		w.frame = append(w.frame, "}\n"...)
+	}
+	if len(w.frame) < flushBytes {
+		return true
+	}
+	_, err := w.q.w.Write(w.frame)
+	w.frame = w.frame[:0]
+	return err == nil
+}
+
+// flush sends what has been gathered. Errors show when the connection's context ends.
+func (w *watcher) flush() {
+	if len(w.frame) > 0 {
+		_, _ = w.q.w.Write(w.frame)
+		w.frame = w.frame[:0]
+	}
+	_ = http.NewResponseController(w.q.w).Flush()
+}

@@ -1,0 +1,242 @@
+package fakeapi
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// Create, Update and Delete write one object and return it as stored (with UID, RV, creationTimestamp).
+// obj may be typed or unstructured, and is not modified. Errors are API errors.
+func (s *Server) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
+	k, err := s.kindOf(gvr)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.create(k, obj, "")
+	if err != nil {
+		return nil, err
+	}
+	return stored.unstructured()
+}
+
+// Load creates many objects, and returns none of them: it is several times faster than Create.
+func (s *Server) Load(gvr schema.GroupVersionResource, objs ...runtime.Object) error {
+	k, err := s.kindOf(gvr)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if _, err := s.create(k, obj, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Update replaces the object of that name. If obj carries a resourceVersion it must be the stored one; an
+// update that changes nothing is none: the resourceVersion stays.
+func (s *Server) Update(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
+	k, err := s.kindOf(gvr)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.update(k, obj)
+	if err != nil {
+		return nil, err
+	}
+	return stored.unstructured()
+}
+
+// Delete removes an object.
+func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string) error {
+	k, err := s.kindOf(gvr)
+	if err != nil {
+		return err
+	}
+	_, err = s.remove(k, namespace, name, nil)
+	return err
+}
+
+// List returns every object of the resource in key order.
+func (s *Server) List(gvr schema.GroupVersionResource) []unstructured.Unstructured {
+	s.mu.Lock()
+	var objects []*object
+	if t := s.tables[gvr]; t != nil {
+		objects = t.ordered()
+	}
+	s.mu.Unlock()
+	out := make([]unstructured.Unstructured, 0, len(objects))
+	for _, o := range objects {
+		// What was encoded here can be decoded.
+		if u, err := o.unstructured(); err == nil {
+			out = append(out, *u)
+		}
+	}
+	return out
+}
+
+func (s *Server) kindOf(gvr schema.GroupVersionResource) (*kind, error) {
+	if k := s.byPath[gvr]; k != nil {
+		return k, nil
+	}
+	return nil, apierrors.NewNotFound(gvr.GroupResource(), "")
+}
+
+// create stores a new object, in the given namespace if obj names none.
+func (s *Server) create(k *kind, obj runtime.Object, namespace string) (*object, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	name, namespace, err := placeOf(k, m, namespace)
+	if err != nil {
+		return nil, err
+	}
+	st := stamp{uid: m.GetUID(), created: m.GetCreationTimestamp(), name: name, namespace: namespace}
+	if st.uid == "" {
+		st.uid = uuid.NewUUID()
+	}
+	if st.created.IsZero() {
+		now := metav1.Now()
+		st.created = now.Rfc3339Copy()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[k.GroupVersionResource]
+	if t.objects[k.key(namespace, name)] != nil {
+		return nil, apierrors.NewAlreadyExists(k.GroupResource(), name)
+	}
+	st.rv = s.rv + 1
+	o, err := newObject(k, obj, st)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	s.recordLocked(t, nil, o)
+	return o, nil
+}
+
+// placeOf returns the name and the namespace that a new object gets.
+func placeOf(k *kind, m metav1.Object, namespace string) (string, string, error) {
+	name := m.GetName()
+	if name == "" && m.GetGenerateName() != "" {
+		name = m.GetGenerateName() + strconv.FormatUint(uint64(rand.Uint32())|1<<32, 36)
+	}
+	if name == "" {
+		return "", "", apierrors.NewInvalid(k.gvk().GroupKind(), "", nil)
+	}
+	if !k.Namespaced {
+		return name, "", nil
+	}
+	switch own := m.GetNamespace(); {
+	case namespace == "" && own == "":
+		return "", "", apierrors.NewBadRequest("an empty namespace may not be set during creation")
+	case namespace == "":
+		namespace = own
+	case own != "" && own != namespace:
+		return "", "", apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return name, namespace, nil
+}
+
+func (s *Server) recordLocked(t *table, prev, cur *object) {
+	s.rv++
+	t.record(newEvent(s.rv, prev, cur), s.o.History)
+}
+
+func (s *Server) update(k *kind, obj runtime.Object) (*object, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.modify(k, m.GetNamespace(), m.GetName(), func(*object) (runtime.Object, error) { return obj, nil })
+}
+
+// modify replaces an object by what change makes of it. change runs under the lock, and must not call the server.
+func (s *Server) modify(k *kind, namespace, name string, change func(old *object) (runtime.Object, error)) (*object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[k.GroupVersionResource]
+	old := t.objects[k.key(namespace, name)]
+	if old == nil {
+		return nil, apierrors.NewNotFound(k.GroupResource(), name)
+	}
+	obj, err := change(old)
+	if err != nil {
+		return nil, err
+	}
+	created, err := checkUpdate(old, obj)
+	if err != nil {
+		return nil, err
+	}
+	st := stamp{rv: old.rv, uid: old.uid, created: created, namespace: old.namespace}
+	same, err := newObject(k, obj, st)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if bytes.Equal(same.raw, old.raw) {
+		return old, nil
+	}
+	st.rv = s.rv + 1
+	o, err := newObject(k, obj, st)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	s.recordLocked(t, old, o)
+	return o, nil
+}
+
+const conflictMessage = "the object has been modified; please apply your changes to the latest version and try again"
+
+// checkUpdate refuses an update that contradicts the stored object, and returns its creation time.
+func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return metav1.Time{}, apierrors.NewBadRequest(err.Error())
+	}
+	gr := old.kind.GroupResource()
+	if rv := m.GetResourceVersion(); rv != "" && rv != formatRV(old.rv) {
+		return metav1.Time{}, apierrors.NewConflict(gr, old.name, fmt.Errorf(conflictMessage))
+	}
+	if uid := m.GetUID(); uid != "" && uid != old.uid {
+		return metav1.Time{}, apierrors.NewConflict(gr, old.name,
+			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
+	}
+	partial, err := old.partial()
+	if err != nil {
+		return metav1.Time{}, apierrors.NewInternalError(err)
+	}
+	return partial.CreationTimestamp, nil
+}
+
+// preconditions of a deletion.
+type preconditions struct {
+	uid types.UID
+	rv  string
+}
+
+// remove deletes an object and returns its last state, with the RV of the deletion.
+func (s *Server) remove(k *kind, namespace, name string, pre *preconditions) (*object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[k.GroupVersionResource]
+	old := t.objects[k.key(namespace, name)]
+	if old == nil {
+		return nil, apierrors.NewNotFound(k.GroupResource(), name)
+	}
+	if pre != nil && (pre.uid != "" && pre.uid != old.uid || pre.rv != "" && pre.rv != formatRV(old.rv)) {
+		return nil, apierrors.NewConflict(k.GroupResource(), name, fmt.Errorf("the preconditions of the deletion do not hold"))
+	}
+	s.recordLocked(t, old, nil)
+	return old, nil
+}
