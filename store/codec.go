@@ -1,8 +1,21 @@
 package store
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
+//
+// CodecFor chooses one of those that the package has. They keep unstructured
+// objects exactly, and typed ones as far as apiequality.Semantic compares:
+// what protobuf or JSON do not carry, such as the difference between a nil
+// and an empty slice, may be lost there.
 type Codec interface {
 	// Name names the encoding: "protobuf" or "msgpack".
 	Name() string
@@ -10,10 +23,115 @@ type Codec interface {
 	// have lost fields that this build knows (see Attributes.Schema).
 	Fingerprint() string
 	// Append encodes obj at the end of dst and returns the extended slice. Equal objects give
-	// equal bytes.
+	// equal bytes. On error it returns dst.
 	Append(dst []byte, obj runtime.Object) ([]byte, error)
-	// Decode returns a new object that shares no memory with data.
+	// Decode returns a new object that shares no memory with data. Its error
+	// wraps ErrDamaged if data is not what Append wrote, and ErrIncompatible
+	// if it is, but does not fit the type any more.
 	Decode(data []byte) (runtime.Object, error)
 	// Check returns an error that names the type if obj is not of the type that this codec holds.
 	Check(obj runtime.Object) error
+}
+
+// The names of the encodings.
+const (
+	encodingProtobuf = "protobuf"
+	encodingMsgpack  = "msgpack"
+)
+
+// ErrIncompatible: a stored object is undamaged, but this program can not
+// read it: another one, with another Go type or codec, wrote it. A relist
+// that writes every body anew (ReplaceOptions.Rewrite) repairs it.
+var ErrIncompatible = errors.New("the stored object does not fit this program's type")
+
+// CodecFor returns the codec for objects of the type of example: msgpack for
+// *unstructured.Unstructured, protobuf for types that generate it (those of
+// k8s.io/api, and *metav1.PartialObjectMetadata), and msgpack for all others.
+// Lists have no codec: a collection holds their items.
+func CodecFor(example runtime.Object) (Codec, error) {
+	if _, ok := example.(*unstructured.Unstructured); ok {
+		return UnstructuredCodec(), nil
+	}
+	t, err := objectType(example)
+	if err != nil {
+		return nil, err
+	}
+	if generatesProtobuf(t) {
+		return newProtobufCodec(t), nil
+	}
+	return newMsgpackCodec(t)
+}
+
+// ProtobufCodec returns the codec for a type that generates protobuf, or an
+// error that names the type if it does not.
+func ProtobufCodec(example runtime.Object) (Codec, error) {
+	t, err := objectType(example)
+	if err != nil {
+		return nil, err
+	}
+	if !generatesProtobuf(t) {
+		return nil, fmt.Errorf("%T has no generated protobuf methods that cover all of its fields; use MsgpackCodec", example)
+	}
+	return newProtobufCodec(t), nil
+}
+
+// MsgpackCodec returns the msgpack codec for the type of example.
+func MsgpackCodec(example runtime.Object) (Codec, error) {
+	if _, ok := example.(*unstructured.Unstructured); ok {
+		return UnstructuredCodec(), nil
+	}
+	t, err := objectType(example)
+	if err != nil {
+		return nil, err
+	}
+	return newMsgpackCodec(t)
+}
+
+// objectType returns the struct type that example points to.
+func objectType(example runtime.Object) (reflect.Type, error) {
+	if example == nil {
+		return nil, errors.New("no example object to choose a codec for")
+	}
+	t := reflect.TypeOf(example)
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%s is not a pointer to a struct: no codec", t)
+	}
+	if _, ok := example.(runtime.Unstructured); ok || meta.IsListType(example) {
+		return nil, fmt.Errorf("%s is a list, or an unstructured type other than *unstructured.Unstructured: no codec", t)
+	}
+	return t.Elem(), nil
+}
+
+// checkType returns an error unless obj is a non-nil pointer to a struct of type want.
+func checkType(obj runtime.Object, want reflect.Type) error {
+	v := reflect.ValueOf(obj)
+	if !v.IsValid() || v.Type() != reflect.PointerTo(want) {
+		return fmt.Errorf("object is a %T, the collection holds *%s", obj, want)
+	}
+	if v.IsNil() {
+		return fmt.Errorf("object is a nil *%s", want)
+	}
+	return nil
+}
+
+// encodingDecoder is a codec that reads encodings other than its own.
+type encodingDecoder interface {
+	decodeEncoding(encoding string, data []byte) (runtime.Object, error)
+}
+
+// decodePayload decodes a payload that may have been written under another
+// codec of the same representation: a type gains or loses generated protobuf
+// from one build to the next. encoding is that of the record's header.
+func decodePayload(c Codec, encoding string, data []byte) (runtime.Object, error) {
+	if encoding == c.Name() {
+		return c.Decode(data)
+	}
+	if d, ok := c.(encodingDecoder); ok {
+		return d.decodeEncoding(encoding, data)
+	}
+	return nil, unknownEncoding(encoding, c)
+}
+
+func unknownEncoding(encoding string, c Codec) error {
+	return fmt.Errorf("payload in encoding %q, the codec reads %q: %w", encoding, c.Name(), ErrIncompatible)
 }

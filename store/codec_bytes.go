@@ -13,6 +13,8 @@ var (
 	errChecksum     = errors.New("the checksum does not match")
 	errHeaderLength = errors.New("the header is longer than the record")
 	errTruncated    = errors.New("the data ends too early")
+	errTrailing     = errors.New("there is something after the end")
+	errUnsorted     = errors.New("the fields of an object are not in order")
 )
 
 // byteSink lets a msgpack.Encoder append to a slice. No write fails.
@@ -28,19 +30,23 @@ func (s *byteSink) WriteByte(c byte) error {
 	return nil
 }
 
-// msgpackReader reads msgpack values from data that nobody has vouched for:
-// every length is held against the bytes that are left before anything is
-// allocated, and the type byte is checked before the msgpack package, which
-// takes nil for any type, sees it. The first error stays in err; after it
-// every read returns zero.
+// msgpackReader reads msgpack values from data that nobody has vouched for.
+// The type byte is checked before the msgpack package, which takes nil for
+// any type, sees it. The first error stays in err; after it every read returns zero.
 type msgpackReader struct {
 	src byteSource
 	dec *msgpack.Decoder
-	err error
+	// budget is how many more elements arrays and maps may announce: all of
+	// them together can not have more than there are bytes. Without it, arrays
+	// that nest and each announce what the rest has room for would allocate
+	// the square of the data.
+	budget int
+	names  *nameTable
+	err    error
 }
 
 func newMsgpackReader(data []byte) *msgpackReader {
-	r := &msgpackReader{src: byteSource{data: data}, dec: msgpack.GetDecoder()}
+	r := &msgpackReader{src: byteSource{data: data}, dec: msgpack.GetDecoder(), budget: len(data)}
 	r.dec.Reset(&r.src)
 	return r
 }
@@ -79,6 +85,23 @@ func (r *msgpackReader) bytes() []byte {
 		r.fail(fmt.Errorf("type byte %#x where a string should be", c))
 		return nil
 	}
+	return r.take()
+}
+
+// bin is bytes for a bin value.
+func (r *msgpackReader) bin() []byte {
+	c := r.peek()
+	if r.err != nil {
+		return nil
+	}
+	if !msgpcode.IsBin(c) {
+		r.fail(fmt.Errorf("type byte %#x where bytes should be", c))
+		return nil
+	}
+	return r.take()
+}
+
+func (r *msgpackReader) take() []byte {
 	n, err := r.dec.DecodeBytesLen()
 	if err != nil {
 		r.fail(truncated(err))
@@ -94,6 +117,30 @@ func (r *msgpackReader) bytes() []byte {
 }
 
 func (r *msgpackReader) str() string { return string(r.bytes()) }
+
+// name is str for strings that come again and again.
+func (r *msgpackReader) name() string { return r.names.get(r.bytes()) }
+
+// int and float are for those who have peeked at the type byte.
+func (r *msgpackReader) int() int64 {
+	large := r.peek() == msgpcode.Uint64
+	n, err := r.dec.DecodeInt64()
+	if err != nil {
+		r.fail(truncated(err))
+	}
+	if large && n < 0 {
+		r.fail(errors.New("an integer above the range of int64"))
+	}
+	return n
+}
+
+func (r *msgpackReader) float() float64 {
+	f, err := r.dec.DecodeFloat64()
+	if err != nil {
+		r.fail(truncated(err))
+	}
+	return f
+}
 
 func (r *msgpackReader) uint() uint64 {
 	c := r.peek()
@@ -112,8 +159,7 @@ func (r *msgpackReader) uint() uint64 {
 	return n
 }
 
-// arrayLen returns the length of the array that begins here. Each element
-// takes a byte or more, so that a length above what is left is a lie.
+// arrayLen returns the length of the array that begins here.
 func (r *msgpackReader) arrayLen() int {
 	c := r.peek()
 	if r.err != nil {
@@ -127,7 +173,7 @@ func (r *msgpackReader) arrayLen() int {
 	return r.checkLen(n, 1, err)
 }
 
-// mapLen is arrayLen for a map, whose entries take two bytes or more.
+// mapLen is arrayLen for a map, whose entries are two elements.
 func (r *msgpackReader) mapLen() int {
 	c := r.peek()
 	if r.err != nil {
@@ -146,10 +192,11 @@ func (r *msgpackReader) checkLen(n, each int, err error) int {
 		r.fail(truncated(err))
 		return 0
 	}
-	if n < 0 || n > r.src.left()/each {
+	if n < 0 || n > r.budget/each {
 		r.fail(errTruncated)
 		return 0
 	}
+	r.budget -= n * each
 	return n
 }
 

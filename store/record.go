@@ -159,4 +159,3 @@ func decodeHeader(data []byte) (header, error) {
 	}
 	return h, nil
 }
-

@@ -1,0 +1,262 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	discoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
+	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// fewestFixtures is how many kinds k8s.io/api v0.37 ships fixtures for; a
+// test that finds fewer has looked in the wrong place.
+const fewestFixtures = 190
+
+// allKinds returns a scheme with every kind of k8s.io/api.
+func allKinds(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientscheme.AddToScheme, admissionv1.AddToScheme, admissionv1beta1.AddToScheme,
+		discoveryv2.AddToScheme, discoveryv2beta1.AddToScheme,
+		imagepolicyv1alpha1.AddToScheme, lifecyclev1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// fixtures returns the paths, without extension, of the fixtures of k8s.io/api.
+func fixtures(t testing.TB) []string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	if err != nil {
+		t.Fatalf("find k8s.io/api: %v", err)
+	}
+	found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", "*.json"))
+	if err != nil || len(found) < fewestFixtures {
+		t.Fatalf("%d fixtures, %v; want at least %d", len(found), err, fewestFixtures)
+	}
+	for i := range found {
+		found[i] = strings.TrimSuffix(found[i], ".json")
+	}
+	return found
+}
+
+func readFixture(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// kindOf reads a fixture's kind off its name, group.version.kind: a watch
+// event does not say it inside.
+func kindOf(path string) *schema.GroupVersionKind {
+	parts := strings.Split(filepath.Base(path), ".")
+	n := len(parts)
+	gvk := schema.GroupVersionKind{Group: strings.Join(parts[:n-2], "."), Version: parts[n-2], Kind: parts[n-1]}
+	if gvk.Group == "core" {
+		gvk.Group = ""
+	}
+	return &gvk
+}
+
+// compactJSON is a fixture as a server would send it: raw JSON inside an
+// object keeps its white space, and no server sends any.
+func compactJSON(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func parseUnstructured(t testing.TB, data []byte) *unstructured.Unstructured {
+	t.Helper()
+	var m map[string]any
+	if err := utiljson.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: m}
+}
+
+// roundTrip encodes and decodes obj, and checks what holds for every codec:
+// equal objects give equal bytes, Append appends, and the result does not
+// share memory with the bytes.
+func roundTrip(t testing.TB, c Codec, obj runtime.Object) runtime.Object {
+	t.Helper()
+	if err := c.Check(obj); err != nil {
+		t.Fatal(err)
+	}
+	data, err := c.Append([]byte("before"), obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, ok := bytes.CutPrefix(data, []byte("before"))
+	if !ok {
+		t.Fatal("Append did not append")
+	}
+	again, err := c.Append(nil, obj.DeepCopyObject())
+	if err != nil || !bytes.Equal(again, data) {
+		t.Fatalf("a copy gives other bytes (%v)", err)
+	}
+	got, err := c.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data {
+		data[i] ^= 0xff
+	}
+	return got
+}
+
+func TestFixturesUnstructured(t *testing.T) {
+	codec := UnstructuredCodec()
+	seen := map[string]bool{}
+	for _, path := range fixtures(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			asYAML, err := yaml.YAMLToJSON(readFixture(t, path+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, data := range [][]byte{readFixture(t, path+".json"), asYAML} {
+				want := parseUnstructured(t, data)
+				if got := roundTrip(t, codec, want); !reflect.DeepEqual(got, want) {
+					t.Errorf("got %#v\nwant %#v", got, want)
+				}
+				seen[kindOf(path).String()] = true
+			}
+		})
+	}
+	if len(seen) < fewestFixtures {
+		t.Errorf("only %d kinds", len(seen))
+	}
+}
+
+func TestFixturesTyped(t *testing.T) {
+	scheme := allKinds(t)
+	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
+	seen := map[string]bool{}
+	for _, path := range fixtures(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			for _, data := range [][]byte{
+				compactJSON(t, readFixture(t, path+".json")), readFixture(t, path+".yaml"), readFixture(t, path+".pb"),
+			} {
+				want, gvk, err := decoder.Decode(data, kindOf(path), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				requireProtobuf(t, want)
+				for _, meta := range []*metav1.TypeMeta{{}, {APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}} {
+					setTypeMeta(want, meta.APIVersion, meta.Kind)
+					testTypedRoundTrip(t, want)
+				}
+				seen[gvk.String()] = true
+			}
+		})
+	}
+	if len(seen) < fewestFixtures {
+		t.Errorf("only %d kinds", len(seen))
+	}
+}
+
+func requireProtobuf(t testing.TB, obj runtime.Object) {
+	t.Helper()
+	if c, err := CodecFor(obj); err != nil || c.Name() != "protobuf" {
+		t.Fatalf("CodecFor(%T): %v, %v", obj, c, err)
+	}
+}
+
+// testTypedRoundTrip checks both codecs, and that each reads what the other
+// wrote before a type gained or lost its protobuf.
+func testTypedRoundTrip(t testing.TB, want runtime.Object) {
+	t.Helper()
+	p, err := ProtobufCodec(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := MsgpackCodec(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Codec{p, m} {
+		if got := roundTrip(t, c, want); !apiequality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s: got %#v\nwant %#v", c.Name(), got, want)
+		}
+	}
+	for _, pair := range [][2]Codec{{p, m}, {m, p}} {
+		data, err := pair[0].Append(nil, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodePayload(pair[1], pair[0].Name(), data)
+		if err != nil || !apiequality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s read by %s: %v", pair[0].Name(), pair[1].Name(), err)
+		}
+	}
+}
+
+func TestFixturesView(t *testing.T) {
+	scheme := allKinds(t)
+	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
+	for _, path := range fixtures(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			text := compactJSON(t, readFixture(t, path+".json"))
+			obj, gvk, err := decoder.Decode(text, kindOf(path), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := parseUnstructured(t, text)
+			if want.GetKind() != "" { // a watch event has no place for it
+				setTypeMeta(obj, gvk.GroupVersion().String(), gvk.Kind)
+			}
+			testView(t, obj, want)
+		})
+	}
+}
+
+func testView(t *testing.T, obj runtime.Object, want *unstructured.Unstructured) {
+	for _, choose := range []func(runtime.Object) (Codec, error){ProtobufCodec, MsgpackCodec} {
+		c, err := choose(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := ViewCodec(Typed, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := c.Append(nil, obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodePayload(view, c.Name(), data)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\ngot  %#v\nwant %#v", c.Name(), err, got, want)
+		}
+	}
+}

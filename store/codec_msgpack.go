@@ -1,0 +1,122 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// msgpackVersion is part of the fingerprint; raise it when the payload's form
+// changes.
+const msgpackVersion = 1
+
+// msgpackCodec keeps typed objects that have no generated protobuf. The
+// payload is one msgpack bin value: the object's JSON.
+//
+// It is not a msgpack map, as that of unstructured objects is, because only
+// the type's own JSON methods know what is inside. A detour through
+// runtime.DefaultUnstructuredConverter reorders the fields of a managedFields
+// entry and of a RawExtension, which apiequality.Semantic tells apart, makes
+// floats of large numbers, panics on unexported fields and turns nil embedded
+// pointers into empty ones. The wire format of these objects is JSON: what it
+// carries is what the server sent.
+type msgpackCodec struct {
+	typ         reflect.Type
+	fingerprint string
+}
+
+func newMsgpackCodec(t reflect.Type) (*msgpackCodec, error) {
+	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(encodingMsgpack, msgpackVersion, t)}, nil
+}
+
+func (c *msgpackCodec) Name() string                   { return encodingMsgpack }
+func (c *msgpackCodec) Fingerprint() string            { return c.fingerprint }
+func (c *msgpackCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
+
+func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
+	if err := c.Check(obj); err != nil {
+		return dst, err
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false) // or raw JSON inside the object would change
+	if err := enc.Encode(obj); err != nil {
+		// The reason may quote what is in the object.
+		return dst, fmt.Errorf("encode %T: it can not be marshalled as JSON", obj)
+	}
+	sink := &byteSink{data: dst}
+	e := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(e)
+	e.Reset(sink)
+	_ = e.EncodeBytes(bytes.TrimSuffix(text.Bytes(), []byte("\n"))) // a byteSink takes every write
+	return sink.data, nil
+}
+
+func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
+	return decodeTyped(c.typ, data)
+}
+
+// decodeEncoding reads what was written while the type had generated protobuf.
+// It must still have the methods, under whatever tags.
+func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
+	if encoding == encodingMsgpack {
+		return c.Decode(data)
+	}
+	if encoding == encodingProtobuf && generatesProtobuf(c.typ) {
+		return newProtobufCodec(c.typ).Decode(data)
+	}
+	return nil, unknownEncoding(encoding, c)
+}
+
+// decodeTyped reads a payload of msgpackCodec into a new object of type t.
+func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
+	text, err := cutJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode *%s: %w: %w", t, err, ErrDamaged)
+	}
+	obj := reflect.New(t).Interface()
+	if err := utiljson.Unmarshal(text, obj); err != nil {
+		// The reason may quote what is in the object.
+		if !json.Valid(text) {
+			return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, ErrDamaged)
+		}
+		return nil, fmt.Errorf("decode *%s: %w", t, ErrIncompatible)
+	}
+	return obj.(runtime.Object), nil
+}
+
+// decodeTypedLoose reads the same payload as an unstructured object.
+func decodeTypedLoose(data []byte) (runtime.Object, error) {
+	text, err := cutJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode typed object: %w: %w", err, ErrDamaged)
+	}
+	var m map[string]any
+	if err := utiljson.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("decode typed object: malformed JSON: %w", ErrDamaged)
+	}
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+// cutJSON returns the JSON in a payload of msgpackCodec. It is part of data.
+func cutJSON(data []byte) ([]byte, error) {
+	r := newMsgpackReader(data)
+	defer r.release()
+	text := r.bin()
+	if r.err == nil && r.src.left() > 0 {
+		return nil, errTrailing
+	}
+	return text, r.err
+}
+
+// isTypedPayload reports whether a msgpack payload is that of a typed object.
+func isTypedPayload(data []byte) bool {
+	return len(data) > 0 && msgpcode.IsBin(data[0])
+}

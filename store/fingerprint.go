@@ -1,0 +1,79 @@
+package store
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// typeFingerprint hashes what decides which fields survive in a payload of
+// type t: names, json and protobuf tags and types of all exported fields, all
+// the way down, but not the order of the fields nor where a type is declared.
+// Types with JSON methods of their own count by name, besides their fields.
+func typeFingerprint(encoding string, version int, t reflect.Type) string {
+	d := typeDescriber{seen: map[reflect.Type]int{}}
+	fmt.Fprintf(&d.out, "%s %d ", encoding, version)
+	d.describe(t)
+	sum := sha256.Sum256([]byte(d.out.String()))
+	return hex.EncodeToString(sum[:10])
+}
+
+type typeDescriber struct {
+	out strings.Builder
+	// seen numbers the structs in the order in which they were met; a second
+	// meeting, as in a type that contains itself, refers to the number.
+	seen map[reflect.Type]int
+}
+
+func (d *typeDescriber) describe(t reflect.Type) {
+	if hasJSONMethods(t) {
+		fmt.Fprintf(&d.out, "(%s)", t)
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		d.out.WriteString(t.Kind().String() + " ")
+		d.describe(t.Elem())
+	case reflect.Array:
+		fmt.Fprintf(&d.out, "array %d ", t.Len())
+		d.describe(t.Elem())
+	case reflect.Map:
+		d.out.WriteString("map ")
+		d.describe(t.Key())
+		d.describe(t.Elem())
+	case reflect.Struct:
+		d.describeStruct(t)
+	default:
+		d.out.WriteString(t.Kind().String() + " ")
+	}
+}
+
+func (d *typeDescriber) describeStruct(t reflect.Type) {
+	if n, ok := d.seen[t]; ok {
+		fmt.Fprintf(&d.out, "struct#%d ", n)
+		return
+	}
+	d.seen[t] = len(d.seen)
+	fields := make([]reflect.StructField, 0, t.NumField())
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() || f.Anonymous {
+			fields = append(fields, f)
+		}
+	}
+	slices.SortFunc(fields, func(a, b reflect.StructField) int { return cmp.Compare(a.Name, b.Name) })
+	d.out.WriteString("struct { ")
+	for _, f := range fields {
+		fmt.Fprintf(&d.out, "%s %q %q ", f.Name, f.Tag.Get("json"), f.Tag.Get("protobuf"))
+		d.describe(f.Type)
+	}
+	d.out.WriteString("} ")
+}
+
+func hasJSONMethods(t reflect.Type) bool {
+	marshaler := reflect.TypeFor[json.Marshaler]()
+	return t.Kind() != reflect.Pointer && (t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler))
+}
