@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // Options are the options of Open. The zero value works.
@@ -19,6 +21,16 @@ type Options struct {
 	MaxSize int64
 	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
 	Logger *logr.Logger
+}
+
+// defaultLockTimeout is Options.LockTimeout if that is zero.
+const defaultLockTimeout = time.Second
+
+func (o Options) logger() logr.Logger {
+	if o.Logger != nil {
+		return *o.Logger
+	}
+	return klog.Background()
 }
 
 // CollectionOptions are the options of Store.Collection.
@@ -36,28 +48,49 @@ type CollectionOptions struct {
 }
 
 // Store is one file of collections.
-type Store struct{}
+//
+// The open bbolt file is a handle, which Rebuild can exchange while
+// collections are open: they reach it through view and update only. A write
+//
+//  1. takes the writer's place (one at a time),
+//  2. runs the caller's function in a bbolt transaction, with faults contained,
+//  3. commits, and
+//  4. classifies what went wrong: see errors.go.
+type Store struct {
+	// open holds the names of the collections that are open; see collections.go.
+	open openSet
 
-// Open opens or creates the file.
-func Open(path string, o Options) (*Store, error) { return nil, nil }
+	path string
+	o    Options
+	log  logr.Logger
+	// quarantined is where a damaged file went when this one was opened.
+	quarantined string
+	background  background
+	hooks       hooks
 
-// Path returns the file's name.
-func (s *Store) Path() string { return "" }
+	// writer has room for the one that writes.
+	writer chan struct{}
 
-// Collection opens or creates a collection. Opening one twice at a time fails.
-func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions) (*Collection, error) {
-	return nil, nil
+	mu      sync.Mutex
+	handle  *handle // guarded by mu; nil once closed
+	failure error   // guarded by mu; why nothing is written any more
 }
 
-// Collections returns the state of every collection in the file, opened or not.
-func (s *Store) Collections(ctx context.Context) ([]Info, error) { return nil, nil }
+// Path returns the file's name.
+func (s *Store) Path() string { return s.path }
 
-// View opens a collection for reading with the codec that wrote it decoding to
-// unstructured objects, whatever its representation.
-func (s *Store) View(ctx context.Context, id Identity) (*View, error) { return nil, nil }
+// Quarantined returns the name under which a damaged file was put aside when
+// this store was opened, or "" if nothing was wrong.
+func (s *Store) Quarantined() string { return s.quarantined }
 
-// Drop removes a collection that is not open.
-func (s *Store) Drop(ctx context.Context, id Identity) error { return nil }
+// Err returns why the store refuses to write: an error that wraps
+// ErrOutcomeUnknown or ErrDamaged, and nil while all is well. It lasts until
+// Rebuild has succeeded.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
 
 // Check verifies the whole file.
 func (s *Store) Check(ctx context.Context) (Report, error) { return Report{}, nil }
@@ -65,8 +98,21 @@ func (s *Store) Check(ctx context.Context) (Report, error) { return Report{}, ni
 // Size returns the file's size and the part of it that is free, in bytes.
 func (s *Store) Size() (total, free int64, err error) { return 0, 0, nil }
 
-// Close waits for the background work to end, marks the file as cleanly closed and closes it.
-func (s *Store) Close() error { return nil }
+// Close waits for the background work to end, marks the file as cleanly closed
+// and closes it. Closing twice does nothing.
+func (s *Store) Close() error {
+	s.background.close()
+	s.writer <- struct{}{}
+	defer func() { <-s.writer }()
+	s.mu.Lock()
+	h := s.handle
+	s.handle = nil
+	s.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	return h.close()
+}
 
 // Report is what Check found.
 type Report struct {

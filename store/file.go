@@ -1,0 +1,116 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// handle is one open bbolt file.
+type handle struct {
+	path string
+	db   *bolt.DB
+	// file is the one that bbolt has open and locked.
+	file *os.File
+	// users are the transactions that run or are about to.
+	users sync.WaitGroup
+	// stuck: a panic left one of bbolt's locks taken. Nothing may wait for them.
+	stuck atomic.Bool
+}
+
+// acquire returns the handle to use; release it soon.
+func (s *Store) acquire() (*handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == nil {
+		return nil, fmt.Errorf("%s: %w", s.path, ErrClosed)
+	}
+	s.handle.users.Add(1)
+	return s.handle, nil
+}
+
+func (h *handle) release() { h.users.Done() }
+
+// close waits for the transactions and closes the file.
+func (h *handle) close() error {
+	if h.stuck.Load() {
+		// bbolt's own Close would wait for ever. Closing the file gives up the
+		// lock; the mapping stays, and is not used.
+		return h.file.Close()
+	}
+	h.users.Wait()
+	return h.db.Close()
+}
+
+// view runs fn in a read transaction.
+func (h *handle) view(fn func(tx *bolt.Tx) error) error {
+	return contain(func() error {
+		tx, err := h.begin(false)
+		if err != nil {
+			return err
+		}
+		defer h.rollback(tx)
+		return fn(tx)
+	})
+}
+
+// commitError is an error of Commit, as opposed to one of the function before it.
+type commitError struct {
+	err error
+	// txid of the transaction.
+	txid int
+}
+
+func (e *commitError) Error() string { return e.err.Error() }
+func (e *commitError) Unwrap() error { return e.err }
+
+// update runs fn in a write transaction and commits it with commit.
+func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
+	return contain(func() error {
+		tx, err := h.begin(true)
+		if err != nil {
+			return err
+		}
+		defer h.rollback(tx) // does nothing once committed
+		if err := fn(tx); err != nil {
+			return err
+		}
+		txid := tx.ID()
+		if err := commit(tx); err != nil {
+			return &commitError{err: err, txid: txid}
+		}
+		return nil
+	})
+}
+
+func (h *handle) begin(writable bool) (*bolt.Tx, error) {
+	began := false
+	defer func() {
+		if !began {
+			h.stuck.Store(true) // it panicked with its locks taken
+		}
+	}()
+	tx, err := h.db.Begin(writable)
+	began = true
+	return tx, err
+}
+
+// rollback ends a transaction that may have been ended already.
+func (h *handle) rollback(tx *bolt.Tx) {
+	if h.stuck.Load() {
+		return
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			h.stuck.Store(true)
+		}
+	}()
+	err := tx.Rollback()
+	ended = err == nil || errors.Is(err, berrors.ErrTxClosed)
+}

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// contain runs fn. A memory fault in it (the file is mapped, and was cut
+// short or can not be read) and a panic of bbolt (a page that makes no sense)
+// become an error that wraps ErrDamaged. Every other panic goes on: it is a
+// mistake in a program, not in a file.
+func contain(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		// Asked before recover, while the frames that panicked are on the stack.
+		fromBolt := panickedInBolt()
+		r := recover()
+		if r == nil {
+			return
+		}
+		var fault interface{ Addr() uintptr }
+		cause, _ := r.(error)
+		if !fromBolt && !errors.As(cause, &fault) {
+			panic(r)
+		}
+		err = fmt.Errorf("reading it failed (%v): %w", r, ErrDamaged)
+	}()
+	return fn()
+}
+
+// panickedInBolt reports whether the function that panicked is one of bbolt's.
+func panickedInBolt() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	panicking := false
+	for {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			panicking = true
+		case panicking && !strings.HasPrefix(frame.Function, "runtime."):
+			return strings.HasPrefix(frame.Function, "go.etcd.io/bbolt")
+		}
+		if !more {
+			return false
+		}
+	}
+}
