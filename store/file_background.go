@@ -25,22 +25,21 @@ func (b *background) close() {
 	b.wg.Wait()
 }
 
-// goBackground runs fn in a goroutine that Close cancels and waits for. It
-// returns false, and does not run fn, once Close has begun. The name is for the log.
-func (s *Store) goBackground(name string, fn func(ctx context.Context)) bool {
+// goBackground runs fn in a goroutine that Close cancels and waits for. Once
+// Close has begun, fn gets a context that is cancelled already.
+func (s *Store) goBackground(name string, fn func(ctx context.Context)) {
 	b := &s.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
 	ctx, cancel := context.WithCancel(context.Background())
+	if b.closed {
+		cancel()
+	}
 	b.cancel = append(b.cancel, cancel)
 	b.wg.Go(func() {
 		defer cancel()
-		s.log.V(4).Info("Background work starts", "file", s.path, "work", name)
+		s.logger().V(4).Info("Background work starts", "work", name)
 		fn(ctx)
-		s.log.V(4).Info("Background work ended", "file", s.path, "work", name)
+		s.logger().V(4).Info("Background work ended", "work", name)
 	})
-	return true
 }

@@ -32,7 +32,7 @@ func (s *Store) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 // was stored, unless the error wraps ErrOutcomeUnknown. fn runs once; who
 // wants to try again calls update again.
 func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
-	if s.o.ReadOnly {
+	if s.readOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
 	}
 	select {

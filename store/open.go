@@ -11,18 +11,11 @@ import (
 
 // Open opens or creates the file.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{path: path, o: o, log: o.logger(), writer: make(chan struct{}, 1)}
-	timeout := o.LockTimeout
-	if timeout == 0 {
-		timeout = defaultLockTimeout
-	}
-	if timeout < 0 {
-		timeout = 1
-	}
+	s := &Store{path: path, o: o, writer: make(chan struct{}, 1)}
 	h := &handle{path: path}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{
 		ReadOnly:     o.ReadOnly,
-		Timeout:      timeout,
+		Timeout:      max(o.lockTimeout(), 1),
 		FreelistType: bolt.FreelistMapType,
 		MaxSize:      int(o.MaxSize),
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {

@@ -26,11 +26,12 @@ type Options struct {
 // defaultLockTimeout is Options.LockTimeout if that is zero.
 const defaultLockTimeout = time.Second
 
-func (o Options) logger() logr.Logger {
-	if o.Logger != nil {
-		return *o.Logger
+// lockTimeout returns LockTimeout with its default, and 0 for "do not wait".
+func (o Options) lockTimeout() time.Duration {
+	if o.LockTimeout == 0 {
+		return defaultLockTimeout
 	}
-	return klog.Background()
+	return max(o.LockTimeout, 0)
 }
 
 // CollectionOptions are the options of Store.Collection.
@@ -62,7 +63,6 @@ type Store struct {
 
 	path string
 	o    Options
-	log  logr.Logger
 	// quarantined is where a damaged file went when this one was opened.
 	quarantined string
 	background  background
@@ -82,6 +82,15 @@ func (s *Store) Path() string { return s.path }
 // Quarantined returns the name under which a damaged file was put aside when
 // this store was opened, or "" if nothing was wrong.
 func (s *Store) Quarantined() string { return s.quarantined }
+
+func (s *Store) readOnly() bool { return s.o.ReadOnly }
+
+func (s *Store) logger() logr.Logger {
+	if s.o.Logger != nil {
+		return s.o.Logger.WithValues("file", s.path)
+	}
+	return klog.Background().WithValues("file", s.path)
+}
 
 // Err returns why the store refuses to write: an error that wraps
 // ErrOutcomeUnknown or ErrDamaged, and nil while all is well. It lasts until
