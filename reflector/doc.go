@@ -1,2 +1,82 @@
-// Package reflector lists and watches one resource into a Sink.
+// Package reflector lists and watches one resource into a Sink. It resumes where the sink stands, and
+// lists only when the server has lost the history since, or is not the server it was.
+//
+// Start with New and Run; implement Sink. A Reflector is for one Run.
+//
+// # States
+//
+//	Restore ──resumable──► Verify ──behind──► Drain ──drained──► Watch
+//	   │                    │  ▲ └──level──────┼──────────────────►│ ▲
+//	   │                    │  └───────────────┴──ended────────────┘ │
+//	   └──mustList──────────┴───────────► Relist ────────listed──────┘
+//
+//	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
+//	any ──denied──► Degraded ─waited──► the same, after a longer wait
+//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago)
+//	any ──stop────► Stopped
+//
+// The transitions are the pure function next (state.go); each state is a method of session.
+//
+// # Verify: what is asked at every connect
+//
+// In this order: Options.Verify; the identities of up to five of the newest objects held; the
+// server's resourceVersion, by a list with limit=1.
+//
+//   - Our resourceVersion above the server's: relist, ReasonAhead. (A watch from the future is accepted
+//     and silently sends nothing.)
+//   - An object that is another one, or in another state, at a resourceVersion that we have passed: relist, ReasonRewound.
+//   - An object that is gone, or newer than our resourceVersion: an event for its key must come before
+//     the watch has reached the probe's resourceVersion; else relist, ReasonRewound. The look-ups come before the probe: so
+//     whatever they saw is below it, also if the object is written all the time.
+//
+// The look-ups are spared when the last watch ended in order at its own time-out (every five to ten
+// minutes): an API server ends its watches early, or with an error, when it is stopped or its storage is replaced.
+// A reconnect then costs one request of one object, and the watch.
+//
+// No guard sees a server that was restored from a backup and has overtaken us, if in the lost part of history
+// nothing happened to the objects that are looked up, or each was changed again since.
+// What was created in the lost part is then missing, and what was deleted in it remains. Nor is
+// seen a change without a new resourceVersion (a new default of a CRD).
+//
+// # Drained
+//
+// Sink.Synced is called when everything the server had at the probe has been delivered: at once if the resourceVersions are
+// equal and the watch has been accepted; otherwise when an event or bookmark at or above the probe's
+// has come. For that the first watch asks for a time-out of three seconds, since the server sends a bookmark two seconds
+// before the end; if it ends without, another follows, with a new probe. Only if a server never
+// sends bookmarks, and other resources move its resourceVersion, nothing can prove it: then four such watches in a
+// row that lived their whole time and were silent have to do.
+//
+// # Watch
+//
+// Every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right after it
+// began) leads to another watch at the newest delivered resourceVersion after a wait; never to a list. 403, 404
+// and 405 wait longer and show as Degraded. A list is made on 410, on "resource version too large", on a failed
+// guard, on Options.Verify's or Relist's word, and for nothing else. The wait is 800 ms, doubled up
+// to 30 s, with full jitter, on top of what the server asks for (Retry-After), and short again after a
+// watch has lived two minutes. A watch that ends in order after a healthy life is followed by another at once.
+//
+// A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe: if the
+// resourceVersion is ours, nothing was missed and it stays. Otherwise it is closed and opened again; that is an error
+// if the watch had sent bookmarks. So a quiet resource of a server without bookmarks costs a request every two and a
+// half minutes, and a dead connection is found within that time whether or not the server sends bookmarks.
+//
+// # Relist
+//
+// Pages of Options.PageSize at resourceVersion "" go to the sink one by one; one more is fetched meanwhile. If
+// there is more than one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot
+// run out under a slow list, and it goes on after the list. Transport errors ask for the same page again. An expired continue token is
+// exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
+// If that cannot be, the list is aborted and begun again.
+//
+// # resourceVersions that cannot be compared
+//
+// Some aggregated APIs use such. They are never delivered: the sink gets "", and every start lists. Within
+// a run the watch is resumed with what the list said, unless it said nothing: then each reconnect lists.
+//
+// # Ownership
+//
+// Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
+// for a page, one for a watch that is being opened) and waits for them; so the ListerWatcher must heed its context.
+// A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

@@ -3,31 +3,61 @@ package reflector
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 )
+
+// DefaultPageSize is the limit of list requests if Options.PageSize is 0.
+const DefaultPageSize = 2000
 
 // Options are the options of New. The zero value works.
 type Options struct {
 	// Name appears in logs. Default: the type's description.
 	Name string
-	// TypeDescription names the type in logs and errors, such as "*v1.Pod".
+	// TypeDescription names the type in logs and errors, such as "*v1.Pod". Default: that of
+	// ExpectedType, or "objects".
 	TypeDescription string
-	// PageSize is the limit of list requests. Default 2000.
+	// ExpectedType is an example of the objects. Others, and unstructured ones of another
+	// kind if the example has one, are logged, counted in Status.Skipped, and not delivered. Default: not checked.
+	ExpectedType runtime.Object
+	// PageSize is the limit of list requests. Default DefaultPageSize.
 	PageSize int64
 	// Verify, if set, is called at every (re)connect before the watch is
-	// opened: it compares what the contents depend on (the cluster's id, the codec…) with what is
+	// opened, and before a list: it compares what the contents depend on (the cluster's id, the codec…) with what is
 	// stored, and returns the reason for a relist, or none. An error counts as a failed
-	// connection: back off, try again.
+	// connection: back off, try again. It is called again before its relist is committed,
+	// and must not ask for another one for what that relist repairs.
 	Verify func(ctx context.Context) (Reason, error)
 	// Lookup, if set, reads the identity of one object as the server has it
-	// now (found is false if it has none), preferably by metadata. Default: a list of
+	// now (found is false if it has none), preferably by metadata. It must be a consistent read, not
+	// one from a cache. Default: a list of
 	// ListerWatcher with a field selector on name and namespace.
 	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
 	// OnError is called with each error that ended a connection, before the reflector backs off.
 	OnError func(ctx context.Context, err error)
-	// OnContact, if set, is called when the server was heard: a response, an event, a bookmark.
+	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
 	// It must not block.
 	OnContact func()
-	// Clock is for tests. Default: the real clock.
+	// Clock is for tests. Default: the real clock. Requests time out by real time.
 	Clock clock.WithTicker
+}
+
+// withDefaults fills in what is not set.
+func (o Options) withDefaults() Options {
+	if o.TypeDescription == "" {
+		o.TypeDescription = "objects"
+		if o.ExpectedType != nil {
+			o.TypeDescription = typeName(o.ExpectedType)
+		}
+	}
+	if o.Name == "" {
+		o.Name = o.TypeDescription
+	}
+	if o.PageSize <= 0 {
+		o.PageSize = DefaultPageSize
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
 }

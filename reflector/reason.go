@@ -24,6 +24,9 @@ const (
 	ReasonOpenAPI Reason = "OpenAPIChanged"
 	// ReasonStore: the stored contents can not be resumed (interrupted relist, damage).
 	ReasonStore Reason = "StoreIncomplete"
+	// ReasonNotResumable: the server gives no resourceVersion to watch from (some aggregated APIs), so
+	// each reconnect lists.
+	ReasonNotResumable Reason = "NotResumable"
 )
 
 // Rewrites reports whether a relist for this reason must write every body anew,

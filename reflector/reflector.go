@@ -2,34 +2,77 @@ package reflector
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"k8s.io/client-go/tools/cache"
 )
 
-// State is where the state machine stands; see doc.go for the transitions.
-type State string
-
 // Reflector lists and watches one resource into a Sink.
 type Reflector struct {
-	lw   cache.ListerWatcherWithContext
-	sink Sink
-	o    Options
+	lw    cache.ListerWatcherWithContext
+	sink  Sink
+	o     Options
+	board board
+
+	mu      sync.Mutex
+	asked   Reason        // guarded by mu; a list that Relist asked for
+	running bool          // guarded by mu; Run was called
+	wake    chan struct{} // holds one token while asked is set
 }
 
 // New returns a reflector. It starts nothing.
 func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
-	return &Reflector{lw: lw, sink: sink, o: o}
+	return &Reflector{lw: lw, sink: sink, o: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
-// Run lists and watches until ctx ends or the sink is closed, and returns when
-// nothing of it is running any more. It may be called once.
-func (r *Reflector) Run(ctx context.Context) error { return nil }
+// ErrRunTwice is returned by Run if it was called before.
+var ErrRunTwice = errors.New("reflector: Run may be called once; make another with New")
 
-// Relist asks for a list for the given reason as soon as possible; it does not wait.
-func (r *Reflector) Relist(reason Reason) {}
+// Run lists and watches until ctx ends or the sink is closed, and returns when
+// nothing of it is running any more: nil if ctx ended, the sink's error otherwise. It may be called once.
+// It waits for requests in flight, so the ListerWatcher must heed its context.
+func (r *Reflector) Run(ctx context.Context) error {
+	r.mu.Lock()
+	again := r.running
+	r.running = true
+	r.mu.Unlock()
+	if again {
+		return ErrRunTwice
+	}
+	return newSession(r).run(ctx)
+}
+
+// Relist asks for a list for the given reason as soon as possible; it does not wait. If one is in progress,
+// another follows it.
+func (r *Reflector) Relist(reason Reason) {
+	if reason == "" {
+		return
+	}
+	r.mu.Lock()
+	r.asked = stronger(r.asked, reason)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeAsked returns the list that Relist asked for, once.
+func (r *Reflector) takeAsked() Reason {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.wake:
+	default:
+	}
+	reason := r.asked
+	r.asked = ""
+	return reason
+}
 
 // Status returns a snapshot. Safe at any time.
-func (r *Reflector) Status() Status { return Status{} }
+func (r *Reflector) Status() Status { return r.board.snapshot() }
 
 // LastSyncResourceVersion is the last one delivered to the sink. Safe at any time.
-func (r *Reflector) LastSyncResourceVersion() string { return "" }
+func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }

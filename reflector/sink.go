@@ -31,15 +31,16 @@ type Checkpoint struct {
 // returns an error only when ctx has ended or the sink is closed for good: the reflector
 // then stops.
 type Sink interface {
-	// Checkpoint returns what is held. It is called when Run starts, and again after a
-	// relist that Reflector.Relist asked for.
+	// Checkpoint returns what is held. It is called once, when Run starts.
 	Checkpoint(ctx context.Context) (Checkpoint, error)
 
-	// Event delivers Added, Modified or Deleted, with the object's
-	// resourceVersion. Between BeginReplace and EndReplace it is an event
-	// that happened while the list was paged.
+	// Event delivers Added, Modified or Deleted, and the resourceVersion where the stream stands after
+	// it: the object's, or empty if that can not be compared (then the place in the stream is unchanged).
+	// Between BeginReplace and EndReplace it is an event that happened while the list was paged: it
+	// counts more than any page's item of that key, whichever comes first.
 	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error
-	// Bookmark says that everything up to resourceVersion has been delivered.
+	// Bookmark says that everything up to resourceVersion has been delivered. It never comes
+	// between BeginReplace and EndReplace.
 	Bookmark(ctx context.Context, resourceVersion string) error
 
 	// BeginReplace starts a list.
@@ -47,9 +48,9 @@ type Sink interface {
 	// Page delivers the next items of the list.
 	Page(ctx context.Context, items []runtime.Object) error
 	// EndReplace ends it: pages and events since BeginReplace are the state at
-	// resourceVersion.
+	// resourceVersion. It is empty if the server's can not be compared: then the state can not be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error
-	// AbortReplace forgets the list: another begins, or the reflector stops.
+	// AbortReplace forgets the list: another begins, or the reflector stops (then ctx has ended).
 	AbortReplace(ctx context.Context) error
 
 	// Synced says that everything the server had when it was last contacted

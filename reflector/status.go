@@ -1,24 +1,59 @@
 package reflector
 
-import "time"
+import (
+	"maps"
+	"sync"
+	"time"
+)
 
 // Status is a snapshot of a reflector.
 type Status struct {
 	State State
 	// ResourceVersion is the last one delivered to the sink.
 	ResourceVersion string
-	// LastContact is when the server was last heard; zero if never in this run.
+	// NotResumable is true while the server's resourceVersions cannot be compared (some aggregated APIs):
+	// they are never delivered, so every start lists.
+	NotResumable bool
+	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
-	// Lists and Watches count requests of this run; the limit=1 probes are counted apart.
+	// Lists and Watches count requests of this run (each page is one); limit=1 requests are
+	// counted apart, as Probes: those for the server's resourceVersion and, without Options.Lookup, for identities.
 	Lists   int
 	Watches int
 	Probes  int
-	// Resumes counts watches that the server accepted at a resourceVersion we held.
+	// Lookups counts the identities that were read, by whatever means.
+	Lookups int
+	// Resumes counts watches that the server accepted at a resourceVersion we held; the first watch after a list
+	// is not one of them.
 	Resumes int
-	// Relists counts lists by reason, ReasonCold apart.
+	// Relists counts lists by reason, ReasonCold apart; one that had to be given up and begun again counts twice.
 	Relists map[Reason]int
 	// LastRelist is the reason of the newest one.
 	LastRelist Reason
+	// Skipped counts events and items that were not of the expected type, or could not be understood.
+	Skipped int
 	// Err is why the connection is down or degraded; nil while it is healthy.
 	Err error
+}
+
+// board is the Status that everybody may read and the session writes.
+type board struct {
+	mu sync.Mutex
+	s  Status // guarded by mu
+}
+
+// update changes the status under the lock.
+func (b *board) update(f func(s *Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.s)
+}
+
+// snapshot returns a copy that shares nothing.
+func (b *board) snapshot() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.s
+	s.Relists = maps.Clone(b.s.Relists)
+	return s
 }

@@ -1,0 +1,60 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Why a watch was given up; Status.Err and Options.OnError wrap them.
+var (
+	// ErrShortWatch: the server ended a watch in order, but right after it began.
+	ErrShortWatch = errors.New("the watch ended right after it began")
+	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.
+	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
+)
+
+// isExpired reports a 410: the history, or the continue token, is gone.
+func isExpired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// isTooLarge reports that the server does not know our resourceVersion yet. Servers
+// before 1.19 tell it by message only (as client-go's reflector takes into account).
+func isTooLarge(err error) bool {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		return true
+	}
+	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
+}
+
+// isDenied reports an answer that waiting a moment does not mend.
+func isDenied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// retryAfter is what the server asked us to wait.
+func retryAfter(err error) time.Duration {
+	if s, ok := apierrors.SuggestsClientDelay(err); ok {
+		return time.Duration(s) * time.Second
+	}
+	return 0
+}
+
+// describe wraps err with what was tried, keeping it unwrappable.
+func (s *session) describe(what string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, s.o.TypeDescription, err)
+}
+
+// apiStatus is the Status of an API error.
+func apiStatus(err error) (metav1.Status, bool) {
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return metav1.Status{}, false
+	}
+	return s.Status(), true
+}

@@ -1,0 +1,138 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// eventError is the error of an ERROR event.
+func eventError(ev watch.Event) error {
+	if ev.Object == nil {
+		return errors.New("the server sent an ERROR event without an object")
+	}
+	return apierrors.FromObject(ev.Object)
+}
+
+// deliver hands an event or bookmark of the open stream to the sink. An error is the sink's.
+func (s *session) deliver(ctx context.Context, ev watch.Event) error {
+	if ev.Type == watch.Bookmark {
+		return s.deliverBookmark(ctx, ev)
+	}
+	ref, ok := s.check(ctx, ev)
+	if !ok {
+		s.newest.remove(ref.Key)
+		delete(s.doubts, ref.Key)
+		return nil
+	}
+	cur := s.cur
+	rv := cur.advance(ref.ResourceVersion)
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, rv); err != nil {
+		return err
+	}
+	s.moveTo(cur)
+	delete(s.doubts, ref.Key)
+	if ev.Type == watch.Deleted {
+		s.newest.remove(ref.Key)
+	} else {
+		s.newest.put(ref)
+	}
+	return nil
+}
+
+// deliverBookmark moves on; one that is behind, or whose resourceVersion says nothing, is dropped.
+func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
+	s.bookmarks = true
+	s.stream.bookmarks++
+	rv := bookmarkRV(ev)
+	cur := s.cur
+	if at := cur.advance(rv); at == "" || at != rv {
+		return nil
+	}
+	if err := s.sink.Bookmark(ctx, rv); err != nil {
+		return err
+	}
+	s.moveTo(cur)
+	return nil
+}
+
+// bookmarkRV is the resourceVersion of a bookmark; empty if it has none.
+func bookmarkRV(ev watch.Event) string {
+	acc, err := meta.Accessor(ev.Object)
+	if err != nil {
+		return ""
+	}
+	return acc.GetResourceVersion()
+}
+
+// check reports whether an event can be delivered, and what it is about. One that can not is
+// logged and counted; it never moves the stream on.
+func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
+	ref, err := s.refOf(ev.Object)
+	if err == nil && ev.Type != watch.Added && ev.Type != watch.Modified && ev.Type != watch.Deleted {
+		err = fmt.Errorf("unknown event type %q", ev.Type)
+	}
+	if err != nil {
+		s.skip(ctx, ref, err)
+		return ref, false
+	}
+	if !comparableRV(ref.ResourceVersion) {
+		klog.FromContext(ctx).V(2).Info("An event's resourceVersion can not be compared: it does not move the stream on", "key", ref.Key, "resourceVersion", ref.ResourceVersion)
+	}
+	return ref, true
+}
+
+// skip notes an object that is not delivered.
+func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
+	klog.FromContext(ctx).Error(err, "Skipped an object", "key", ref.Key)
+	s.r.board.update(func(st *Status) { st.Skipped++ })
+}
+
+// refOf identifies an object, and checks that it is what we watch. The
+// reference is as complete as it can be even with an error.
+func (s *session) refOf(obj runtime.Object) (ObjectRef, error) {
+	acc, err := meta.Accessor(obj)
+	if err != nil {
+		return ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
+	}
+	ref := ObjectRef{
+		Key:             cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String(),
+		UID:             string(acc.GetUID()),
+		ResourceVersion: acc.GetResourceVersion(),
+	}
+	return ref, checkType(s.o.ExpectedType, obj)
+}
+
+// checkType compares an object with an example of what is expected (nil: anything but a Table, as client-go).
+func checkType(want, got runtime.Object) error {
+	gvk := got.GetObjectKind().GroupVersionKind()
+	if gvk.Kind == "Table" && gvk.Group == metav1.GroupName {
+		return errors.New("the server sent a Table; ask it for objects")
+	}
+	if want == nil {
+		return nil
+	}
+	if reflect.TypeOf(want) != reflect.TypeOf(got) {
+		return fmt.Errorf("expected %s, got %s", typeName(want), typeName(got))
+	}
+	if _, ok := want.(*unstructured.Unstructured); !ok {
+		return nil
+	}
+	if e := want.GetObjectKind().GroupVersionKind(); !e.Empty() && e != gvk {
+		return fmt.Errorf("expected %s, got %s", e, gvk)
+	}
+	return nil
+}
+
+// typeName is the Go type of an object.
+func typeName(obj runtime.Object) string { return fmt.Sprintf("%T", obj) }

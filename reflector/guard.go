@@ -1,0 +1,142 @@
+package reflector
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// finding is what one look-up says about the server's history.
+type finding string
+
+const (
+	// agrees: the server has the object as we hold it.
+	agrees finding = "agrees"
+	// changed: the server has changed it since our state. An event must come.
+	changed finding = "changed"
+	// contradicts: the server had another object, or another state of it, at a resourceVersion that we
+	// have passed. No stream leads from our state to this one.
+	contradicts finding = "contradicts"
+)
+
+// examine judges one look-up: held is what the stream said, at the resourceVersion where it stands.
+func examine(held ObjectRef, at string, got ObjectRef, found bool) finding {
+	switch {
+	case !found:
+		return changed
+	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
+		return agrees
+	case !comparableRV(got.ResourceVersion):
+		return agrees // it says nothing
+	case below(at, got.ResourceVersion):
+		return changed
+	}
+	return contradicts
+}
+
+// verdict is what all look-ups of a connect say.
+type verdict struct {
+	rewound bool
+	// doubts are the keys whose change an event must explain, and by the resourceVersion by which it must have come
+	// (the probe's counts too).
+	doubts map[string]struct{}
+	by     string
+}
+
+// lookUp is the guard against a rewound server that has overtaken us: it reads the newest
+// objects that we hold.
+func (s *session) lookUp(ctx context.Context) (verdict, error) {
+	v := verdict{doubts: map[string]struct{}{}}
+	for _, held := range s.newest.top() {
+		got, found, usable, err := s.lookUpOne(ctx, held.Key)
+		if err != nil {
+			return verdict{}, s.describe("look up "+held.Key+" of", err)
+		}
+		if !usable {
+			return verdict{}, nil
+		}
+		switch examine(held, s.cur.rv, got, found) {
+		case contradicts:
+			klog.FromContext(ctx).Info("An object that we hold is another one at the server: it was rewound", "key", held.Key,
+				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
+			return verdict{rewound: true}, nil
+		case changed:
+			v.doubts[held.Key] = struct{}{}
+			v.by = maxRV(v.by, got.ResourceVersion)
+		case agrees:
+		}
+	}
+	return v, nil
+}
+
+// lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.
+func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, found, usable bool, err error) {
+	if s.o.Lookup != nil {
+		s.r.board.update(func(st *Status) { st.Lookups++ })
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		if ref, found, err = s.o.Lookup(ctx, key); err == nil {
+			s.heard()
+		}
+		return ref, found, true, err
+	}
+	if s.noLookups {
+		return ObjectRef{}, false, false, nil
+	}
+	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)})
+	if apierrors.IsBadRequest(err) {
+		s.giveUpLookups(ctx, "the server does not take the field selector")
+		return ObjectRef{}, false, false, nil
+	}
+	if err != nil {
+		return ObjectRef{}, false, false, err
+	}
+	s.heard()
+	ref, found, other, err := s.pick(list, key)
+	if err == nil && !found && other {
+		s.giveUpLookups(ctx, "the ListerWatcher overwrites the field selector, or the server ignores it")
+		return ObjectRef{}, false, false, nil
+	}
+	return ref, found, true, err
+}
+
+// giveUpLookups turns the guard off for this run.
+func (s *session) giveUpLookups(ctx context.Context, why string) {
+	s.noLookups = true
+	klog.FromContext(ctx).Info("Objects can not be looked up one by one: a server that was rewound and has overtaken us will not be noticed; set Options.Lookup", "why", why)
+}
+
+// pick finds the object of that key in the answer, and tells whether there were others. An empty
+// answer means not found even if the selector was overwritten: then nothing at all is in what we watch.
+func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		got, rerr := s.refOf(obj)
+		if got.Key == key && rerr == nil {
+			ref, found = got, true
+		} else {
+			other = true
+		}
+		return nil
+	})
+	return ref, found, other, err
+}
+
+// keySelector selects one object by its key.
+func keySelector(key string) string {
+	name, err := cache.ParseObjectName(key)
+	if err != nil {
+		return fields.OneTermEqualSelector("metadata.name", key).String()
+	}
+	set := fields.Set{"metadata.name": name.Name}
+	if name.Namespace != "" {
+		set["metadata.namespace"] = name.Namespace
+	}
+	return fields.SelectorFromSet(set).String()
+}

@@ -1,0 +1,222 @@
+package reflector
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+)
+
+// list is the state Relist at work. Pages and a folded watch go into one Replace:
+//
+//	page 1 (R1) ── page 2 (R1) ── … ── page n (R1, or later if its token had to be exchanged)
+//	     └─ watch from R1 ── events ── bookmarks ──►  ends once it has reached every page's resourceVersion
+//
+// For each key its last event counts, otherwise its item: that is the state where the watch stands.
+type list struct {
+	s      *session
+	reason Reason
+	// begun: BeginReplace was called.
+	begun bool
+	// fold is how far the folded watch has come: from the first page's resourceVersion on.
+	fold cursor
+	// target is what it must reach: the pages' highest resourceVersion.
+	target string
+	newest *listNewest
+	pages  *pager
+	tail   *tail
+}
+
+// relist is the state Relist.
+func (s *session) relist(ctx context.Context) outcome {
+	reason, err := s.verifyHook(ctx)
+	if err != nil {
+		return s.lose(ctx, err)
+	}
+	l := &list{s: s, reason: stronger(s.pos.Reason, reason), newest: newListNewest(), pages: newPager(s)}
+	l.tail = &tail{l: l}
+	o := l.run(ctx)
+	l.pages.close()
+	if o.Kind == listed {
+		s.stream = l.tail.release(ctx)
+		return l.finish(ctx)
+	}
+	l.tail.close(ctx)
+	if l.begun {
+		if err := s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
+			return s.sinkClosed(err)
+		}
+	}
+	return o
+}
+
+// run fetches and folds until the list is complete (listed) or has to be given up.
+func (l *list) run(ctx context.Context) outcome {
+	l.pages.fetch(ctx, "")
+	for {
+		if l.complete() {
+			return outcome{Kind: listed}
+		}
+		if l.pages.done && l.tail.dead != nil {
+			return l.again(ctx, l.tail.dead)
+		}
+		var o outcome
+		select {
+		case <-ctx.Done():
+			return outcome{Kind: stop}
+		case p := <-l.pages.answers:
+			o = l.take(ctx, p)
+		case <-l.pages.retryC():
+			l.pages.again(ctx)
+		case a := <-l.tail.answers:
+			l.tail.accept(ctx, a)
+		case ev, ok := <-l.tail.events():
+			o = l.tail.handle(ctx, ev, ok)
+		case <-l.tail.timerC():
+			l.tail.alarm(ctx)
+		}
+		if o.Kind != "" {
+			return o
+		}
+	}
+}
+
+// complete: the last page has been delivered, and the fold has passed every page. If resourceVersions
+// can not be compared, nothing is folded, and the pages have to do.
+func (l *list) complete() bool {
+	return l.begun && l.pages.done && (!comparableRV(l.fold.rv) || l.fold.reached(l.target))
+}
+
+// take delivers one page. The next one is asked for before, so that the sink and the server work at the same time.
+func (l *list) take(ctx context.Context, p page) outcome {
+	l.pages.fetching = false
+	if p.err != nil {
+		return l.pageFailed(ctx, p.err)
+	}
+	l.s.heard()
+	l.s.healthy()
+	l.pages.backoff.reset()
+	first := !l.begun
+	if first {
+		if err := l.begin(ctx, p.rv); err != nil {
+			return l.s.sinkClosed(err)
+		}
+	}
+	l.target = maxRV(l.target, p.rv)
+	if l.pages.done = p.token == ""; !l.pages.done {
+		l.pages.fetch(ctx, p.token)
+		if first && comparableRV(p.rv) {
+			l.tail.start(ctx)
+		}
+	}
+	if err := l.deliver(ctx, p.items); err != nil {
+		return l.s.sinkClosed(err)
+	}
+	if l.pages.done && !l.complete() {
+		l.tail.hurry(ctx)
+	}
+	return outcome{}
+}
+
+// begin starts the Replace.
+func (l *list) begin(ctx context.Context, rv string) error {
+	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.rv)
+	l.fold = cursor{rv: rv}
+	l.s.fresh = true
+	if l.reason != ReasonCold {
+		l.s.r.board.update(func(st *Status) {
+			if st.Relists == nil {
+				st.Relists = map[Reason]int{}
+			}
+			st.Relists[l.reason]++
+			st.LastRelist = l.reason
+		})
+	}
+	l.begun = true
+	return l.s.sink.BeginReplace(ctx, l.reason)
+}
+
+// deliver hands on the items, in pages of the size that was asked for even if the server ignores the limit.
+func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
+	good := items[:0]
+	for _, obj := range items {
+		ref, err := l.s.refOf(obj)
+		if err != nil {
+			l.s.skip(ctx, ref, err)
+			continue
+		}
+		l.newest.item(ref)
+		good = append(good, obj)
+	}
+	for chunk := range slices.Chunk(good, int(l.s.o.PageSize)) {
+		if err := l.s.sink.Page(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageFailed sorts an error of a page. Until the first page there is nothing to lose; after it the same page is
+// asked for again, unless its token is no good any more.
+func (l *list) pageFailed(ctx context.Context, err error) outcome {
+	if ctx.Err() != nil {
+		return outcome{Kind: stop}
+	}
+	if !l.begun {
+		return l.s.lose(ctx, err)
+	}
+	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {
+		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
+		l.pages.fetch(ctx, token)
+		return outcome{}
+	}
+	if isExpired(err) || isTooLarge(err) || apierrors.IsBadRequest(err) {
+		return l.again(ctx, err)
+	}
+	l.s.report(ctx, err)
+	l.pages.retryLater(err)
+	return outcome{}
+}
+
+// again gives the list up, to begin another after a wait.
+func (l *list) again(ctx context.Context, err error) outcome {
+	l.s.report(ctx, err)
+	l.s.lastErr = err
+	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
+}
+
+// exchanged is the token of an inconsistent continuation, which servers offer
+// in the 410 that says that the old token's history is gone.
+func exchanged(err error) string {
+	status, ok := apiStatus(err)
+	if !ok || !isExpired(err) {
+		return ""
+	}
+	return status.Continue
+}
+
+// finish commits the list and makes its end the place in the stream.
+func (l *list) finish(ctx context.Context) outcome {
+	s := l.s
+	rv := ""
+	if comparableRV(l.fold.rv) {
+		rv = l.fold.rv
+	}
+	if err := s.sink.EndReplace(ctx, rv); err != nil {
+		return s.sinkClosed(err)
+	}
+	s.moveTo(l.fold)
+	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
+	s.routine, s.announced = false, false
+	s.lastList = s.o.Clock.Now()
+	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
+	if rv == "" {
+		klog.FromContext(ctx).Info("The server's resourceVersions can not be compared: every start will list", "resourceVersion", l.fold.rv)
+	}
+	if err := s.synced(ctx); err != nil {
+		return s.sinkClosed(err)
+	}
+	return outcome{Kind: listed}
+}

@@ -1,0 +1,49 @@
+package reflector
+
+import (
+	"slices"
+)
+
+// newestSize is how many references are kept, and lookups how many of them are looked up at a connect. More are kept so that
+// deletions leave some.
+const (
+	newestSize = 16
+	lookups    = 5
+)
+
+// newest is a small list of the newest objects of the stream, highest resourceVersion first: what
+// the guard against a rewound server asks for. Objects that were deleted leave it.
+type newest struct {
+	refs []ObjectRef
+}
+
+// put notes a new state of an object.
+func (n *newest) put(ref ObjectRef) {
+	n.remove(ref.Key)
+	if ref.UID == "" || !comparableRV(ref.ResourceVersion) {
+		return
+	}
+	if len(n.refs) == newestSize && below(ref.ResourceVersion, n.refs[newestSize-1].ResourceVersion) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(n.refs, ref, func(a, b ObjectRef) int {
+		if below(b.ResourceVersion, a.ResourceVersion) {
+			return -1
+		}
+		return 1
+	})
+	n.refs = slices.Insert(n.refs, i, ref)
+	if len(n.refs) > newestSize {
+		n.refs = n.refs[:newestSize]
+	}
+}
+
+// remove forgets an object.
+func (n *newest) remove(key string) {
+	n.refs = slices.DeleteFunc(n.refs, func(r ObjectRef) bool { return r.Key == key })
+}
+
+// top returns the references to look up.
+func (n *newest) top() []ObjectRef {
+	return slices.Clone(n.refs[:min(lookups, len(n.refs))])
+}

@@ -1,0 +1,97 @@
+package reflector
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+)
+
+// page is the answer to one list request.
+type page struct {
+	items []runtime.Object
+	rv    string
+	token string // of the next page; empty at the end
+	err   error
+}
+
+// pager fetches one page at a time on a goroutine of its own, and owns it.
+type pager struct {
+	s *session
+	// token of the page that is asked for.
+	token string
+	// answers holds the page once it is there; fetching until it has been taken.
+	answers  chan page
+	fetching bool
+	// done: the last page has been taken.
+	done bool
+	// retry is set while a failed page waits for another try.
+	retry   clock.Timer
+	backoff backoff
+	cancel  context.CancelFunc
+}
+
+func newPager(s *session) *pager {
+	return &pager{s: s, answers: make(chan page, 1), cancel: func() {}}
+}
+
+// fetch asks for a page. The previous one must have been taken.
+func (p *pager) fetch(ctx context.Context, token string) {
+	p.cancel()
+	ctx, p.cancel = context.WithCancel(ctx)
+	p.token, p.fetching = token, true
+	go func() { p.answers <- p.request(ctx, token) }()
+}
+
+// request makes the request.
+func (p *pager) request(ctx context.Context, token string) page {
+	p.s.r.board.update(func(st *Status) { st.Lists++ })
+	list, m, err := p.s.listRequest(ctx, metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token})
+	if err != nil {
+		return page{err: p.s.describe("list", err)}
+	}
+	// Not a slice of the list: one object that is kept would keep the whole page.
+	items, err := meta.ExtractListWithAlloc(list)
+	if err != nil {
+		return page{err: p.s.describe("read the list of", err)}
+	}
+	return page{items: items, rv: m.GetResourceVersion(), token: m.GetContinue()}
+}
+
+// retryLater starts the wait before the same page is asked for again.
+func (p *pager) retryLater(err error) {
+	wait := p.backoff.next
+	if isDenied(err) {
+		wait = p.backoff.slow
+	}
+	p.retry = p.s.o.Clock.NewTimer(wait(retryAfter(err)))
+}
+
+// retryC fires when the wait is over.
+func (p *pager) retryC() <-chan time.Time {
+	if p.retry == nil {
+		return nil
+	}
+	return p.retry.C()
+}
+
+// again asks for the same page.
+func (p *pager) again(ctx context.Context) {
+	p.retry = nil
+	p.fetch(ctx, p.token)
+}
+
+// close gives up what is under way and waits for it.
+func (p *pager) close() {
+	p.cancel()
+	if p.fetching {
+		<-p.answers
+		p.fetching = false
+	}
+	if p.retry != nil {
+		p.retry.Stop()
+	}
+}

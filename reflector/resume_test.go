@@ -1,0 +1,167 @@
+package reflector
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// rig runs a reflector on a server and a sink in a bubble.
+type rig struct {
+	t      *testing.T
+	s      *server
+	m      *memory
+	r      *Reflector
+	errs   []error
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// start runs a new reflector. Called again after stop, it is a restart on the same sink.
+func (g *rig) start(o Options) {
+	g.t.Helper()
+	onError := o.OnError
+	o.OnError = func(ctx context.Context, err error) {
+		g.errs = append(g.errs, err)
+		if onError != nil {
+			onError(ctx, err)
+		}
+	}
+	g.r = New(g.s, g.m, o)
+	var ctx context.Context
+	ctx, g.cancel = context.WithCancel(context.Background())
+	g.done = make(chan error, 1)
+	go func() { g.done <- g.r.Run(ctx) }()
+	synctest.Wait()
+}
+
+// stop ends it and checks what must always hold.
+func (g *rig) stop() {
+	g.t.Helper()
+	g.cancel()
+	if err := <-g.done; err != nil {
+		g.t.Errorf("Run: %v", err)
+	}
+	if b := g.m.complaints(); len(b) > 0 {
+		g.t.Errorf("the sink's contract was broken: %v", b)
+	}
+	g.countersAgree()
+}
+
+// countersAgree compares Status with what the server saw.
+func (g *rig) countersAgree() {
+	g.t.Helper()
+	st := g.r.Status()
+	lists, probes, watches := g.s.counts()
+	if st.Lists != lists || st.Probes != probes || st.Watches != watches {
+		g.t.Errorf("Status counts %d lists, %d probes, %d watches; the server %d, %d, %d", st.Lists, st.Probes, st.Watches, lists, probes, watches)
+	}
+}
+
+// restart stops, lets change run, and starts with clean counters.
+func (g *rig) restart(change func(), o Options) {
+	g.t.Helper()
+	g.stop()
+	g.m.forget()
+	g.s.mu.Lock()
+	g.s.requests = nil
+	g.s.mu.Unlock()
+	g.errs = nil
+	change()
+	g.start(o)
+}
+
+// sleep lets fake time pass.
+func (g *rig) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// converged fails unless the sink has what the server has.
+func (g *rig) converged() {
+	g.t.Helper()
+	if !g.m.equal(g.s) {
+		g.t.Errorf("the sink holds %v, the server has %v", g.m.state(), g.s.state())
+	}
+}
+
+func (g *rig) wantLog(want ...string) {
+	g.t.Helper()
+	if got := g.m.lines(); !slices.Equal(got, want) {
+		g.t.Errorf("the sink was told\n%q\nwant\n%q", got, want)
+	}
+}
+
+func bubble(t *testing.T, f func(g *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(&rig{t: t, s: newServer(), m: newMemory()})
+	})
+}
+
+func TestColdStart(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.put("a/y", "1")
+		g.start(Options{})
+		g.wantLog("BEGIN Cold", "PAGE 2", "END 102", "SYNCED")
+		g.s.put("a/x", "2")
+		g.s.remove("a/y")
+		synctest.Wait()
+		g.converged()
+		if st := g.r.Status(); st.Lists != 1 || st.Probes != 0 || st.Watches != 1 || st.Resumes != 0 || len(st.Relists) != 0 || st.ResourceVersion != "104" || st.State != Watch {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+		if st := g.r.Status(); st.State != Stopped {
+			t.Errorf("state %s after Run", st.State)
+		}
+	})
+}
+
+func TestResumeNothingChanged(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() {}, Options{})
+		g.wantLog("SYNCED")
+		// One look-up, one probe, one watch at the stored resourceVersion, and no list.
+		st := g.r.Status()
+		if st.Lists != 0 || st.Probes != 2 || st.Lookups != 1 || st.Watches != 1 || st.Resumes != 1 {
+			t.Errorf("status %+v", st)
+		}
+		if r := g.s.seen(); r[2].ResourceVersion != "101" || *r[2].TimeoutSeconds < 300 || *r[2].TimeoutSeconds >= 600 || !r[2].AllowWatchBookmarks {
+			t.Errorf("watched with %s", asJSON(r[2]))
+		}
+		g.stop()
+	})
+}
+
+func TestResumeDrains(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.put("a/y", "1")
+		g.start(Options{})
+		g.restart(func() {
+			g.s.put("a/x", "2")
+			g.s.remove("a/y")
+			g.s.put("a/z", "1")
+		}, Options{})
+		g.wantLog("MODIFIED a/x 103", "DELETED a/y 104", "ADDED a/z 105", "SYNCED")
+		if r := g.s.seen(); *r[len(r)-1].TimeoutSeconds != 3 {
+			t.Errorf("the first watch was asked for with %s", asJSON(r[len(r)-1]))
+		}
+		g.sleep(4 * time.Second)
+		g.converged()
+		st := g.r.Status()
+		if st.Lists != 0 || st.Watches != 2 || st.Resumes != 2 || st.State != Watch || st.Err != nil {
+			t.Errorf("status %+v", st)
+		}
+		if g.m.syncs() != 1 || len(g.errs) != 0 {
+			t.Errorf("%d syncs, errors %v", g.m.syncs(), g.errs)
+		}
+		g.stop()
+	})
+}

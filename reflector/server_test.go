@@ -1,0 +1,480 @@
+package reflector
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// request is one request as the server saw it.
+type request struct {
+	Watch bool
+	metav1.ListOptions
+	// At is when, for order only.
+	N int
+}
+
+func (r request) probe() bool { return !r.Watch && r.Limit == 1 }
+
+// past is one event of the history.
+type past struct {
+	rv  int
+	typ watch.EventType
+	obj *corev1.ConfigMap // with rv as its resourceVersion
+}
+
+// server is a scripted API server for ConfigMaps, a ListerWatcher without HTTP. Like the real one
+// it has a history, snapshots for continue tokens, time-outs, and bookmarks.
+type server struct {
+	mu      sync.Mutex
+	rv      int
+	uid     int
+	objects map[string]*corev1.ConfigMap
+	history []past
+	// floor: a watch from below it gets 410.
+	floor int
+	// snapshots behind continue tokens, by resourceVersion.
+	snapshots map[int][]*corev1.ConfigMap
+	watches   []*openWatch
+	requests  []request
+
+	// Behaviour.
+	noBookmarks  bool // send none
+	ignoreLimit  bool
+	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
+	noListRV     bool // lists have no resourceVersion
+	// onList and onWatch may answer in the server's place.
+	onList  func(r request) (runtime.Object, error)
+	onWatch func(ctx context.Context, r request) (watch.Interface, error)
+	// afterList is called after a list was made, before it is answered.
+	afterList func(r request)
+	// fixedSelector overwrites the field selector, as some tweaks do.
+	fixedSelector string
+}
+
+func newServer() *server {
+	return &server{rv: 100, objects: map[string]*corev1.ConfigMap{}, snapshots: map[int][]*corev1.ConfigMap{}, expireInBand: true}
+}
+
+// openWatch is one watch: a queue that a goroutine sends from.
+type openWatch struct {
+	s       *server
+	ctx     context.Context
+	cancel  context.CancelFunc
+	result  chan watch.Event
+	queue   []watch.Event // guarded by s.mu
+	ended   bool          // guarded by s.mu: no more will come
+	kick    chan struct{}
+	mute    bool // guarded by s.mu: half-open, nothing is sent
+	bookRV  int  // guarded by s.mu: the newest resourceVersion sent or started from
+	timeout time.Duration
+}
+
+func (w *openWatch) Stop()                          { w.cancel() }
+func (w *openWatch) ResultChan() <-chan watch.Event { return w.result }
+
+// run sends what is queued, bookmarks, and ends in time.
+func (w *openWatch) run() {
+	defer close(w.result)
+	defer w.cancel()
+	var deadline, early <-chan time.Time
+	if w.timeout > 0 {
+		t := time.NewTimer(w.timeout)
+		defer t.Stop()
+		deadline = t.C
+		e := time.NewTimer(max(w.timeout-2*time.Second, 0))
+		defer e.Stop()
+		early = e.C
+	}
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	for {
+		ev, ended := w.take()
+		if ended {
+			return
+		}
+		var out chan watch.Event
+		if ev != nil {
+			out = w.result
+		} else {
+			ev = &watch.Event{}
+		}
+		select {
+		case <-w.ctx.Done():
+			return
+		case out <- *ev:
+			w.sent()
+		case <-w.kick:
+		case <-minute.C:
+			w.s.bookmark(w)
+		case <-early:
+			w.s.bookmark(w)
+		case <-deadline:
+			w.s.mu.Lock()
+			mute := w.mute
+			w.s.mu.Unlock()
+			if !mute {
+				return
+			}
+		}
+	}
+}
+
+// take returns the first event in the queue, or nil; ended if none will come.
+func (w *openWatch) take() (*watch.Event, bool) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.mute || len(w.queue) == 0 {
+		return nil, w.ended && !w.mute
+	}
+	return &w.queue[0], false
+}
+
+func (w *openWatch) sent() {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	w.queue = w.queue[1:]
+}
+
+func (w *openWatch) pushLocked(ev watch.Event) {
+	if w.ended {
+		return
+	}
+	w.queue = append(w.queue, ev)
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// bookmark sends one if something has happened since the watch's start.
+func (s *server) bookmark(w *openWatch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noBookmarks || w.bookRV >= s.rv {
+		return
+	}
+	w.bookRV = s.rv
+	w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.rv)}}})
+}
+
+// put creates or updates an object and returns its resourceVersion.
+func (s *server) put(key, value string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv++
+	ns, name, _ := strings.Cut(key, "/")
+	typ := watch.Modified
+	old, ok := s.objects[key]
+	uid := types.UID("")
+	if ok {
+		uid = old.UID
+	} else {
+		typ = watch.Added
+		s.uid++
+		uid = types.UID(fmt.Sprintf("uid-%d", s.uid))
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: uid, ResourceVersion: strconv.Itoa(s.rv)},
+		Data:       map[string]string{"v": value},
+	}
+	s.objects[key] = cm
+	s.recordLocked(past{s.rv, typ, cm})
+	return cm.ResourceVersion
+}
+
+// remove deletes an object.
+func (s *server) remove(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.objects[key]
+	if !ok {
+		return
+	}
+	s.rv++
+	last := old.DeepCopy()
+	last.ResourceVersion = strconv.Itoa(s.rv)
+	delete(s.objects, key)
+	s.recordLocked(past{s.rv, watch.Deleted, last})
+}
+
+// other moves the resourceVersion without touching this resource.
+func (s *server) other(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv += n
+}
+
+func (s *server) recordLocked(p past) {
+	s.history = append(s.history, p)
+	for _, w := range s.watches {
+		w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
+		if !w.mute {
+			w.bookRV = p.rv
+		}
+	}
+}
+
+// compact forgets the history, and the snapshots of continue tokens.
+func (s *server) compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floor = s.rv
+	s.history = nil
+	s.snapshots = map[int][]*corev1.ConfigMap{}
+}
+
+// cut ends every watch in order (err nil) or with an ERROR event; what is queued is lost.
+func (s *server) cut(err *apierrors.StatusError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		w.queue = nil
+		if err != nil {
+			w.pushLocked(watch.Event{Type: watch.Error, Object: &err.ErrStatus})
+		}
+		w.ended = true
+		select {
+		case w.kick <- struct{}{}:
+		default:
+		}
+	}
+	s.watches = nil
+}
+
+// mute makes every open watch half-open.
+func (s *server) mute() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		w.mute = true
+	}
+	s.watches = nil
+}
+
+// backup and restore are an etcd backup. restore ends every watch; the history since is another one.
+type backup struct {
+	rv      int
+	objects map[string]*corev1.ConfigMap
+	history []past
+}
+
+func (s *server) backup() backup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := backup{rv: s.rv, objects: map[string]*corev1.ConfigMap{}, history: slices.Clone(s.history)}
+	for k, v := range s.objects {
+		b.objects[k] = v
+	}
+	return b
+}
+
+func (s *server) restore(b backup) {
+	s.mu.Lock()
+	s.rv, s.history = b.rv, slices.Clone(b.history)
+	s.objects = map[string]*corev1.ConfigMap{}
+	for k, v := range b.objects {
+		s.objects[k] = v
+	}
+	s.uid += 1000 // uids are random in life
+	s.mu.Unlock()
+	s.cut(nil)
+}
+
+// state is what the server has: key to uid, resourceVersion and value.
+func (s *server) state() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := map[string]string{}
+	for k, v := range s.objects {
+		m[k] = digest(v)
+	}
+	return m
+}
+
+func digest(cm *corev1.ConfigMap) string {
+	return fmt.Sprintf("%s %s %s", cm.UID, cm.ResourceVersion, cm.Data["v"])
+}
+
+// counts are lists, probes and watches seen, as Status counts them.
+func (s *server) counts() (lists, probes, watches int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		switch {
+		case r.Watch:
+			watches++
+		case r.probe():
+			probes++
+		default:
+			lists++
+		}
+	}
+	return lists, probes, watches
+}
+
+func (s *server) log(r request) request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.N = len(s.requests)
+	s.requests = append(s.requests, r)
+	return r
+}
+
+// seen returns the requests so far.
+func (s *server) seen() []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	r := s.log(request{ListOptions: o})
+	if s.onList != nil {
+		if l, err := s.onList(r); l != nil || err != nil {
+			return l, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l, err := s.list(r)
+	if s.afterList != nil {
+		s.afterList(r)
+	}
+	return l, err
+}
+
+func (s *server) list(r request) (runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, start := s.rv, ""
+	all := s.sortedLocked()
+	if r.Continue != "" {
+		rv, key, _ := strings.Cut(r.Continue, ":")
+		start = key
+		if n, _ := strconv.Atoi(rv); n > 0 {
+			snap, ok := s.snapshots[n]
+			if !ok {
+				return nil, expiredToken("-1:" + key)
+			}
+			at, all = n, snap
+		}
+	}
+	sel := r.FieldSelector
+	if s.fixedSelector != "" {
+		sel = s.fixedSelector
+	}
+	parsed, err := fields.ParseSelector(sel)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	l := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(at)}}
+	if s.noListRV {
+		l.ResourceVersion = ""
+	}
+	for _, cm := range all {
+		key := cm.Namespace + "/" + cm.Name
+		if key <= start || !parsed.Matches(fields.Set{"metadata.name": cm.Name, "metadata.namespace": cm.Namespace}) {
+			continue
+		}
+		if !s.ignoreLimit && r.Limit > 0 && int64(len(l.Items)) == r.Limit {
+			last := l.Items[len(l.Items)-1]
+			s.snapshots[at] = all
+			l.Continue = fmt.Sprintf("%d:%s", at, last.Namespace+"/"+last.Name)
+			break
+		}
+		l.Items = append(l.Items, *cm.DeepCopy())
+	}
+	return l, nil
+}
+
+func (s *server) sortedLocked() []*corev1.ConfigMap {
+	var all []*corev1.ConfigMap
+	for _, cm := range s.objects {
+		all = append(all, cm)
+	}
+	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int {
+		return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return all
+}
+
+// expiredToken is the 410 of a continue token, with another that goes on inconsistently.
+func expiredToken(token string) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old")
+	err.ErrStatus.Continue = token
+	return err
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (s *server) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	r := s.log(request{Watch: true, ListOptions: o})
+	if s.onWatch != nil {
+		if w, err := s.onWatch(ctx, r); w != nil || err != nil {
+			return w, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.watch(ctx, r)
+}
+
+func (s *server) watch(ctx context.Context, r request) (watch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, err := strconv.Atoi(r.ResourceVersion)
+	if err != nil && r.ResourceVersion != "" {
+		return nil, apierrors.NewBadRequest("invalid resourceVersion")
+	}
+	w := &openWatch{s: s, result: make(chan watch.Event), kick: make(chan struct{}, 1), bookRV: from}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	if r.TimeoutSeconds != nil {
+		w.timeout = time.Duration(*r.TimeoutSeconds) * time.Second
+	}
+	if from < s.floor {
+		gone := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, s.floor))
+		if !s.expireInBand {
+			w.cancel()
+			return nil, gone
+		}
+		w.pushLocked(watch.Event{Type: watch.Error, Object: &gone.ErrStatus})
+		w.ended = true
+	}
+	for _, p := range s.history {
+		if p.rv > from {
+			w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
+			w.bookRV = p.rv
+		}
+	}
+	if !w.ended {
+		s.watches = append(s.watches, w)
+	}
+	go w.run()
+	return w, nil
+}
+
+// errRefused is what a client sees while nothing listens.
+var errRefused = errors.New("dial tcp: connection refused")
+
+func asJSON(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}

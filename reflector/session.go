@@ -1,0 +1,213 @@
+package reflector
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// session is one Run: everything that only its goroutine touches. It is the sink's only caller.
+type session struct {
+	r    *Reflector
+	lw   cache.ListerWatcherWithContext
+	sink Sink
+	o    Options
+
+	pos    position
+	cur    cursor
+	newest newest
+
+	// stream is the open watch; nil if there is none.
+	stream *stream
+	// target is the resourceVersion to drain to; empty if drained.
+	target string
+	// doubts are keys that the server has changed since our state, as the look-ups say: each needs an event
+	// before target is reached.
+	doubts map[string]struct{}
+	// routine: the last watch ended in order at its own time-out, so the server we reach is the one we
+	// left. Look-ups and a new drain are spared.
+	routine bool
+	// fresh: nothing has been watched since the list, so the next watch is not a resume.
+	fresh bool
+	// announced: Synced has been called since the last list, or since the connection was lost.
+	announced bool
+	// bookmarks: the server has sent one in this run.
+	bookmarks bool
+	// quiet counts drains in a row that ended in order and silent; see drainedQuietly.
+	quiet int
+	// noLookups: look-ups by list do not work here.
+	noLookups bool
+
+	backoff backoff
+	// lastErr is the error that the next Backoff or Degraded waits for.
+	lastErr error
+	// lastList is when the last list ended.
+	lastList time.Time
+	// sinkErr is why the sink made us stop.
+	sinkErr error
+}
+
+func newSession(r *Reflector) *session {
+	return &session{r: r, lw: r.lw, sink: r.sink, o: r.o, pos: position{State: Restore}}
+}
+
+// run drives the machine until it has stopped.
+func (s *session) run(ctx context.Context) error {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
+	ctx = klog.NewContext(ctx, logger)
+	defer s.closeStream()
+	for s.pos.State != Stopped {
+		s.r.board.update(func(st *Status) { st.State = s.pos.State })
+		o := s.enter(ctx)
+		if ctx.Err() != nil {
+			o = outcome{Kind: stop}
+		}
+		was := s.pos
+		s.pos = next(s.pos, o)
+		logger.V(4).Info("Reflector moved on", "from", was.State, "outcome", o.Kind, "to", s.pos.State, "listDue", s.pos.Reason)
+		if s.pos.State != Drain && s.pos.State != Watch {
+			s.closeStream()
+		}
+	}
+	s.r.board.update(func(st *Status) { st.State = Stopped })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return s.sinkErr
+}
+
+// enter does what the state is for and returns what came of it.
+func (s *session) enter(ctx context.Context) outcome {
+	if reason := s.r.takeAsked(); reason != "" && s.pos.State != Relist {
+		return outcome{Kind: mustList, Reason: reason}
+	} else if reason != "" {
+		s.pos.Reason = stronger(s.pos.Reason, reason)
+	}
+	switch s.pos.State {
+	case Restore:
+		return s.restore(ctx)
+	case Verify:
+		return s.verify(ctx)
+	case Drain, Watch:
+		return s.watch(ctx)
+	case Relist:
+		return s.relist(ctx)
+	case Backoff, Degraded:
+		return s.wait(ctx)
+	case Stopped:
+	}
+	return outcome{Kind: stop}
+}
+
+// restore asks the sink what it holds.
+func (s *session) restore(ctx context.Context) outcome {
+	cp, err := s.sink.Checkpoint(ctx)
+	if err != nil {
+		return s.sinkClosed(err)
+	}
+	reason := cp.Relist
+	switch {
+	case reason != "":
+	case cp.ResourceVersion == "":
+		reason = ReasonCold
+	case !comparableRV(cp.ResourceVersion):
+		reason = ReasonStore
+	}
+	if cp.ResourceVersion != "" {
+		s.moveTo(cursor{rv: cp.ResourceVersion})
+	}
+	if reason != "" {
+		return outcome{Kind: mustList, Reason: reason}
+	}
+	for _, ref := range cp.Newest {
+		s.newest.put(ref)
+	}
+	return outcome{Kind: resumable}
+}
+
+// wait sits out the back-off of lastErr.
+func (s *session) wait(ctx context.Context) outcome {
+	d := s.backoff.next
+	if s.pos.State == Degraded {
+		d = s.backoff.slow
+	}
+	timer := s.o.Clock.NewTimer(d(retryAfter(s.lastErr)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return outcome{Kind: stop}
+	case <-timer.C():
+		return outcome{Kind: waited}
+	}
+}
+
+// lose notes an error that ended a connection, and returns failed or denied.
+func (s *session) lose(ctx context.Context, err error) outcome {
+	if ctx.Err() != nil {
+		return outcome{Kind: stop}
+	}
+	s.report(ctx, err)
+	s.lastErr, s.routine, s.announced = err, false, false
+	if isDenied(err) {
+		return outcome{Kind: denied}
+	}
+	return outcome{Kind: failed}
+}
+
+// report tells everybody about an error of the connection.
+func (s *session) report(ctx context.Context, err error) {
+	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.rv)
+	s.r.board.update(func(st *Status) { st.Err = err })
+	if s.o.OnError != nil {
+		s.o.OnError(ctx, err)
+	}
+}
+
+// sinkClosed stops the machine.
+func (s *session) sinkClosed(err error) outcome {
+	s.sinkErr = err
+	return outcome{Kind: stop}
+}
+
+// healthy clears the error: the connection does what it is for.
+func (s *session) healthy() {
+	s.r.board.update(func(st *Status) { st.Err = nil })
+}
+
+// heard notes a sign of life from the server.
+func (s *session) heard() {
+	now := s.o.Clock.Now()
+	s.r.board.update(func(st *Status) { st.LastContact = now })
+	if s.o.OnContact != nil {
+		s.o.OnContact()
+	}
+}
+
+// moveTo publishes a new place in the stream.
+func (s *session) moveTo(c cursor) {
+	s.cur = c
+	s.r.board.update(func(st *Status) { st.ResourceVersion = c.rv })
+}
+
+// synced tells the sink that everything has been delivered, once per connection.
+func (s *session) synced(ctx context.Context) error {
+	s.target, s.quiet = "", 0
+	if s.announced {
+		return nil
+	}
+	if err := s.sink.Synced(ctx); err != nil {
+		return err
+	}
+	s.announced = true
+	return nil
+}
+
+// listFor returns mustList, after a wait if there was a list a moment ago: a server whose history is
+// always too short must not be listed in a circle.
+func (s *session) listFor(reason Reason) outcome {
+	recent := !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
+	s.lastErr = nil
+	return outcome{Kind: mustList, Reason: reason, Wait: recent}
+}

@@ -1,0 +1,207 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+var errSinkClosed = errors.New("the sink is closed")
+
+// memory is a Sink that folds the stream as the contract says, and complains about what breaks it.
+type memory struct {
+	mu      sync.Mutex
+	rv      string
+	objects map[string]*corev1.ConfigMap
+	// replace: the list in progress; nil if none.
+	replace  map[string]*corev1.ConfigMap
+	touched  map[string]bool
+	log      []string
+	synced   int
+	broken   []string
+	closed   bool
+	cp       *Checkpoint // instead of one made from the objects
+	relist   Reason
+	onPage   func()
+	noNewest bool
+}
+
+func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{}} }
+
+func (m *memory) Checkpoint(context.Context) (Checkpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return Checkpoint{}, errSinkClosed
+	}
+	if m.cp != nil {
+		return *m.cp, nil
+	}
+	cp := Checkpoint{ResourceVersion: m.rv, Relist: m.relist}
+	if m.noNewest {
+		return cp, nil
+	}
+	for k, o := range m.objects {
+		cp.Newest = append(cp.Newest, ObjectRef{Key: k, UID: string(o.UID), ResourceVersion: o.ResourceVersion})
+	}
+	return cp, nil
+}
+
+func (m *memory) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+
+// move checks that the stream never goes back.
+func (m *memory) move(rv string) {
+	if rv == "" {
+		return
+	}
+	if !comparableRV(rv) {
+		m.broken = append(m.broken, "delivered resourceVersion "+rv)
+	}
+	if m.rv != "" && below(rv, m.rv) {
+		m.broken = append(m.broken, "went back from "+m.rv+" to "+rv)
+	}
+	m.rv = rv
+}
+
+func (m *memory) Event(_ context.Context, t watch.EventType, obj runtime.Object, rv string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errSinkClosed
+	}
+	cm := obj.(*corev1.ConfigMap)
+	key := cache.MetaObjectToName(cm).String()
+	m.note("%s %s %s", t, key, rv)
+	into := m.objects
+	if m.replace != nil {
+		into = m.replace
+		m.touched[key] = true
+	} else {
+		m.move(rv)
+	}
+	if t == watch.Deleted {
+		delete(into, key)
+	} else {
+		into[key] = cm
+	}
+	return nil
+}
+
+func (m *memory) Bookmark(_ context.Context, rv string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("BOOKMARK %s", rv)
+	if m.replace != nil {
+		m.broken = append(m.broken, "bookmark inside a Replace")
+	}
+	m.move(rv)
+	return nil
+}
+
+func (m *memory) BeginReplace(_ context.Context, reason Reason) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("BEGIN %s", reason)
+	if m.closed {
+		return errSinkClosed
+	}
+	if m.replace != nil {
+		m.broken = append(m.broken, "BeginReplace twice")
+	}
+	m.replace, m.touched = map[string]*corev1.ConfigMap{}, map[string]bool{}
+	return nil
+}
+
+func (m *memory) Page(_ context.Context, items []runtime.Object) error {
+	if m.onPage != nil {
+		m.onPage()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("PAGE %d", len(items))
+	if m.replace == nil {
+		m.broken = append(m.broken, "page outside a Replace")
+		return nil
+	}
+	for _, o := range items {
+		cm := o.(*corev1.ConfigMap)
+		if key := cache.MetaObjectToName(cm).String(); !m.touched[key] {
+			m.replace[key] = cm
+		}
+	}
+	return nil
+}
+
+func (m *memory) EndReplace(_ context.Context, rv string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("END %s", rv)
+	if m.replace == nil {
+		m.broken = append(m.broken, "EndReplace without BeginReplace")
+	}
+	m.objects, m.replace = m.replace, nil
+	m.rv = rv
+	return nil
+}
+
+func (m *memory) AbortReplace(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("ABORT")
+	if m.replace == nil {
+		m.broken = append(m.broken, "AbortReplace without BeginReplace")
+	}
+	m.replace = nil
+	return nil
+}
+
+func (m *memory) Synced(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note("SYNCED")
+	m.synced++
+	return nil
+}
+
+func (m *memory) state() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := map[string]string{}
+	for k, v := range m.objects {
+		s[k] = digest(v)
+	}
+	return s
+}
+
+func (m *memory) lines() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.log...)
+}
+
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.log, m.synced = nil, 0
+}
+
+func (m *memory) syncs() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.synced
+}
+
+func (m *memory) complaints() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.broken...)
+}
+
+func (m *memory) equal(s *server) bool { return maps.Equal(m.state(), s.state()) }

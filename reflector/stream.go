@@ -1,0 +1,140 @@
+package reflector
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers
+	// give up after 60 s themselves.
+	requestTimeout = 90 * time.Second
+	// drainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
+	// before the time-out, so at once.
+	drainTimeout = 3 * time.Second
+	// silenceLimit is how long a watch may be silent until we ask whether it is alive: bookmarks come once a minute.
+	silenceLimit = 150 * time.Second
+	// drainGrace is added to drainTimeout for a server that does not heed it.
+	drainGrace = 30 * time.Second
+	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
+	livelyWatch = 10 * time.Second
+	// closeWait bounds the wait for a ListerWatcher's watch to end after Stop.
+	closeWait = 5 * time.Second
+)
+
+// stream is an open watch. It owns the context that the watch lives in.
+type stream struct {
+	w       watch.Interface
+	cancel  context.CancelFunc
+	timeout time.Duration
+	// begun is when the watch was asked for, heard when we last had nothing left to read from it.
+	begun, heard time.Time
+	// messages counts events and bookmarks; bookmarks those alone.
+	messages, bookmarks int
+	// resume: it counts as one in Status.Resumes.
+	resume bool
+}
+
+// watchTimeout is that of a watch once drained: random, so that a fleet's watches do not end together.
+func watchTimeout() time.Duration {
+	return 5*time.Minute + rand.N(5*time.Minute)
+}
+
+// open asks for a watch at rv and waits until it is accepted. It does not touch the session, so it
+// may run on another goroutine.
+func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*stream, error) {
+	seconds := int64(timeout / time.Second)
+	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
+	s.r.board.update(func(b *Status) { b.Watches++ })
+	ctx, st.cancel = context.WithCancel(ctx)
+	late := time.AfterFunc(requestTimeout, st.cancel)
+	w, err := s.lw.WatchWithContext(ctx, metav1.ListOptions{
+		ResourceVersion:     rv,
+		TimeoutSeconds:      &seconds,
+		AllowWatchBookmarks: true,
+	})
+	if err == nil && !late.Stop() {
+		st.w = w
+		st.close(ctx, s)
+		return nil, s.describe("watch", context.DeadlineExceeded)
+	}
+	late.Stop()
+	if err != nil {
+		st.cancel()
+		return nil, s.describe("watch", err)
+	}
+	st.w = w
+	st.heard = s.o.Clock.Now()
+	return st, nil
+}
+
+// accepted notes that the server took the watch.
+func (s *session) accepted(st *stream) {
+	s.heard()
+	s.healthy()
+	st.resume = !s.fresh
+	s.fresh = false
+	if st.resume {
+		s.r.board.update(func(b *Status) { b.Resumes++ })
+	}
+}
+
+// refused takes back a resume: API servers answer 200 and send 410 as the first event.
+func (s *session) refused(st *stream) {
+	if st.resume && st.messages == 0 {
+		s.r.board.update(func(b *Status) { b.Resumes-- })
+	}
+}
+
+// close ends the watch and waits until its goroutines are gone, which they show by
+// closing the result channel. One that never does is left after closeWait.
+func (st *stream) close(ctx context.Context, s *session) {
+	st.w.Stop()
+	st.cancel()
+	timer := s.o.Clock.NewTimer(closeWait)
+	defer timer.Stop()
+	for {
+		select {
+		case _, ok := <-st.w.ResultChan():
+			if !ok {
+				return
+			}
+		case <-timer.C():
+			klog.FromContext(ctx).V(2).Info("The watch did not close its result channel after Stop")
+			return
+		}
+	}
+}
+
+// closeStream closes the session's stream, if it has one. A long life makes the next error the first.
+func (s *session) closeStream() {
+	if s.stream == nil {
+		return
+	}
+	st := s.stream
+	s.stream = nil
+	if s.o.Clock.Since(st.begun) >= health {
+		s.backoff.reset()
+	}
+	st.close(context.Background(), s)
+}
+
+// limit is how long the stream may be silent.
+func (st *stream) limit() time.Duration {
+	if st.timeout == drainTimeout {
+		return drainTimeout + drainGrace
+	}
+	return silenceLimit
+}
+
+// end tells how an orderly end is to be taken: full means at its own time-out.
+func (st *stream) end(now time.Time) (full, lively bool) {
+	lived := now.Sub(st.begun)
+	full = lived >= st.timeout-time.Second
+	return full, full || lived >= livelyWatch
+}

@@ -1,0 +1,242 @@
+package reflector
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+)
+
+// opened is the answer to a watch request.
+type opened struct {
+	st  *stream
+	err error
+}
+
+// tail is the watch that is folded into a list while it is paged. It keeps itself open, from where the
+// fold stands, until it is released or its history is gone.
+type tail struct {
+	l *list
+	// st is the open watch; nil if there is none.
+	st *stream
+	// answers gets what became of an opening; nil if none is under way. cancel gives it up.
+	answers chan opened
+	cancel  context.CancelFunc
+	// timer is the silence of an open watch, or the wait before the next one.
+	timer   clock.Timer
+	backoff backoff
+	// draining: all pages are there, the fold only has to reach them.
+	draining bool
+	quiet    int
+	// dead is why there can be no watch any more: the history is gone.
+	dead error
+}
+
+// start opens a watch where the fold stands, on a goroutine of its own: the pages go on meanwhile.
+func (t *tail) start(ctx context.Context) {
+	timeout := watchTimeout()
+	if t.draining {
+		timeout = drainTimeout
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	rv, answers := t.l.fold.rv, make(chan opened, 1)
+	t.answers = answers
+	go func() {
+		st, err := t.l.s.open(ctx, rv, timeout)
+		answers <- opened{st, err}
+	}()
+}
+
+// accept takes the answer of an opening.
+func (t *tail) accept(ctx context.Context, a opened) {
+	t.answers = nil
+	if a.err != nil {
+		t.cancel()
+		t.lost(ctx, a.err)
+		return
+	}
+	// The stream outlives the list: it takes the opening's context with it.
+	inner, outer := a.st.cancel, t.cancel
+	a.st.cancel = func() { inner(); outer() }
+	t.st = a.st
+	t.l.s.accepted(t.st)
+	t.setTimer(t.st.limit())
+}
+
+// events is the open watch's channel.
+func (t *tail) events() <-chan watch.Event {
+	if t.st == nil {
+		return nil
+	}
+	return t.st.w.ResultChan()
+}
+
+// handle takes what came from the watch: an event to fold, or its end.
+func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
+	switch {
+	case !ok:
+		t.ended(ctx)
+	case ev.Type == watch.Error:
+		err := t.l.s.describe("watch", eventError(ev))
+		if isExpired(err) || isTooLarge(err) {
+			t.l.s.refused(t.st)
+		}
+		t.drop(ctx)
+		t.lost(ctx, err)
+	default:
+		t.l.s.heard()
+		t.st.messages++
+		if err := t.fold(ctx, ev); err != nil {
+			return t.l.s.sinkClosed(err)
+		}
+		t.st.heard = t.l.s.o.Clock.Now()
+	}
+	return outcome{}
+}
+
+// fold hands an event to the sink as part of the Replace. Bookmarks only move on.
+func (t *tail) fold(ctx context.Context, ev watch.Event) error {
+	s, l := t.l.s, t.l
+	if ev.Type == watch.Bookmark {
+		s.bookmarks = true
+		t.st.bookmarks++
+		l.fold.advance(bookmarkRV(ev))
+		return nil
+	}
+	ref, ok := s.check(ctx, ev)
+	if !ok {
+		l.newest.remove(ref.Key)
+		return nil
+	}
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, l.fold.advance(ref.ResourceVersion)); err != nil {
+		return err
+	}
+	if ev.Type == watch.Deleted {
+		l.newest.remove(ref.Key)
+	} else {
+		l.newest.put(ref)
+	}
+	return nil
+}
+
+// ended: the server ended the watch in order. Another follows, at once if this one had a healthy life.
+func (t *tail) ended(ctx context.Context) {
+	s := t.l.s
+	full, lively := t.st.end(s.o.Clock.Now())
+	quiet := t.draining && full && t.st.messages == 0 && !s.bookmarks
+	t.drop(ctx)
+	if !lively {
+		t.lost(ctx, s.describe("watch", ErrShortWatch))
+		return
+	}
+	t.quiet++
+	if !quiet {
+		t.quiet = 0
+	}
+	if t.quiet >= quietDrains {
+		t.l.target = t.l.fold.rv // see drainedQuietly
+		return
+	}
+	t.start(ctx)
+}
+
+// lost: the watch broke, or was not accepted. Another follows after a wait, unless the history is gone.
+func (t *tail) lost(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if isExpired(err) || isTooLarge(err) {
+		t.dead = err
+		return
+	}
+	t.l.s.report(ctx, err)
+	wait := t.backoff.next
+	if isDenied(err) {
+		wait = t.backoff.slow
+	}
+	t.setTimer(wait(retryAfter(err)))
+}
+
+// hurry: all pages are there. A watch with a short time-out brings the bookmark that tells where the server stands.
+func (t *tail) hurry(ctx context.Context) {
+	t.draining = true
+	if t.dead != nil || (t.st == nil && t.answers == nil && t.timer != nil) {
+		return // given up, or waiting for the next try
+	}
+	t.stop(ctx)
+	t.start(ctx)
+}
+
+// alarm: the timer has fired. Without a watch it is time for the next; a silent one is replaced.
+func (t *tail) alarm(ctx context.Context) {
+	t.timer = nil
+	if t.st == nil {
+		t.start(ctx)
+		return
+	}
+	if rest := t.st.limit() - t.l.s.o.Clock.Since(t.st.heard); rest > 0 {
+		t.setTimer(rest)
+		return
+	}
+	t.drop(ctx)
+	t.start(ctx)
+}
+
+// setTimer replaces the timer.
+func (t *tail) setTimer(d time.Duration) {
+	t.stopTimer()
+	t.timer = t.l.s.o.Clock.NewTimer(d)
+}
+
+func (t *tail) stopTimer() {
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+}
+
+// timerC fires with the timer.
+func (t *tail) timerC() <-chan time.Time {
+	if t.timer == nil {
+		return nil
+	}
+	return t.timer.C()
+}
+
+// drop closes the open watch.
+func (t *tail) drop(ctx context.Context) {
+	t.stopTimer()
+	if t.st == nil {
+		return
+	}
+	if t.l.s.o.Clock.Since(t.st.begun) >= health {
+		t.backoff.reset()
+	}
+	t.st.close(ctx, t.l.s)
+	t.st = nil
+}
+
+// stop closes what is open or under way, and waits for it.
+func (t *tail) stop(ctx context.Context) {
+	t.drop(ctx)
+	if t.answers == nil {
+		return
+	}
+	t.cancel()
+	if a := <-t.answers; a.st != nil {
+		a.st.close(ctx, t.l.s)
+	}
+	t.answers = nil
+}
+
+// release gives the open watch away and ends everything else.
+func (t *tail) release(ctx context.Context) *stream {
+	st := t.st
+	t.st = nil
+	t.stop(ctx)
+	return st
+}
+
+// close ends everything.
+func (t *tail) close(ctx context.Context) { t.stop(ctx) }

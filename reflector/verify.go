@@ -1,0 +1,120 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+)
+
+// verify is the state Verify: it finds out whether the server is the one whose stream we hold, and
+// how far it has gone on. The look-ups come before the probe, so that a watch which has reached the
+// probe's resourceVersion has passed everything they saw.
+func (s *session) verify(ctx context.Context) outcome {
+	if reason, err := s.verifyHook(ctx); err != nil {
+		return s.lose(ctx, err)
+	} else if reason != "" {
+		return s.listFor(reason)
+	}
+	if !comparableRV(s.cur.rv) {
+		return s.verifyOpaque()
+	}
+	if !s.routine {
+		s.target, s.doubts, s.announced = "", nil, false
+		verdict, err := s.lookUp(ctx)
+		if err != nil {
+			return s.lose(ctx, err)
+		}
+		if verdict.rewound {
+			return s.listFor(ReasonRewound)
+		}
+		s.target, s.doubts = verdict.by, verdict.doubts
+	}
+	rv, err := s.probe(ctx)
+	if err != nil {
+		return s.lose(ctx, err)
+	}
+	return s.judge(ctx, rv)
+}
+
+// judge compares our resourceVersion with the server's.
+func (s *session) judge(ctx context.Context, server string) outcome {
+	logger := klog.FromContext(ctx)
+	switch {
+	case !comparableRV(server):
+		s.target, s.doubts = "", nil
+		return outcome{Kind: level}
+	case below(server, s.cur.rv):
+		logger.Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup", "resourceVersion", s.cur.rv, "server", server)
+		return s.listFor(ReasonAhead)
+	case !s.routine:
+		s.target = maxRV(s.target, server)
+	case s.target == "":
+		return outcome{Kind: level}
+	case below(server, s.target):
+		s.target = server
+	}
+	// A drain that goes on keeps its target otherwise, or a busy server would never be reached.
+	if server != s.cur.rv {
+		return outcome{Kind: behind}
+	}
+	// Nothing has happened since. Then nothing can explain a difference either.
+	if len(s.doubts) > 0 {
+		logger.Info("Objects that we hold differ at the server although its resourceVersion is ours: it was rewound", "objects", len(s.doubts))
+		return s.listFor(ReasonRewound)
+	}
+	return outcome{Kind: level}
+}
+
+// verifyOpaque is for servers whose resourceVersions can not be compared: nothing can be checked. One
+// that is not even there can not be watched from either: deletions would be lost.
+func (s *session) verifyOpaque() outcome {
+	if s.cur.rv == "" || s.cur.rv == "0" {
+		return s.listFor(ReasonNotResumable)
+	}
+	return outcome{Kind: level}
+}
+
+// verifyHook calls Options.Verify.
+func (s *session) verifyHook(ctx context.Context) (Reason, error) {
+	if s.o.Verify == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	reason, err := s.o.Verify(ctx)
+	if err != nil {
+		return "", s.describe("verify the server of", err)
+	}
+	s.heard()
+	return reason, nil
+}
+
+// probe asks for the server's resourceVersion.
+func (s *session) probe(ctx context.Context) (string, error) {
+	s.r.board.update(func(st *Status) { st.Probes++ })
+	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", s.describe("probe", err)
+	}
+	s.heard()
+	return m.GetResourceVersion(), nil
+}
+
+// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine.
+func (s *session) listRequest(ctx context.Context, o metav1.ListOptions) (runtime.Object, metav1.ListInterface, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := s.lw.ListWithContext(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the answer to a list request is no list: %w", err)
+	}
+	return list, m, nil
+}

@@ -1,0 +1,165 @@
+package reflector
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+)
+
+// watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
+// what comes until the state is left.
+func (s *session) watch(ctx context.Context) outcome {
+	if s.stream == nil {
+		timeout := watchTimeout()
+		if s.pos.State == Drain {
+			timeout = drainTimeout
+		}
+		st, err := s.open(ctx, s.cur.rv, timeout)
+		if err != nil {
+			return s.watchFailed(ctx, err)
+		}
+		s.stream = st
+		s.accepted(st)
+	}
+	if s.pos.State == Watch {
+		if err := s.synced(ctx); err != nil {
+			return s.sinkClosed(err)
+		}
+	}
+	return s.consume(ctx)
+}
+
+// consume reads the stream.
+func (s *session) consume(ctx context.Context) outcome {
+	st := s.stream
+	silence := s.o.Clock.NewTimer(st.limit())
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return outcome{Kind: stop}
+		case <-s.r.wake:
+			if reason := s.r.takeAsked(); reason != "" {
+				return outcome{Kind: mustList, Reason: reason}
+			}
+		case ev, ok := <-st.w.ResultChan():
+			if !ok {
+				return s.streamEnded(ctx)
+			}
+			if o := s.handle(ctx, ev); o.Kind != "" {
+				return o
+			}
+			// While the sink was full nothing could be heard: silence begins now.
+			st.heard = s.o.Clock.Now()
+		case <-silence.C():
+			rest := st.limit() - s.o.Clock.Since(st.heard)
+			if rest <= 0 {
+				if o := s.silent(ctx); o.Kind != "" {
+					return o
+				}
+				st.heard, rest = s.o.Clock.Now(), st.limit()
+			}
+			silence.Reset(rest)
+		}
+	}
+}
+
+// handle delivers one event; the outcome is empty if the state is not left.
+func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
+	if ev.Type == watch.Error {
+		return s.watchFailed(ctx, s.describe("watch", eventError(ev)))
+	}
+	s.heard()
+	s.stream.messages++
+	if err := s.deliver(ctx, ev); err != nil {
+		return s.sinkClosed(err)
+	}
+	if s.pos.State != Drain || !s.cur.reached(s.target) {
+		return outcome{}
+	}
+	return s.drained(ctx)
+}
+
+// drained ends the drain: what the look-ups saw must have been explained by now.
+func (s *session) drained(ctx context.Context) outcome {
+	if len(s.doubts) > 0 {
+		klog.FromContext(ctx).Info("The server has changed objects without an event: it was rewound", "objects", len(s.doubts), "resourceVersion", s.target)
+		return s.listFor(ReasonRewound)
+	}
+	if err := s.synced(ctx); err != nil {
+		return s.sinkClosed(err)
+	}
+	return outcome{Kind: drained}
+}
+
+// watchFailed sorts an error of a watch.
+func (s *session) watchFailed(ctx context.Context, err error) outcome {
+	reason := Reason("")
+	switch {
+	case ctx.Err() != nil:
+		return outcome{Kind: stop}
+	case isExpired(err):
+		reason = ReasonExpired
+	case isTooLarge(err):
+		reason = ReasonAhead
+	default:
+		return s.lose(ctx, err)
+	}
+	if s.stream != nil {
+		s.refused(s.stream)
+	}
+	s.report(ctx, err)
+	return s.listFor(reason)
+}
+
+// streamEnded is an orderly end of the watch.
+func (s *session) streamEnded(ctx context.Context) outcome {
+	full, lively := s.stream.end(s.o.Clock.Now())
+	if !lively {
+		return s.lose(ctx, s.describe("watch", ErrShortWatch))
+	}
+	s.routine = full
+	if !full {
+		s.announced = false
+	}
+	if s.pos.State == Drain && full && s.drainedQuietly() {
+		if o := s.drained(ctx); o.Kind != drained {
+			return o
+		}
+	}
+	return outcome{Kind: ended}
+}
+
+// quietDrains is how many drains in a row must end in order and without a message.
+const quietDrains = 4
+
+// drainedQuietly is for servers that send no bookmarks and whose resourceVersion other resources move: nothing can
+// prove that nothing is under way, so several watches that lived their whole time and sent nothing have to do.
+func (s *session) drainedQuietly() bool {
+	if s.bookmarks || s.stream.messages > 0 {
+		s.quiet = 0
+		return false
+	}
+	s.quiet++
+	return s.quiet >= quietDrains
+}
+
+// silent asks the server whether a silent watch can be believed: if the resourceVersion
+// is still ours, nothing has been missed. Otherwise it is taken for dead, or, if it never sent a bookmark, watched anew.
+func (s *session) silent(ctx context.Context) outcome {
+	if s.pos.State == Drain {
+		return s.lose(ctx, s.describe("watch", ErrSilent))
+	}
+	rv, err := s.probe(ctx)
+	switch {
+	case err != nil:
+		return s.lose(ctx, err)
+	case rv == s.cur.rv:
+		return outcome{}
+	case s.stream.bookmarks > 0:
+		return s.lose(ctx, s.describe("watch", ErrSilent))
+	}
+	s.routine, s.announced = false, false
+	return outcome{Kind: ended}
+}
