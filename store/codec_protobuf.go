@@ -79,11 +79,9 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	m := obj.(protobufMessage)
 	size := m.Size()
 	apiVersion, kind := typeMeta(obj)
-	out := slices.Grow(dst, size+len(apiVersion)+len(kind)+2*binary.MaxVarintLen32)
-	out = appendSized(out, apiVersion)
-	out = appendSized(out, kind)
+	out := appendSized(appendSized(dst, apiVersion), kind)
 	start := len(out)
-	out = out[:start+size]
+	out = slices.Grow(out, size)[:start+size]
 	n, err := m.MarshalToSizedBuffer(out[start:])
 	if err != nil {
 		return dst, fmt.Errorf("encode %T: %w", obj, err)

@@ -45,9 +45,9 @@ type header struct {
 func appendRecord(dst []byte, collection, key string, h header, payload []byte) []byte {
 	head := appendHeader(nil, h)
 	start := len(dst)
-	dst = slices.Grow(dst, recordFixed+binary.MaxVarintLen32+len(head)+len(payload))
 	dst = append(dst, recordVersion, 0, 0, 0, 0)
 	dst = binary.AppendUvarint(dst, uint64(len(head)))
+	dst = slices.Grow(dst, len(head)+len(payload))
 	dst = append(dst, head...)
 	dst = append(dst, payload...)
 	sum := recordSum(collection, key, dst[start:])
