@@ -56,8 +56,15 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 	return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
 }
 
-// Check implements Source.
-func (f *File) Check(ctx context.Context) (store.Report, error) { return f.store.Check(ctx) }
+// Check implements Source. Damage that ends the check is a problem in the report, not an error.
+func (f *File) Check(ctx context.Context) (store.Report, error) {
+	report, err := f.store.Check(ctx)
+	if errors.Is(err, store.ErrDamaged) {
+		report.Problems = append(report.Problems, err.Error())
+		err = nil
+	}
+	return report, err
+}
 
 // Close implements Source.
 func (f *File) Close() error { return f.store.Close() }

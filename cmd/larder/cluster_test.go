@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+)
+
+type clusterKey struct{}
+
+// cluster is the API server of one script. Its kubeconfig is in $KUBECONFIG.
+type cluster struct {
+	server     *fakeapi.Server
+	kubeconfig string
+	running    bool
+}
+
+var kinds = map[string]schema.GroupVersionKind{
+	"pods":        {Version: "v1", Kind: "Pod"},
+	"nodes":       {Version: "v1", Kind: "Node"},
+	"configmaps":  {Version: "v1", Kind: "ConfigMap"},
+	"secrets":     {Version: "v1", Kind: "Secret"},
+	"deployments": {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"widgets":     {Group: "example.com", Version: "v1", Kind: "Widget"},
+}
+
+func newCluster(env *testscript.Env) *cluster {
+	c := &cluster{kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"), server: fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
+	}}})}
+	env.Setenv("KUBECONFIG", c.kubeconfig)
+	return c
+}
+
+func (c *cluster) close() {
+	if c.running {
+		c.server.Stop()
+	}
+}
+
+// server is the command of the scripts:
+//
+//	server start | stop                       as a machine that goes away and comes back
+//	server restart                            which also forgets the watch history
+//	server create RESOURCE KEY [LABEL=VALUE…] the key is namespace/name or name; also update
+//	server delete RESOURCE KEY
+//	server fill N                             pods many/p00000 and so on
+//	server bookmark
+//	server reset                              the counts
+//	server counts RESOURCE LISTS              fails unless there were so many lists since reset
+func server(ts *testscript.TestScript, neg bool, args []string) {
+	c, ok := ts.Value(clusterKey{}).(*cluster)
+	if !ok || neg || len(args) == 0 {
+		ts.Fatalf("usage: server COMMAND ARG…")
+	}
+	switch verb := args[0]; verb {
+	case "start":
+		ts.Check(c.start())
+	case "stop":
+		c.server.Stop()
+		c.running = false
+	case "restart":
+		ts.Check(c.server.Restart())
+	case "create", "update", "delete":
+		ts.Check(c.write(verb, args[1], args[2], args[3:]))
+	case "fill":
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		for i := range n {
+			ts.Check(c.write("create", "pods", fmt.Sprintf("many/p%05d", i), nil))
+		}
+	case "bookmark":
+		c.server.Bookmark()
+	case "reset":
+		c.server.ResetCounts()
+	case "counts":
+		got := c.server.Counts(gvr(args[1])).Lists
+		if strconv.Itoa(got) != args[2] {
+			ts.Fatalf("%d lists of %s, want %s\n%s", got, args[1], args[2], strings.Join(c.server.Requests(), "\n"))
+		}
+	default:
+		ts.Fatalf("server %s: no such command", verb)
+	}
+}
+
+func (c *cluster) start() error {
+	if err := c.server.Start(); err != nil {
+		return err
+	}
+	c.running = true
+	config := clientcmdapi.NewConfig()
+	config.Clusters["fake"] = &clientcmdapi.Cluster{Server: c.server.Config().Host}
+	config.AuthInfos["fake"] = &clientcmdapi.AuthInfo{}
+	config.Contexts["fake"] = &clientcmdapi.Context{Cluster: "fake", AuthInfo: "fake"}
+	config.CurrentContext = "fake"
+	return clientcmd.WriteToFile(*config, c.kubeconfig)
+}
+
+func gvr(resource string) schema.GroupVersionResource {
+	return kinds[resource].GroupVersion().WithResource(resource)
+}
+
+// write creates, updates or deletes an object. A secret's data is base64 of
+// "the-secret-value", and its annotation holds it in clear.
+func (c *cluster) write(verb, resource, key string, labels []string) error {
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		namespace, name = "", key
+	}
+	if verb == "delete" {
+		return c.server.Delete(gvr(resource), namespace, name)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kinds[resource])
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	set := map[string]string{}
+	for _, l := range labels {
+		label, value, _ := strings.Cut(l, "=")
+		set[label] = value
+	}
+	u.SetLabels(set)
+	if resource == "secrets" {
+		u.SetAnnotations(map[string]string{"last-applied": "the-secret-value"})
+		u.Object["data"] = map[string]any{"password": "dGhlLXNlY3JldC12YWx1ZQ=="}
+	}
+	if resource == "widgets" {
+		u.Object["spec"] = map[string]any{"size": int64(3), "ratio": 0.5, "note": nil}
+	}
+	do := c.server.Create
+	if verb == "update" {
+		do = c.server.Update
+	}
+	_, err := do(gvr(resource), u)
+	return err
+}
+
+// damage breaks a file: damage FILE truncate | zero | flip TEXT, which changes one bit of the text's first byte.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	switch args[1] {
+	case "truncate":
+		data = data[:len(data)/2+100]
+	case "zero":
+		clear(data)
+	case "flip":
+		at := strings.Index(string(data), args[2])
+		if at < 0 {
+			ts.Fatalf("%s does not hold %q", args[0], args[2])
+		}
+		for ; at >= 0; at = strings.Index(string(data), args[2]) {
+			data[at] ^= 1
+		}
+	}
+	ts.Check(os.WriteFile(path, data, 0o600))
+}

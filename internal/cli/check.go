@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// checkResult is what check -o json prints.
+type checkResult struct {
+	Store        string   `json:"store"`
+	Collections  int      `json:"collections"`
+	Objects      int      `json:"objects"`
+	IndexEntries int      `json:"indexEntries"`
+	Problems     []string `json:"problems"`
+}
+
+func newCheck(s IO) *cobra.Command {
+	var file storeFlag
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "check --store FILE",
+		Short: "Verify every record and index of a store",
+		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion.
+Exits with 1 if there is a problem.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(file.check(), output.check()); err != nil {
+				return usageError{err}
+			}
+			return runCheck(cmd.Context(), s, file.path, output.format)
+		},
+	}
+	file.add(cmd)
+	output.add(cmd, "text", "json")
+	return cmd
+}
+
+func runCheck(ctx context.Context, s IO, path, format string) error {
+	report, err := check(ctx, path)
+	switch {
+	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
+		report.Problems = append(report.Problems, err.Error())
+	case err != nil:
+		return storeError(path, err)
+	}
+	if format == "json" {
+		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Problems}
+		if r.Problems == nil {
+			r.Problems = []string{}
+		}
+		if err := printJSON(s, r); err != nil {
+			return err
+		}
+	} else {
+		printReport(s, path, report)
+	}
+	if len(report.Problems) > 0 {
+		return errSilent
+	}
+	return nil
+}
+
+func check(ctx context.Context, path string) (store.Report, error) {
+	src, err := source.Open(ctx, path, source.Options{})
+	if err != nil {
+		return store.Report{}, err
+	}
+	defer src.Close()
+	return src.Check(ctx)
+}
+
+func printReport(s IO, path string, r store.Report) {
+	for _, p := range r.Problems {
+		fmt.Fprintln(s.Out, p)
+	}
+	verdict := "ok"
+	if n := len(r.Problems); n > 0 {
+		verdict = fmt.Sprintf("%d problems", n)
+	}
+	fmt.Fprintf(s.Out, "%s: %s: %d collections, %d objects, %d index entries\n", path, verdict, r.Collections, r.Objects, r.IndexEntries)
+	if len(r.Problems) > 0 {
+		fmt.Fprintf(s.Err, "hint: stop larder sync, move %s elsewhere and let sync build it anew\n", path)
+	}
+}

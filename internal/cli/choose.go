@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// request is which objects are asked for.
+type request struct {
+	// resource as the user calls it.
+	resource string
+	// namespace, unless all.
+	namespace string
+	all       bool
+	// selector in canonical form.
+	selector string
+	// collection is the beginning of an id, if the user has chosen.
+	collection string
+}
+
+// choice is what answers a request.
+type choice struct {
+	resource resource
+	// collections have different namespaces and are in the namespaces' order.
+	collections []source.Collection
+	// notes say what the answer leaves out.
+	notes []string
+}
+
+// choose finds the collections that answer the request. One that covers it is
+// enough. Failing that, parts of it are put together if they are disjoint, and
+// a single part is taken, with a note; what is ambiguous is refused with the choices.
+// A namespace that nobody has mirrored is an error, not an empty answer.
+func choose(storePath string, all []source.Collection, r request) (choice, error) {
+	res, err := chooseResource(storePath, all, r)
+	if err != nil {
+		return choice{}, err
+	}
+	var same, reach, cover []source.Collection
+	for _, c := range all {
+		if c.GVR() != res.GroupVersionResource || !strings.HasPrefix(c.ID, r.collection) {
+			continue
+		}
+		same = append(same, c)
+		if reaches(c, r) {
+			reach = append(reach, c)
+		}
+		if covers(c, r) {
+			cover = append(cover, c)
+		}
+	}
+	switch {
+	case len(cover) > 0:
+		best := slices.MinFunc(cover, better)
+		return choice{res, []source.Collection{best}, incomplete(best)}, nil
+	case len(reach) == 0:
+		return choice{}, outOfScope(storePath, res, same, r)
+	case len(reach) == 1 || disjoint(reach):
+		slices.SortFunc(reach, func(a, b source.Collection) int { return cmp.Compare(a.Namespace, b.Namespace) })
+		return choice{res, reach, partial(res, reach)}, nil
+	}
+	return choice{}, withHint(
+		fmt.Errorf("%s stores %s %d times, none of them all that you ask for:\n%s", storePath, res, len(reach), list(reach)),
+		"choose one with --collection ID")
+}
+
+func chooseResource(storePath string, all []source.Collection, r request) (resource, error) {
+	known := storedResources(all)
+	if r.collection != "" {
+		known = storedResources(slices.DeleteFunc(slices.Clone(all), func(c source.Collection) bool {
+			return !strings.HasPrefix(c.ID, r.collection)
+		}))
+	}
+	switch found := matchResource(r.resource, known); len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return resource{}, notStored(storePath, known, r)
+	default:
+		return resource{}, withHint(
+			fmt.Errorf("%q is ambiguous: %s stores %s", r.resource, storePath, names(found, resource.full)),
+			"say which, as in: larder get %s", found[0].full())
+	}
+}
+
+// notStored is the error for a resource that the store does not have.
+func notStored(storePath string, known []resource, r request) error {
+	if r.collection != "" {
+		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
+			"larder status --store %s lists them", storePath)
+	}
+	holds := "it is empty"
+	if len(known) > 0 {
+		holds = "it has " + names(known, resource.String)
+	}
+	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
+	if len(matchResource(r.resource, []resource{secrets})) > 0 {
+		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
+	}
+	return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
+}
+
+// outOfScope is the error for a namespace that was not mirrored.
+func outOfScope(storePath string, res resource, same []source.Collection, r request) error {
+	hint := "ask for one of these with -n, or for all with -A"
+	return withHint(fmt.Errorf("%s has no %s of namespace %q, only:\n%s", storePath, res, r.namespace, list(same)), "%s", hint)
+}
+
+// reaches: c may hold some of what is asked for.
+func reaches(c source.Collection, r request) bool {
+	return c.Namespace == "" || r.all || c.Namespace == r.namespace
+}
+
+// covers: c holds all of what is asked for.
+func covers(c source.Collection, r request) bool {
+	inNamespace := c.Namespace == "" || (!r.all && c.Namespace == r.namespace)
+	byLabel := c.LabelSelector == "" || c.LabelSelector == r.selector
+	return inNamespace && byLabel && c.FieldSelector == "" && c.ShardSelector == ""
+}
+
+// better orders collections that hold the same: complete ones first, then
+// those with whole objects, then the one heard of last.
+func better(a, b source.Collection) int {
+	first := func(x, y bool) int {
+		switch {
+		case x == y:
+			return 0
+		case x:
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(
+		first(a.Complete, b.Complete),
+		first(a.Representation != string(store.Metadata), b.Representation != string(store.Metadata)),
+		b.LastContact.Compare(a.LastContact),
+		cmp.Compare(a.ID, b.ID),
+	)
+}
+
+// disjoint: no object can be in two of them.
+func disjoint(all []source.Collection) bool {
+	seen := map[string]bool{}
+	for _, c := range all {
+		if c.Namespace == "" || seen[c.Namespace] {
+			return false
+		}
+		seen[c.Namespace] = true
+	}
+	return true
+}
+
+func incomplete(c source.Collection) []string {
+	var notes []string
+	if !c.Complete {
+		notes = append(notes, "the first list has not been finished: objects are missing")
+	}
+	if c.Representation == string(store.Metadata) {
+		notes = append(notes, "only metadata is stored")
+	}
+	return notes
+}
+
+func partial(res resource, parts []source.Collection) []string {
+	var notes []string
+	for _, c := range parts {
+		notes = append(notes, fmt.Sprintf("of all %s only these are stored: %s", res, scope(c)))
+		notes = append(notes, incomplete(c)...)
+	}
+	return notes
+}
+
+// scope says what of a resource a collection holds.
+func scope(c source.Collection) string {
+	var s []string
+	for _, part := range []struct{ name, value string }{
+		{"namespace ", c.Namespace}, {"-l ", c.LabelSelector}, {"--field-selector ", c.FieldSelector}, {"shard ", c.ShardSelector},
+	} {
+		if part.value != "" {
+			s = append(s, part.name+part.value)
+		}
+	}
+	if len(s) == 0 {
+		return "all"
+	}
+	return strings.Join(s, " ")
+}
+
+// list is a line for each collection, for an error.
+func list(all []source.Collection) string {
+	var lines []string
+	for _, c := range all {
+		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %d objects)", c.ID, scope(c), c.Representation, c.Objects))
+	}
+	return strings.Join(lines, "\n")
+}

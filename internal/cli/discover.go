@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// offers is what a server says about its resources.
+type offers struct {
+	// all resources, in the order in which an ambiguous name is decided: as the server
+	// orders its groups, the preferred version of each first.
+	all []resource
+	// unwatchable ones can not be mirrored.
+	unwatchable map[schema.GroupVersionResource]bool
+	// failed is why some groups are missing; nil if none is.
+	failed error
+}
+
+// discover asks the server. It fails if the server can not be reached, not
+// if some of its groups can not.
+func discover(ctx context.Context, config *rest.Config) (offers, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return offers{}, err
+	}
+	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &partial) {
+		return offers{}, err
+	}
+	found := offers{unwatchable: map[schema.GroupVersionResource]bool{}}
+	if partial != nil {
+		found.failed = partial
+	}
+	byVersion := map[string]*metav1.APIResourceList{}
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list
+	}
+	for _, group := range groups {
+		for _, version := range preferredFirst(group) {
+			found.add(schema.GroupVersion{Group: group.Name, Version: version}, byVersion)
+		}
+	}
+	return found, nil
+}
+
+func preferredFirst(group *metav1.APIGroup) []string {
+	versions := []string{group.PreferredVersion.Version}
+	for _, v := range group.Versions {
+		if !slices.Contains(versions, v.Version) {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions
+}
+
+func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourceList) {
+	list := lists[gv.String()]
+	if list == nil {
+		return
+	}
+	for _, r := range list.APIResources {
+		if strings.Contains(r.Name, "/") { // a subresource
+			continue
+		}
+		gvr := gv.WithResource(r.Name)
+		o.all = append(o.all, resource{gvr, store.ResourceInfo{
+			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
+		}})
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+			o.unwatchable[gvr] = true
+		}
+	}
+}
+
+// resolver finds out which resources the arguments of sync name. What the
+// store knows needs no server, so that a sync starts offline.
+type resolver struct {
+	storePath string
+	stored    []resource
+	// discover asks the server; it is called once, if at all.
+	discover func(ctx context.Context) (offers, error)
+	offers   *offers
+}
+
+func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
+	known := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
+	stored := matchResource(arg, known)
+	if len(stored) == 1 {
+		return stored[0], nil
+	}
+	if r.offers == nil {
+		found, err := r.discover(ctx)
+		if err != nil {
+			return resource{}, r.unreachable(arg, stored, err)
+		}
+		r.offers = &found
+	}
+	found := matchResource(arg, r.offers.all)
+	switch {
+	case len(found) == 0 && r.offers.failed != nil:
+		return resource{}, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
+	case len(found) == 0:
+		return resource{}, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
+	case r.offers.unwatchable[found[0].GroupVersionResource]:
+		return resource{}, fmt.Errorf("%s can not be mirrored: the server does not let it be listed and watched", found[0])
+	}
+	return found[0], nil
+}
+
+func (r *resolver) unreachable(arg string, stored []resource, err error) error {
+	if len(stored) > 1 {
+		return withHint(
+			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath, names(stored, resource.full), err),
+			"say which, as in: larder sync %s", stored[0].full())
+	}
+	return withHint(
+		fmt.Errorf("the API server could not be reached, and nothing is stored of %q in %s yet: %w", arg, r.storePath, err),
+		"the first sync of a resource needs the server; check --kubeconfig and the network")
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// getOptions are the flags of get.
+type getOptions struct {
+	store             storeFlag
+	output            outputFlag
+	namespace         string
+	all               bool
+	selector          string
+	collection        string
+	showManagedFields bool
+}
+
+func newGet(s IO) *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use:   "get RESOURCE [NAME…] --store FILE",
+		Short: "Print stored objects; needs no API server",
+		Long: `Print objects from a store, also while larder sync holds it. No API server is needed. Standard error says how
+old the data is. As with kubectl, the namespace is "default" unless -n or -A is given.`,
+		Example: `  larder get pods --store cluster.larder
+  larder get deploy -A -l app=web -o name --store cluster.larder
+  larder get node/worker-1 -o yaml --store cluster.larder`,
+		Args: needArgs(1, -1, "a resource, and perhaps names"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGet(cmd.Context(), s, &o, args)
+		},
+	}
+	o.store.add(cmd)
+	o.output.add(cmd, "table", "name", "json", "yaml")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
+	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
+	cmd.Flags().BoolVar(&o.showManagedFields, "show-managed-fields", false, "print managedFields with -o json and yaml")
+	return cmd
+}
+
+func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
+	name, objects, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	src, err := source.Open(ctx, o.store.path, source.Options{})
+	if err != nil {
+		return storeError(o.store.path, err)
+	}
+	defer src.Close()
+	status, err := src.Status(ctx)
+	if err != nil {
+		return err
+	}
+	chosen, err := choose(o.store.path, status.Collections, request{
+		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, collection: o.collection,
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range chosen.collections {
+		fmt.Fprintln(s.Err, freshness(s, chosen.resource, c, len(chosen.collections) > 1))
+	}
+	for _, note := range chosen.notes {
+		fmt.Fprintln(s.Err, "note:", note)
+	}
+	return o.print(ctx, s, src, chosen, objects)
+}
+
+// parse checks the flags and takes the arguments apart: a resource, and names.
+func (o *getOptions) parse(args []string) (resourceName string, objects []string, err error) {
+	if err := errors.Join(o.store.check(), o.output.check()); err != nil {
+		return "", nil, usageError{err}
+	}
+	resourceName, objects = args[0], args[1:]
+	if r, name, ok := strings.Cut(resourceName, "/"); ok {
+		if len(objects) > 0 || r == "" || name == "" {
+			return "", nil, usagef("write either RESOURCE NAME or one RESOURCE/NAME, not %q", strings.Join(args, " "))
+		}
+		resourceName, objects = r, []string{name}
+	}
+	sel, err := labels.Parse(o.selector)
+	if err != nil {
+		return "", nil, usagef("label selector %q: %w", o.selector, err)
+	}
+	o.selector = sel.String()
+	switch {
+	case len(objects) > 0 && o.selector != "":
+		return "", nil, usagef("give either names or a selector")
+	case len(objects) > 0 && o.all:
+		return "", nil, usagef("an object can not be asked for by name across all namespaces; use -n")
+	}
+	return resourceName, objects, nil
+}
+
+// print prints the objects, and fails if one that was named is not there.
+func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen choice, objects []string) error {
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	direct := s.Out
+	s.Out = out
+	namespaced := chosen.resource.Namespaced
+	p := newPrinter(s, o.output.format, len(objects) == 1, namespaced && o.all)
+	s.Out = direct
+
+	found, missing := 0, []string{}
+	show := func(c source.Collection) func(*unstructured.Unstructured) error {
+		return func(u *unstructured.Unstructured) error {
+			found++
+			return p.object(o.dress(u, c))
+		}
+	}
+	for _, q := range o.queries(chosen, objects) {
+		before := found
+		if err := src.Objects(ctx, q.Query, show(q.collection)); err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if q.Name != "" && found == before {
+			missing = append(missing, q.Name)
+		}
+	}
+	if found > 0 || len(objects) != 1 {
+		if err := p.finish(); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return notFound(chosen.resource, missing)
+	}
+	if found == 0 && o.output.format == "table" {
+		o.nothing(s, namespaced)
+	}
+	return nil
+}
+
+// collectionQuery is a query and the collection it goes to.
+type collectionQuery struct {
+	source.Query
+	collection source.Collection
+}
+
+func (o *getOptions) queries(chosen choice, objects []string) []collectionQuery {
+	if len(objects) == 0 {
+		objects = []string{""}
+	}
+	var all []collectionQuery
+	for _, c := range chosen.collections {
+		for _, name := range objects {
+			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector}
+			q.HeadOnly = o.output.format == "table" || o.output.format == "name"
+			if chosen.resource.Namespaced && !o.all {
+				q.Namespace = o.namespace
+			}
+			all = append(all, collectionQuery{q, c})
+		}
+	}
+	return all
+}
+
+// dress returns the object as it is to be printed. It does not change u, which is shared.
+func (o *getOptions) dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unstructured {
+	object := maps.Clone(u.Object)
+	if u.GetKind() == "" { // a typed collection stores no TypeMeta
+		object["kind"] = c.Kind
+		object["apiVersion"] = schema.GroupVersion{Group: c.Group, Version: c.Version}.String()
+	}
+	if meta, ok := object["metadata"].(map[string]any); ok && !o.showManagedFields && meta["managedFields"] != nil {
+		meta = maps.Clone(meta)
+		delete(meta, "managedFields")
+		object["metadata"] = meta
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+func (o *getOptions) nothing(s IO, namespaced bool) {
+	if namespaced && !o.all {
+		fmt.Fprintf(s.Err, "No resources found in %s namespace.\n", o.namespace)
+		return
+	}
+	fmt.Fprintln(s.Err, "No resources found")
+}
+
+func notFound(r resource, missing []string) error {
+	var all []error
+	for _, name := range missing {
+		all = append(all, fmt.Errorf("%s %q not found", r, name))
+	}
+	return errors.Join(all...)
+}
+
+// freshness is the line that says how old the data is.
+func freshness(s IO, r resource, c source.Collection, withScope bool) string {
+	what := r.String()
+	if withScope {
+		what += " (" + scope(c) + ")"
+	}
+	heard := "the server has never been heard"
+	if !c.LastContact.IsZero() {
+		heard = "as of " + ageOf(s.Now(), c.LastContact) + " ago"
+	}
+	rv := c.ResourceVersion
+	if rv == "" {
+		rv = "none"
+	}
+	from := "from disk"
+	switch {
+	case c.Live == nil:
+	case c.Live.Source == "live":
+		from = "live from the running sync"
+	case !c.Persistent:
+		from = "from the running sync's memory, which is out of contact"
+	default:
+		from = "from disk; the running sync is out of contact"
+	}
+	return fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+func mirrored(change func(*source.Collection)) []source.Collection {
+	return []source.Collection{stored(pods, func(c *source.Collection) {
+		c.LastContact = now.Add(-5 * time.Second)
+		c.Live = &source.Live{Source: "live", Synced: true, Resumes: 1, BytesReceived: 2048, Relists: map[string]int{}}
+		if change != nil {
+			change(c)
+		}
+	})}
+}
+
+func TestPlainLogSaysWhatChanges(t *testing.T) {
+	var out bytes.Buffer
+	p := &plainLog{out: &out}
+	lines := func(after time.Duration, change func(*source.Collection)) int {
+		out.Reset()
+		p.update(now.Add(after), mirrored(change))
+		return strings.Count(out.String(), "\n")
+	}
+	grown := func(c *source.Collection) { c.Objects, c.ResourceVersion, c.Live.BytesReceived = 9, "99", 1<<20 }
+	broken := func(c *source.Collection) { grown(c); c.Live.Source, c.Live.Error = "disk", "connection\nrefused" }
+	for i, step := range []struct {
+		after  time.Duration
+		change func(*source.Collection)
+		want   int
+	}{
+		{0, nil, 1},
+		{time.Second, nil, 0},
+		{2 * time.Second, grown, 0}, // figures alone are not news
+		{3 * time.Second, broken, 1},
+		{4 * time.Second, broken, 0},
+		{64 * time.Second, broken, 1}, // but are told each minute
+		{65 * time.Second, nil, 1},
+	} {
+		if got := lines(step.after, step.change); got != step.want {
+			t.Errorf("step %d: %d lines, want %d: %s", i, got, step.want, out.String())
+		}
+	}
+}
+
+func TestPlainLine(t *testing.T) {
+	c := mirrored(func(c *source.Collection) {
+		c.Namespace = "a"
+		c.Live.Relists = map[string]int{"Expired": 2, "AheadOfServer": 1}
+		c.Live.Error = "connection\n refused"
+	})[0]
+	want := "2026-01-02T03:04:05Z pods (namespace a): live, 3 objects, RV 7, age 5s, resumes 1, " +
+		"relists 3 (AheadOfServer, Expired), received 2.0 KiB, error: connection refused"
+	if d := cmp.Diff(want, plainLine(now, c)); d != "" {
+		t.Error(d)
+	}
+}
+
+// terminal interprets the escape sequences that the screen uses.
+type terminal struct{ lines []string }
+
+func (m *terminal) Write(p []byte) (int, error) {
+	s := string(p)
+	for s != "" {
+		switch {
+		case strings.HasPrefix(s, "\x1b["):
+			end := strings.IndexAny(s, "AJ")
+			n := 0
+			for _, d := range s[2:end] {
+				n = n*10 + int(d-'0')
+			}
+			if s[end] == 'A' {
+				m.lines = append(m.lines, strings.Repeat("\x00", n)) // the cursor is n lines up
+			} else if k := len(m.lines); k > 0 && strings.HasPrefix(m.lines[k-1], "\x00") {
+				m.lines = m.lines[:k-1-len(m.lines[k-1])]
+			}
+			s = s[end+1:]
+		default:
+			line, rest, _ := strings.Cut(s, "\n")
+			m.lines = append(m.lines, line)
+			s = rest
+		}
+	}
+	return len(p), nil
+}
+
+func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
+	var term terminal
+	s := &screen{out: &term, width: func() int { return 60 }}
+	s.update(now, mirrored(nil))
+	if _, err := s.Write([]byte("a log line\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.update(now, mirrored(func(c *source.Collection) { c.Objects = 4 }))
+	if _, err := s.Write([]byte("another\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.finish(now, mirrored(func(c *source.Collection) { c.Objects = 5; c.Live.Error = "e" }))
+	want := []string{
+		"a log line",
+		"another",
+		"RESOURCE   SOURCE   OBJECTS   RV   AGE   RESUMES   RELISTS  ",
+		"pods       live     5         7    5s    1         0        ",
+	}
+	for i, line := range term.lines {
+		if len(line) > 60 {
+			t.Errorf("line %d is %d wide", i, len(line))
+		}
+		term.lines[i] = strings.TrimRight(line, " ")
+		if i < len(want) {
+			want[i] = strings.TrimRight(want[i], " ")
+		}
+	}
+	if d := cmp.Diff(want, term.lines); d != "" {
+		t.Error(d)
+	}
+}

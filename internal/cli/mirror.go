@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// mirror is the informers of a sync, over one file. It is the Source that the
+// reading commands get while the sync holds the file. Close of the embedded File closes the store.
+type mirror struct {
+	*source.File
+	members []*member
+}
+
+// member is one resource that is mirrored.
+type member struct {
+	resource resource
+	identity store.Identity
+	informer *informer.Informer
+	conn     *connection
+}
+
+func newMember(st *store.Store, config *rest.Config, r resource, id store.Identity, persistSecrets bool) (*member, error) {
+	conn, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	example := &unstructured.Unstructured{}
+	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
+	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
+		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
+		ClusterID:   informer.KubeSystemUID(conn.raw),
+		OpenAPIHash: informer.OpenAPIHash(conn.raw, r.GroupVersion()),
+		Lookup:      conn.lookup(id),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
+	return &member{resource: r, identity: id, informer: inf, conn: conn}, nil
+}
+
+// run mirrors until ctx ends or an informer gives up, which is the error. When it returns
+// everything has been stored and nothing is running.
+func (m *mirror) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	failures := make([]error, len(m.members))
+	for i, mb := range m.members {
+		wg.Go(func() {
+			defer cancel()
+			mb.informer.RunWithContext(ctx)
+			if ctx.Err() == nil {
+				failures[i] = fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped))
+			}
+			mb.conn.http.CloseIdleConnections()
+		})
+	}
+	wg.Wait()
+	return errors.Join(failures...)
+}
+
+var errStopped = errors.New("its informer ended before it was told to")
+
+// Status implements source.Source.
+func (m *mirror) Status(ctx context.Context) (source.Status, error) {
+	status, err := m.File.Status(ctx)
+	if err != nil {
+		return status, err
+	}
+	for _, mb := range m.members {
+		c := mb.collection()
+		at := slices.IndexFunc(status.Collections, func(o source.Collection) bool { return o.ID == c.ID })
+		switch {
+		case at < 0:
+			status.Collections = append(status.Collections, c)
+		case c.Persistent:
+			status.Collections[at].Live = c.Live
+			status.Collections[at].LastContact = c.LastContact
+		default: // what an earlier sync has persisted is older than what is in memory
+			status.Collections[at] = c
+		}
+	}
+	return status, nil
+}
+
+// mirrored is Status for what this sync mirrors only, in the order of the arguments.
+func (m *mirror) mirrored() []source.Collection {
+	var all []source.Collection
+	for _, mb := range m.members {
+		all = append(all, mb.collection())
+	}
+	return all
+}
+
+// Objects implements source.Source.
+func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
+	for _, mb := range m.members {
+		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
+			return source.Each(ctx, memory{mb.informer.GetStore()}, q, fn)
+		}
+	}
+	return m.File.Objects(ctx, q, fn)
+}
+
+// collection describes the member as its informer sees it.
+func (mb *member) collection() source.Collection {
+	st := mb.informer.Status()
+	c := source.NewCollection(store.Info{
+		Identity: mb.identity, Resource: mb.resource.ResourceInfo, ResourceVersion: st.ResourceVersion,
+		Objects: st.Objects, LastContact: st.LastContact, Complete: st.Source != informer.None,
+	})
+	c.Persistent = st.Persistent
+	live := source.Live{
+		Source: string(st.Source), Synced: st.Synced, State: string(st.Reflector.State),
+		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
+		Relists: map[string]int{}, BytesReceived: mb.conn.counter.received.Load(),
+		Pending: st.Pending, Skipped: st.Skipped,
+	}
+	for reason, n := range st.Reflector.Relists {
+		live.Relists[string(reason)] = n
+	}
+	if st.Err != nil {
+		live.Error = st.Err.Error()
+	}
+	c.Live = &live
+	return c
+}
+
+// memory reads what an informer keeps in memory only.
+type memory struct{ cache.Store }
+
+// Get implements source.Reader.
+func (m memory) Get(_ context.Context, key string) (runtime.Object, error) {
+	obj, exists, err := m.GetByKey(key)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return object(key, obj)
+}
+
+// Iterate implements source.Reader.
+func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+	keys := m.ListKeys()
+	slices.Sort(keys)
+	for _, key := range keys {
+		if key <= after {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		obj, err := m.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if obj == nil { // deleted since
+			continue
+		}
+		if err := fn(key, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func object(key string, obj any) (runtime.Object, error) {
+	o, ok := obj.(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("object %q is a %T, not a runtime.Object", key, obj)
+	}
+	return o, nil
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// resource is what people call a resource, and what it is.
+type resource struct {
+	schema.GroupVersionResource
+	store.ResourceInfo
+}
+
+// String is the shortest name that says which: pods, deployments.apps.
+func (r resource) String() string { return r.GroupResource().String() }
+
+// full is the name that leaves nothing open: pods.v1., deployments.v1.apps.
+func (r resource) full() string { return r.Resource + "." + r.Version + "." + r.Group }
+
+// matchResource returns those that arg names, as kubectl understands it:
+// the plural, the singular, the kind in any case or a short name, alone or with
+// ".group" or ".version.group" ("pods.v1." for the core group). Short names
+// count only where nothing is called so by its full name.
+func matchResource(arg string, known []resource) []resource {
+	name, qualifier, qualified := strings.Cut(strings.ToLower(arg), ".")
+	inGroup := func(r resource) bool {
+		if !qualified {
+			return true
+		}
+		full := r.Version + "." + r.Group
+		return qualifier == r.Group || qualifier == full || qualifier == strings.TrimSuffix(full, ".")
+	}
+	var byName, byShortName []resource
+	for _, r := range known {
+		switch {
+		case !inGroup(r):
+		case name == r.Resource, name == r.Singular, name == strings.ToLower(r.Kind):
+			byName = append(byName, r)
+		case slices.Contains(r.ShortNames, name):
+			byShortName = append(byShortName, r)
+		}
+	}
+	if len(byName) > 0 {
+		return byName
+	}
+	return byShortName
+}
+
+// storedResources returns each resource of the collections once, in their order.
+func storedResources(collections []source.Collection) []resource {
+	var all []resource
+	for _, c := range collections {
+		r := resource{c.GVR(), c.ResourceInfo()}
+		if !slices.ContainsFunc(all, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource }) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// names joins the names of the resources, each once.
+func names(all []resource, name func(resource) string) string {
+	var s []string
+	for _, r := range all {
+		if n := name(r); !slices.Contains(s, n) {
+			s = append(s, n)
+		}
+	}
+	return strings.Join(s, ", ")
+}

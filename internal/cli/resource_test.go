@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func res(group, version, plural, kind string, short ...string) resource {
+	return resource{
+		schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
+		store.ResourceInfo{Kind: kind, Singular: strings.ToLower(kind), ShortNames: short, Namespaced: true},
+	}
+}
+
+var (
+	pods        = res("", "v1", "pods", "Pod", "po")
+	deployments = res("apps", "v1", "deployments", "Deployment", "deploy")
+	events      = res("", "v1", "events", "Event", "ev")
+	newEvents   = res("events.k8s.io", "v1", "events", "Event", "ev")
+	widgets     = res("example.com", "v1beta1", "widgets", "Widget", "wd", "po")
+)
+
+func TestMatchResource(t *testing.T) {
+	known := []resource{pods, events, deployments, newEvents, widgets}
+	for arg, want := range map[string][]resource{
+		"pods": {pods}, "pod": {pods}, "Pod": {pods}, "PODS": {pods},
+		"pods.v1": {pods}, "pods.v1.": {pods}, "pods.v2": nil, "pods.apps": nil,
+		"deploy": {deployments}, "deploy.apps": {deployments}, "deployments.v1.apps": {deployments}, "deployments.v2.apps": nil,
+		"events": {events, newEvents}, "ev": {events, newEvents}, "events.v1.": {events}, "events.events.k8s.io": {newEvents},
+		"widgets.example.com": {widgets}, "widgets.v1beta1.example.com": {widgets}, "wd": {widgets},
+		"po": {pods, widgets}, "po.example.com": {widgets},
+		"": nil, "nothing": nil, "example.com": nil,
+	} {
+		got := matchResource(arg, known)
+		if names(got, resource.full) != names(want, resource.full) {
+			t.Errorf("%q: got %s, want %s", arg, names(got, resource.full), names(want, resource.full))
+		}
+	}
+}
+
+// A short name does not hide a resource that is really called so.
+func TestFullNamesBeforeShortNames(t *testing.T) {
+	po := res("example.com", "v1", "po", "Po")
+	got := matchResource("po", []resource{pods, po})
+	if names(got, resource.full) != po.full() {
+		t.Errorf("got %s", names(got, resource.full))
+	}
+}
+
+func TestResolve(t *testing.T) {
+	ctx := context.Background()
+	scale := res("", "v1", "scales", "Scale")
+	offered := offers{
+		all:         []resource{events, pods, newEvents, scale},
+		unwatchable: map[schema.GroupVersionResource]bool{scale.GroupVersionResource: true},
+	}
+	unreachable := errors.New("connection refused")
+	nameless := pods
+	nameless.ResourceInfo = store.ResourceInfo{}
+	for _, tc := range []struct {
+		name, arg string
+		stored    []resource
+		offers    offers
+		err       error
+		want      resource
+		wantErr   string
+		wantHint  string
+		asks      int
+	}{
+		{name: "stored: the server is not asked", arg: "po", stored: []resource{pods}, err: unreachable, want: pods},
+		{name: "not stored", arg: "po", stored: []resource{deployments}, offers: offered, want: pods, asks: 1},
+		{name: "the server's order decides", arg: "events", offers: offered, want: events, asks: 1},
+		{name: "ambiguous in the store", arg: "ev", stored: []resource{newEvents, events}, offers: offered, want: events, asks: 1},
+		{name: "stored by a program that gave no names", arg: "pods", stored: []resource{nameless}, offers: offered, want: pods, asks: 1},
+		{name: "no such resource", arg: "foos", offers: offered, wantErr: `no resource "foos"`, wantHint: "kubectl api-resources", asks: 1},
+		{name: "unreachable", arg: "po", err: unreachable, wantErr: "connection refused", wantHint: "--kubeconfig", asks: 1},
+		{name: "unreachable and ambiguous", arg: "ev", stored: []resource{newEvents, events}, err: unreachable,
+			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
+		{name: "can not be watched", arg: "scale", offers: offered, wantErr: "can not be mirrored", asks: 1},
+		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")}, wantErr: "metrics are down", asks: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			asked := 0
+			r := &resolver{storePath: "s.larder", stored: tc.stored, discover: func(context.Context) (offers, error) {
+				asked++
+				return tc.offers, tc.err
+			}}
+			got, err := r.resolve(ctx, tc.arg)
+			if tc.wantErr == "" {
+				if err != nil || got.full() != tc.want.full() {
+					t.Errorf("got %s, %v", got.full(), err)
+				}
+				_, _ = r.resolve(ctx, tc.arg)
+			} else {
+				wantError(t, err, tc.wantErr, tc.wantHint)
+			}
+			if asked != tc.asks {
+				t.Errorf("the server was asked %d times, want %d", asked, tc.asks)
+			}
+		})
+	}
+}
+
+// wantError fails unless err and its hint contain the texts.
+func wantError(t *testing.T, err error, text, hint string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("got error %v, want one with %q", err, text)
+	}
+	var h hinted
+	if errors.As(err, &h); !strings.Contains(h.hint, hint) {
+		t.Errorf("got hint %q, want one with %q", h.hint, hint)
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRoot returns the command tree.
+func newRoot(s IO) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "larder",
+		Short: "A persistent mirror of Kubernetes resources",
+		Long: `Larder mirrors resources of a Kubernetes cluster into one file. A restart resumes the
+watch from the file instead of listing again, and the file can be read with no API server.
+
+  larder sync pods deployments --store cluster.larder     mirror until stopped
+  larder get pods -A --store cluster.larder               read, also offline or while sync runs
+  larder demo                                             see it happen`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return usagef("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			return usagef("unknown command %q; see larder --help", args[0])
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newVersion(s))
+	return root
+}
+
+// needArgs checks the number of arguments; most below 0 is no limit.
+func needArgs(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || (most >= 0 && len(args) > most) {
+			return usagef("%s needs %s; see %[1]s --help", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// noArgs is for commands without arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// storeFlag is --store, which every command on a store needs.
+type storeFlag struct{ path string }
+
+func (f *storeFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "store", "", "the store's `FILE` (required)")
+}
+
+func (f *storeFlag) check() error {
+	if f.path == "" {
+		return usagef("--store FILE is required")
+	}
+	return nil
+}
+
+// outputFlag is -o with the formats that a command knows.
+type outputFlag struct {
+	format  string
+	formats []string
+}
+
+func (f *outputFlag) add(cmd *cobra.Command, formats ...string) {
+	f.formats = formats
+	cmd.Flags().StringVarP(&f.format, "output", "o", formats[0], "output `FORMAT`: "+strings.Join(formats, ", "))
+}
+
+func (f *outputFlag) check() error {
+	for _, known := range f.formats {
+		if f.format == known {
+			return nil
+		}
+	}
+	return usagef("unknown output format %q; known are %s", f.format, strings.Join(f.formats, ", "))
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// IO is what the commands print to, and the clock they tell ages by.
+type IO struct {
+	Out, Err io.Writer
+	// Now returns the time. Default time.Now.
+	Now func() time.Time
+	// TerminalWidth returns the columns of the terminal that Out is, or 0 if it is none.
+	TerminalWidth func() int
+}
+
+// Main runs larder with the process's arguments and streams and returns its exit code.
+// SIGINT and SIGTERM end a command in good order; a second one kills.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Run(ctx, os.Args[1:], IO{
+		Out: os.Stdout, Err: os.Stderr, TerminalWidth: func() int { return terminalWidth(os.Stdout) },
+	})
+}
+
+// Run runs one command and returns its exit code.
+func Run(ctx context.Context, args []string, s IO) int {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	if s.TerminalWidth == nil {
+		s.TerminalWidth = func() int { return 0 }
+	}
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	report(s.Err, err)
+	return exitCode(err)
+}
+
+// report prints an error and its hint.
+func report(w io.Writer, err error) {
+	if err == nil || errors.Is(err, errSilent) {
+		return
+	}
+	fmt.Fprintf(w, "error: %v\n", err)
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(w, "hint: %s\n", h.hint)
+	}
+}
+
+func terminalWidth(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+func newStatus(s IO) *cobra.Command {
+	var file storeFlag
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "status --store FILE",
+		Short: "Print what a store holds, and how old it is",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(file.check(), output.check()); err != nil {
+				return usageError{err}
+			}
+			return runStatus(cmd.Context(), s, file.path, output.format)
+		},
+	}
+	file.add(cmd)
+	output.add(cmd, "table", "json")
+	return cmd
+}
+
+func runStatus(ctx context.Context, s IO, path, format string) error {
+	src, err := source.Open(ctx, path, source.Options{})
+	if err != nil {
+		return storeError(path, err)
+	}
+	defer src.Close()
+	status, err := src.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return printJSON(s, status)
+	}
+	return printStatus(s, status)
+}
+
+func printJSON(s IO, v any) error {
+	enc := json.NewEncoder(s.Out)
+	enc.SetIndent("", "    ")
+	return enc.Encode(v)
+}
+
+func printStatus(s IO, status source.Status) error {
+	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, size(status.Bytes), size(status.FreeBytes))
+	if status.Sync == nil {
+		fmt.Fprintln(s.Out, "Sync:   none is running")
+	} else {
+		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s\n",
+			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started))
+	}
+	if len(status.Collections) == 0 {
+		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
+		return err
+	}
+	fmt.Fprintln(s.Out)
+	t := newTable(s.Out, "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	for _, c := range status.Collections {
+		r := resource{c.GVR(), c.ResourceInfo()}
+		err := t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(c), c.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return t.flush()
+}
+
+// state says in a few words what a collection's data is worth.
+func state(c source.Collection) string {
+	st := "on disk"
+	switch {
+	case c.Live != nil && !c.Persistent:
+		st = c.Live.Source + ", in memory only"
+	case c.Live != nil:
+		st = c.Live.Source
+	}
+	if !c.Complete {
+		st += ", incomplete"
+	}
+	if c.MustRelist != "" {
+		st += ", to be listed anew (" + c.MustRelist + ")"
+	}
+	return st
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for v >= 1000 && unit < 3 {
+		v /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit])
+}

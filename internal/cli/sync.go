@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// lockWait is how long sync waits for a reading command to let go of the file.
+const lockWait = 10 * time.Second
+
+// secrets is the resource that is not stored unless the user asks for it.
+var secrets = resource{
+	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+	store.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
+}
+
+// syncOptions are the flags of sync.
+type syncOptions struct {
+	store          storeFlag
+	cluster        *genericclioptions.ConfigFlags
+	namespace      string
+	labels, fields string
+	persistSecrets bool
+	verbosity      int
+}
+
+func newSync(s IO) *cobra.Command {
+	o := syncOptions{cluster: newConfigFlags()}
+	cmd := &cobra.Command{
+		Use:   "sync RESOURCE… --store FILE",
+		Short: "Mirror resources into a store until stopped",
+		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the watch
+from the store. It starts without the API server too, and goes on when that comes back.
+
+Secrets are kept in memory only, unless --persist-secrets is given. While sync runs, the other commands ask it through
+a socket beside the store.`,
+		Example: `  larder sync pods deploy widgets.example.com --store cluster.larder
+  larder sync pods -n web -l app=shop --store shop.larder`,
+		Args: needArgs(1, -1, "at least one resource"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSync(cmd.Context(), s, &o, args)
+		},
+	}
+	o.store.add(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "mirror this `NAMESPACE` only; default is all")
+	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
+	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
+	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
+	o.cluster.AddFlags(f)
+	return cmd
+}
+
+func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	config, err := clientConfig(o.cluster)
+	if err != nil {
+		return err
+	}
+	d, logger := newDisplay(s, o.verbosity)
+	ctx = klog.NewContext(ctx, logger)
+	st, err := openForSync(ctx, o.store.path, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	m, err := o.newMirror(ctx, st, config, args)
+	if err != nil {
+		return err
+	}
+	o.warnOfSecrets(ctx, s, m)
+	closeServer := serve(logger, o.store.path, m)
+	defer func() { err = errors.Join(err, closeServer()) }()
+	return runMirror(ctx, s, d, m)
+}
+
+// check finds what is wrong with the flags before anything is opened.
+func (o *syncOptions) check() error {
+	if err := o.store.check(); err != nil {
+		return err
+	}
+	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
+	if _, err := id.Canonical(); err != nil {
+		return usageError{errors.Unwrap(err)}
+	}
+	return nil
+}
+
+// newDisplay chooses between a live table and lines, and returns the logger that goes with it.
+func newDisplay(s IO, verbosity int) (display, logr.Logger) {
+	var d display = &plainLog{out: s.Out}
+	logs := io.Writer(s.Err)
+	if s.TerminalWidth() > 0 && runtime.GOOS != "windows" { // older consoles there know no escape sequences
+		d = &screen{out: s.Out, width: s.TerminalWidth}
+		logs = d
+	}
+	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(verbosity)))
+}
+
+// openForSync opens the file for writing. It waits for a reader, but not for another sync.
+func openForSync(ctx context.Context, path string, logger logr.Logger) (*store.Store, error) {
+	options := store.Options{Logger: &logger}
+	st, err := store.Open(path, options)
+	if !errors.Is(err, store.ErrLocked) {
+		return st, storeError(path, err)
+	}
+	if socket, pathErr := source.SocketPath(path); pathErr == nil {
+		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
+			_ = client.Close()
+			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s: %w", who.PID, path, err),
+				"stop it, or mirror into another file")
+		}
+	}
+	logger.Info("Waiting for a process that reads the store", "store", path)
+	options.LockTimeout = lockWait
+	st, err = store.Open(path, options)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, withHint(err, "find the process that has %s open and stop it", path)
+	}
+	return st, storeError(path, err)
+}
+
+// newMirror resolves the resources and opens an informer for each.
+func (o *syncOptions) newMirror(ctx context.Context, st *store.Store, config *rest.Config, args []string) (*mirror, error) {
+	infos, err := st.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var stored []source.Collection
+	for _, info := range infos {
+		stored = append(stored, source.NewCollection(info))
+	}
+	r := &resolver{storePath: o.store.path, stored: storedResources(stored), discover: func(ctx context.Context) (offers, error) {
+		return discover(ctx, config)
+	}}
+	m := &mirror{File: source.NewFile(st)}
+	for _, arg := range splitArgs(args) {
+		res, err := r.resolve(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		id, err := o.identity(res)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(m.members, func(mb *member) bool { return mb.identity == id }) {
+			continue
+		}
+		mb, err := newMember(st, config, res, id, o.persistSecrets)
+		if err != nil {
+			return nil, err
+		}
+		m.members = append(m.members, mb)
+	}
+	return m, nil
+}
+
+// splitArgs takes "pods,nodes" apart, as kubectl does.
+func splitArgs(args []string) []string {
+	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+}
+
+func (o *syncOptions) identity(r resource) (store.Identity, error) {
+	id := store.Identity{
+		GroupVersionResource: r.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields,
+		Representation: store.Unstructured,
+	}
+	if r.Namespaced {
+		id.Namespace = o.namespace
+	}
+	return id.Canonical()
+}
+
+// warnOfSecrets says which resources are in memory only, and what is in the file all the same.
+func (o *syncOptions) warnOfSecrets(ctx context.Context, s IO, m *mirror) {
+	for _, mb := range m.members {
+		if mb.informer.Status().Persistent {
+			continue
+		}
+		fmt.Fprintf(s.Err, "%s: kept in memory only, nothing of them is stored; --persist-secrets stores them\n", mb.resource)
+		status, err := m.File.Status(ctx)
+		if err != nil {
+			continue
+		}
+		for _, c := range status.Collections {
+			if c.GVR() == mb.identity.GroupVersionResource {
+				fmt.Fprintf(s.Err, "%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them\n",
+					mb.resource, o.store.path, c.Objects)
+			}
+		}
+	}
+}
+
+// serve answers the reading commands. A sync that can not is still a sync.
+func serve(logger logr.Logger, path string, m *mirror) (stop func() error) {
+	l, err := source.Listen(path)
+	if err != nil {
+		logger.Error(err, "No socket: get, status and check do not work on this store until this sync has stopped", "store", path)
+		return func() error { return nil }
+	}
+	server := source.NewServer(m, source.Sync{PID: os.Getpid(), Version: version(), Started: time.Now().UTC().Truncate(time.Second)})
+	server.Start(l)
+	return server.Close
+}
+
+// runMirror mirrors and shows it until ctx ends.
+func runMirror(ctx context.Context, s IO, d display, m *mirror) error {
+	showing, stopShowing := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { show(showing, s, d, m.mirrored) })
+	err := m.run(ctx)
+	stopShowing()
+	wg.Wait()
+	d.finish(s.Now(), m.mirrored())
+	return err
+}
