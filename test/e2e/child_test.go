@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// childEnv holds the configuration of a child: this binary, run again, is then
+// an informer on pods that somebody may kill.
+const childEnv = "LARDER_E2E_CHILD"
+
+type childConfig struct {
+	Host, CA, Token, UserAgent string
+	Store, Namespace           string
+	PageSize                   int64
+	Log                        string
+}
+
+// childReport is a line that the child prints: at every change, and every 100 ms.
+type childReport struct {
+	ResourceVersion string
+	Objects         int
+	Synced          bool
+	Source          informer.Source
+	Err             string
+	// Listed is the number of objects that a List returned just now; -1 if it failed.
+	Listed int
+	// Index is the number of objects that the namespace index found.
+	Index int
+}
+
+func childMain() int {
+	var c childConfig
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &c); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		return 2
+	}
+	if _, err := logTo(c.Log); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := c.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		return 1
+	}
+	return 0
+}
+
+func (c childConfig) run(ctx context.Context) error {
+	s, err := store.Open(c.Store, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	src, err := newTypedSource(&rest.Config{
+		Host: c.Host, BearerToken: c.Token, UserAgent: c.UserAgent, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(c.CA)},
+	}, "pods", c.Namespace, "", &corev1.Pod{})
+	if err != nil {
+		return err
+	}
+	i, err := informer.New(src.lw, src.example, informer.Options{
+		Store: s, Identity: src.identity, PageSize: c.PageSize,
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	})
+	if err != nil {
+		return err
+	}
+	stopSignals := limitOnSignal(c.Store)
+	defer stopSignals()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { i.RunWithContext(ctx) })
+	out := json.NewEncoder(os.Stdout)
+	var last childReport
+	for n := 0; ctx.Err() == nil; n++ {
+		st := i.Status()
+		r := childReport{ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source, Err: errOrEmpty(st.Err)}
+		if r.Listed, r.Index = last.Listed, last.Index; n%20 == 0 {
+			r.Listed, r.Index = len(i.GetStore().List()), -1
+			if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, c.Namespace); err == nil {
+				r.Index = len(found)
+			}
+		}
+		if r != last || n%20 == 0 {
+			if err := out.Encode(r); err != nil {
+				return err
+			}
+			last = r
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func errOrEmpty(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// child is a running child process.
+type child struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error // of Wait; read after done
+
+	mu   sync.Mutex // guards last
+	last childReport
+}
+
+// startChild runs an informer on the pods of the cluster's namespace in a process of its own.
+func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
+	t.Helper()
+	c.Host, c.CA, c.Token, c.UserAgent = cfg.Host, string(cfg.CAData), cfg.BearerToken, cfg.UserAgent
+	c.Log = filepath.Join(filepath.Dir(c.Store), "child.log")
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &child{cmd: exec.Command(self), log: c.Log + ".stderr", done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	p.cmd.SysProcAttr = dieWithParent()
+	if p.cmd.Stderr, err = os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error)
+	go func() {
+		defer close(p.done)
+		// The kernel's "parent" is this thread: see controlplane.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var r childReport
+			if json.Unmarshal(lines.Bytes(), &r) == nil {
+				p.mu.Lock()
+				p.last = r
+				p.mu.Unlock()
+			}
+		}
+		p.err = p.cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// report is the newest line of the child.
+func (p *child) report() childReport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// kill ends the child with SIGKILL and waits for it.
+func (p *child) kill() {
+	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	<-p.done
+}
+
+// terminate asks the child to end, and fails if it does not end well.
+func (p *child) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if p.err != nil {
+		t.Fatalf("child: %v\n%s", p.err, p.stderr())
+	}
+}
+
+// crashed reports whether the child has ended by itself.
+func (p *child) crashed() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitFor waits until the child's report satisfies the condition; it fails if the child ends.
+func (p *child) waitFor(t *testing.T, what string, ok func(childReport) bool) {
+	t.Helper()
+	eventually(t, what, func() string {
+		if p.crashed() {
+			t.Fatalf("the child ended while %s was awaited: %v\n%s", what, p.err, p.stderr())
+		}
+		if r := p.report(); !ok(r) {
+			return fmt.Sprintf("%+v", r)
+		}
+		return ""
+	})
+}
+
+func (p *child) stderr() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4096):])
+}

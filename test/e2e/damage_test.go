@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Test 9: whatever happened to the file, a process crashes at most once over it, and then
+// holds what the server has.
+func TestDamagedFile(t *testing.T) {
+	c := newCluster(t, shared)
+	c.createPods(t, names("p", 0, 600))
+	f := newFile(t)
+	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
+	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Index == 600 })
+	p.terminate(t)
+	good, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := pagesOf(t, f.path)
+
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	// Those that no start can take for good data.
+	ruined := map[string][]byte{
+		"empty":               {},
+		"truncated to a page": good[:4096],
+		"truncated to half":   good[:len(good)/2/4096*4096],
+		"truncated unevenly":  good[:len(good)/3+17],
+		"zeros":               make([]byte, len(good)),
+		"zeros behind meta":   append(append([]byte{}, good[:2*4096]...), make([]byte, len(good)-2*4096)...),
+	}
+	for name, raw := range ruined {
+		t.Run(name, func(t *testing.T) { c.surviveDamage(t, raw, true) })
+	}
+	flips := 2
+	if soak {
+		flips = 40
+	}
+	for _, kind := range []string{"meta", "freelist", "branch", "leaf"} {
+		if len(pages[kind]) == 0 {
+			t.Fatalf("the file has no %s page: %v", kind, pages)
+		}
+		for n := range flips {
+			page := pages[kind][random.IntN(len(pages[kind]))]
+			// Every other one hits the page's header or first elements, where bbolt itself trips.
+			within := random.IntN(pageSize)
+			if n%2 == 0 {
+				within = random.IntN(64)
+			}
+			bit := random.IntN(8)
+			t.Run(fmt.Sprintf("bit %d of byte %d of %s page %d", bit, within, kind, page), func(t *testing.T) {
+				raw := append([]byte{}, good...)
+				raw[page*pageSize+within] ^= 1 << bit
+				c.surviveDamage(t, raw, false)
+			})
+		}
+	}
+}
+
+const pageSize = 4096
+
+// surviveDamage starts children on a file with the given bytes until one converges.
+func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
+	f := newFile(t)
+	if err := os.WriteFile(f.path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := c.pods(t)
+	crashes := 0
+	var p *child
+	for {
+		p = startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
+		crashed := false
+		eventually(t, "converging", func() string {
+			crashed = p.crashed()
+			if r := p.report(); !crashed && (!r.Synced || r.Listed != len(want) || r.Index != len(want)) {
+				return fmt.Sprintf("%+v", r)
+			}
+			return ""
+		})
+		if !crashed {
+			break
+		}
+		t.Logf("crash: %v\n%s", p.err, p.stderr())
+		if crashes++; crashes > 1 {
+			t.Fatal("more than one crash")
+		}
+	}
+	p.terminate(t)
+	src := podSource(t, c.Config(t.Name()), c.ns)
+	if problem := want.diff(f.read(t, src.identity, src.example).objects); problem != "" {
+		t.Error("on disk:", problem)
+	}
+	aside, err := filepath.Glob(f.path + "*damaged*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if quarantine && len(aside) == 0 {
+		left, _ := filepath.Glob(f.path + "*")
+		t.Errorf("the damaged file was not moved aside; there are %q", left)
+	}
+}
+
+// pagesOf returns the pages of a closed file that are in use, by type.
+func pagesOf(t *testing.T, path string) map[string][]int {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if n := db.Info().PageSize; n != pageSize {
+		t.Fatalf("page size %d", n)
+	}
+	pages := map[string][]int{}
+	err = db.View(func(tx *bbolt.Tx) error {
+		for id := 0; ; {
+			page, err := tx.Page(id)
+			if err != nil || page == nil {
+				return err
+			}
+			pages[page.Type] = append(pages[page.Type], id)
+			id += 1 + page.OverflowCount
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}

@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Test 8: the disk is full while changes stream. The status says so, reads go on, and when
+// there is space again the informer catches up with nothing lost.
+func TestFullDisk(t *testing.T) {
+	c := newCluster(t, shared)
+	c.createPods(t, names("p", 0, 200))
+	f := newFile(t)
+	src := podSource(t, c.Config(t.Name()), c.ns)
+	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
+	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
+
+	p.signal(t, syscall.SIGUSR1) // from here on the file cannot grow
+	big := names("big", 0, 300)
+	c.createBigPods(t, big[:200])
+	p.waitFor(t, "the error", func(r childReport) bool { return strings.Contains(r.Err, "no space") })
+	stuck := p.report()
+	c.touchPods(t, names("p", 0, 50), "while full")
+	c.deletePods(t, names("p", 150, 200))
+	c.createBigPods(t, big[200:])
+	p.waitFor(t, "reads while the disk is full", func(r childReport) bool {
+		return r.Listed >= 200 && r.Index == r.Listed && r.Objects == r.Listed
+	})
+	if r := p.report(); r.ResourceVersion != stuck.ResourceVersion || r.Err == "" {
+		t.Errorf("nothing can be written, but the status went from %+v to %+v", stuck, r)
+	}
+
+	want := c.pods(t)
+	c.mark(t)
+	p.signal(t, syscall.SIGUSR2)
+	p.waitFor(t, "catching up", func(r childReport) bool { return r.Err == "" && r.Objects == len(want) && r.Listed == len(want) })
+	p.terminate(t)
+	if problem := want.diff(f.read(t, src.identity, src.example).objects); problem != "" {
+		t.Error("on disk:", problem)
+	}
+	if asked := c.asked(t, t.Name(), "pods"); len(asked.lists) > 0 {
+		t.Errorf("catching up took lists: %v", asked.lists)
+	}
+}
+
+// createBigPods creates pods of 100 KB: bbolt grows a file by up to 16 MiB at a time.
+func (c *cluster) createBigPods(t *testing.T, names []string) {
+	t.Helper()
+	inParallel(t, names, func(ctx context.Context, name string) error {
+		p := pod(c.ns, name)
+		p.Annotations = map[string]string{"big": strings.Repeat("x", 100<<10)}
+		_, err := c.client.CoreV1().Pods(c.ns).Create(ctx, p, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (p *child) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limitOnSignal makes SIGUSR1 forbid this process to let any file grow beyond the
+// present size of the given one (RLIMIT_FSIZE: writes fail with EFBIG), and SIGUSR2 allow it again.
+func limitOnSignal(path string) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for s := range signals {
+			var limit syscall.Rlimit
+			err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit)
+			limit.Cur = limit.Max
+			if fi, statErr := os.Stat(path); s == syscall.SIGUSR1 && statErr == nil {
+				limit.Cur = uint64(fi.Size())
+			}
+			if err == nil {
+				err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "RLIMIT_FSIZE:", err)
+			}
+		}
+	})
+	return func() { signal.Stop(signals); close(signals); wg.Wait() }
+}

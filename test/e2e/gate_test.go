@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// gate is an HTTP proxy that can hold back the pages of a list.
+type gate struct {
+	server   *httptest.Server
+	resource string
+
+	mu      sync.Mutex // guards what follows
+	after   int        // pages that pass; -1 for all
+	passed  int
+	reached chan struct{} // closed when a page is held
+}
+
+func newGate(t *testing.T, cfg *rest.Config, resource string) *gate {
+	t.Helper()
+	target, err := url.Parse(cfg.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{resource: resource, after: -1}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1,
+	}
+	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.hold(r) {
+			<-r.Context().Done() // until the client is gone
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		g.server.CloseClientConnections()
+		g.server.Close()
+	})
+	return g
+}
+
+// config returns a copy of cfg that goes through the gate.
+func (g *gate) config(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Host = g.server.URL
+	cfg.TLSClientConfig = rest.TLSClientConfig{}
+	return cfg
+}
+
+// holdListAfter lets n pages of the next list pass and holds the one after. The channel is
+// closed when it has been asked for.
+func (g *gate) holdListAfter(n int) (reached <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.after, g.passed, g.reached = n, 0, make(chan struct{})
+	return g.reached
+}
+
+// hold decides about one request. Probes and look-ups of one object always pass.
+func (g *gate) hold(r *http.Request) bool {
+	q := r.URL.Query()
+	if !strings.HasSuffix(r.URL.Path, "/"+g.resource) || q.Get("watch") != "" || q.Get("limit") == "1" ||
+		strings.Contains(q.Get("fieldSelector"), "metadata.name=") {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.after < 0 {
+		return false
+	}
+	if g.passed < g.after {
+		g.passed++
+		return false
+	}
+	if g.passed == g.after {
+		g.passed++
+		close(g.reached)
+	}
+	return true
+}

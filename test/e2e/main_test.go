@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+)
+
+// soak asks for the long run of every test.
+var soak = os.Getenv("LARDER_SOAK") != ""
+
+// shared is the control plane of the tests that can share one. Its API server may be
+// restarted; its data lives until the end.
+var shared *controlplane.ControlPlane
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(childMain())
+	}
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "larder-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	closeLog, err := logTo(filepath.Join(dir, "larder.log"))
+	if err != nil {
+		return 1, err
+	}
+	defer closeLog()
+	// ConfigMaps are served without a watch cache, so that a compaction of etcd shows at once.
+	shared, err = controlplane.Start(context.Background(), controlplane.Options{
+		Dir: dir, Args: []string{"--watch-cache-sizes=configmaps#0"},
+	})
+	if err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	if err := shared.Stop(); err != nil {
+		return 1, err
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "e2e: logs are in", dir)
+		return code, nil
+	}
+	return code, os.RemoveAll(dir)
+}
+
+// logTo sends the log of everything that runs in this process to a file.
+func logTo(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(f)
+	return func() {
+		klog.Flush()
+		klog.SetOutput(io.Discard)
+		f.Close()
+	}, nil
+}
+
+// ownControlPlane starts a control plane that the test may break.
+func ownControlPlane(t *testing.T) *controlplane.ControlPlane {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "larder-e2e-own-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log("logs are in", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return cp
+}
+
+// cluster is a control plane as one test uses it: with a client and a namespace of its own.
+type cluster struct {
+	*controlplane.ControlPlane
+	client kubernetes.Interface
+	ns     string
+}
+
+func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cp.Config("writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{ControlPlane: cp, client: client}
+	c.ns = c.newNamespace(t)
+	return c
+}
+
+func (c *cluster) newNamespace(t *testing.T) string {
+	t.Helper()
+	ns, err := c.client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns.Name
+}
+
+// restartAPIServer restarts the API server of the control plane; the client goes on.
+func (c *cluster) restartAPIServer(t *testing.T) {
+	t.Helper()
+	if err := c.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mark makes requests start from now.
+func (c *cluster) mark(t *testing.T) {
+	t.Helper()
+	if err := c.Mark(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked returns what a client asked about one resource since mark.
+func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
+	t.Helper()
+	all, err := c.Requests(userAgent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a asked
+	for _, r := range all {
+		switch {
+		case r.Resource != resource:
+		case r.Probe():
+			a.probes++
+		case r.Lookup():
+			a.lookups++
+		case r.List():
+			a.lists = append(a.lists, r)
+		case r.Watch():
+			a.watches = append(a.watches, r)
+		}
+	}
+	return a
+}
+
+// asked is what a client asked about one resource.
+type asked struct {
+	probes, lookups int
+	lists, watches  []*controlplane.Request
+}
+
+// eventually waits until check returns an empty string; it fails with what check says last.
+func eventually(t *testing.T, what string, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		problem := check()
+		if problem == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %s", what, problem)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

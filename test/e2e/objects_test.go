@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+func pod(ns, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{"app": "e2e"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "pause"}}},
+	}
+}
+
+// names returns prefix-00000 and so on, from first up to, but not including, last.
+func names(prefix string, first, last int) []string {
+	var out []string
+	for i := first; i < last; i++ {
+		out = append(out, fmt.Sprintf("%s-%05d", prefix, i))
+	}
+	return out
+}
+
+func (c *cluster) createPods(t *testing.T, names []string) {
+	t.Helper()
+	inParallel(t, names, func(ctx context.Context, name string) error {
+		_, err := c.client.CoreV1().Pods(c.ns).Create(ctx, pod(c.ns, name), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// touchPods changes each of the pods.
+func (c *cluster) touchPods(t *testing.T, names []string, value string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value)
+	inParallel(t, names, func(ctx context.Context, name string) error {
+		_, err := c.client.CoreV1().Pods(c.ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+}
+
+func (c *cluster) deletePods(t *testing.T, names []string) {
+	t.Helper()
+	now := int64(0)
+	inParallel(t, names, func(ctx context.Context, name string) error {
+		return c.client.CoreV1().Pods(c.ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	})
+}
+
+// pods is a fresh list of the namespace, by key.
+func (c *cluster) pods(t *testing.T) objects {
+	t.Helper()
+	list, err := c.client.CoreV1().Pods(c.ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	for i := range list.Items {
+		out.put(t, &list.Items[i])
+	}
+	return out
+}
+
+// inParallel calls do for each name, a few at a time.
+func inParallel(t *testing.T, names []string, do func(ctx context.Context, name string) error) {
+	t.Helper()
+	work, errs := make(chan string), make(chan error, len(names))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for name := range work {
+				if err := do(t.Context(), name); err != nil {
+					errs <- fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		})
+	}
+	for _, name := range names {
+		work <- name
+	}
+	close(work)
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// objects is a set of objects by key.
+type objects map[string]runtime.Object
+
+func (o objects) put(t *testing.T, obj runtime.Object) {
+	t.Helper()
+	key, err := cache.MetaNamespaceKeyFunc(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o[key] = obj
+}
+
+// diff says how other differs, object by object; empty if it does not.
+func (o objects) diff(other objects) string {
+	for key, want := range o {
+		got, found := other[key]
+		if !found {
+			return fmt.Sprintf("%s (RV %s) is missing", key, rvOf(want))
+		}
+		if rvOf(got) != rvOf(want) {
+			return fmt.Sprintf("%s stands at RV %s, want %s", key, rvOf(got), rvOf(want))
+		}
+		if !equal(got, want) {
+			return fmt.Sprintf("%s (RV %s) differs:\n got %+v\nwant %+v", key, rvOf(want), got, want)
+		}
+	}
+	for key, extra := range other {
+		if _, found := o[key]; !found {
+			return fmt.Sprintf("%s (RV %s) should not be there", key, rvOf(extra))
+		}
+	}
+	return ""
+}
+
+// equal is exact for unstructured objects; typed ones came over protobuf here and JSON
+// there, which differ in nil and empty.
+func equal(a, b runtime.Object) bool {
+	if _, ok := a.(*unstructured.Unstructured); ok {
+		return reflect.DeepEqual(a, b)
+	}
+	return apiequality.Semantic.DeepEqual(a, b)
+}
+
+// versions are the objects' resourceVersions by key.
+func (o objects) versions() map[string]string {
+	out := make(map[string]string, len(o))
+	for key, obj := range o {
+		out[key] = rvOf(obj)
+	}
+	return out
+}
+
+func rvOf(obj any) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return "?"
+	}
+	return m.GetResourceVersion()
+}
+
+func setRV(obj runtime.Object, rv string) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetResourceVersion(rv)
+	}
+}

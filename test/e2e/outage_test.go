@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+// Test 6: the network to the API server fails for a while, in three ways. Reads go on, nothing
+// is listed when it comes back, and nothing that happened meanwhile is lost.
+func TestOutage(t *testing.T) {
+	// client-go's HTTP/2 health check, by default 30 s + 15 s, finds the half-open connection.
+	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "2")
+	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
+	outage := 8 * time.Second
+	if soak {
+		outage = time.Minute
+	}
+	for name, m := range map[string]mode{"refused": refusing, "reset": resetting, "half-open": hanging} {
+		t.Run(name, func(t *testing.T) { testOutage(t, m, outage) })
+	}
+}
+
+func testOutage(t *testing.T, m mode, outage time.Duration) {
+	c := newCluster(t, shared)
+	c.createPods(t, names("p", 0, 100))
+	n := newNetwork(t, c.Address())
+	agent := t.Name()
+	f := newFile(t)
+	s := f.start(t, podSource(t, n.through(c.Config(agent)), c.ns))
+	s.sync(t)
+	before := c.pods(t)
+	s.converge(t, before)
+
+	if err := n.set(m); err != nil {
+		t.Fatal(err)
+	}
+	c.mark(t)
+	down := time.Now()
+	c.createPods(t, names("new", 0, 20))
+	c.touchPods(t, names("p", 0, 20), "outage")
+	c.deletePods(t, names("p", 80, 100))
+	want := c.pods(t)
+	eventually(t, "noticing", func() string {
+		if st := s.Status(); st.Err == nil || st.Source != informer.FromDisk {
+			return "status says " + string(st.Source) + ", " + errText(st.Err)
+		}
+		return ""
+	})
+	if problem := before.diff(s.held(t)); problem != "" {
+		t.Error("during the outage:", problem)
+	}
+	time.Sleep(outage - time.Since(down))
+
+	if err := n.set(passing); err != nil {
+		t.Fatal(err)
+	}
+	s.converge(t, want)
+	s.expect(t, before, want)
+	eventually(t, "recovering", func() string {
+		if st := s.Status(); st.Err != nil || st.Source != informer.Live {
+			return "status says " + string(st.Source) + ", " + errText(st.Err)
+		}
+		return ""
+	})
+	if asked := c.asked(t, agent, "pods"); len(asked.lists) > 0 || len(asked.watches) == 0 {
+		t.Errorf("lists %v, watches %v", asked.lists, asked.watches)
+	}
+	if st := s.Status().Reflector; len(st.Relists) > 0 {
+		t.Errorf("relists: %v", st.Relists)
+	}
+}

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// mode is what the network between a client and the server does.
+type mode int
+
+const (
+	passing   mode = iota
+	refusing       // nobody listens, and what was open is closed
+	resetting      // a connection is accepted and reset, and what was open too
+	hanging        // half-open: nothing is closed, and no byte gets through any more
+)
+
+// network is a TCP proxy on a loopback port of its own that can fail as networks do.
+type network struct {
+	target string
+	addr   string
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	mode     mode
+	listener net.Listener
+	links    map[*link]bool
+}
+
+// link is one proxied connection. A link that hung once stays dead.
+type link struct {
+	client, server net.Conn
+	dead           chan struct{} // closed when no byte is to pass any more
+}
+
+func newNetwork(t *testing.T, target string) *network {
+	t.Helper()
+	n := &network{target: target, addr: "127.0.0.1:0", links: map[*link]bool{}, mode: refusing}
+	if err := n.set(passing); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.set(refusing); err != nil {
+			t.Error(err)
+		}
+		n.wg.Wait()
+	})
+	return n
+}
+
+// through returns a copy of the config that reaches the server through the network.
+func (n *network) through(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Host = "https://" + n.addr
+	return cfg
+}
+
+// set changes what the network does, to what is open too.
+func (n *network) set(m mode) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mode = m
+	for l := range n.links {
+		switch m {
+		case passing: // what hung stays dead: its peers have to notice
+		case hanging:
+			l.hang()
+		case resetting:
+			reset(l.client)
+			reset(l.server)
+		case refusing:
+			l.client.Close()
+			l.server.Close()
+		}
+	}
+	if m == refusing {
+		if n.listener != nil {
+			n.listener.Close()
+			n.listener = nil
+		}
+		return nil
+	}
+	if n.listener != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", n.addr)
+	if err != nil {
+		return err
+	}
+	n.listener, n.addr = l, l.Addr().String()
+	n.wg.Go(func() { n.accept(l) })
+	return nil
+}
+
+func (n *network) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		n.take(conn)
+	}
+}
+
+func (n *network) take(conn net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mode == resetting {
+		reset(conn)
+		return
+	}
+	server, err := net.Dial("tcp", n.target)
+	if err != nil {
+		reset(conn)
+		return
+	}
+	k := &link{client: conn, server: server, dead: make(chan struct{})}
+	n.links[k] = true
+	if n.mode == hanging {
+		k.hang()
+	}
+	var ends sync.WaitGroup
+	ends.Go(func() { k.copy(server, conn) })
+	ends.Go(func() { k.copy(conn, server) })
+	n.wg.Go(func() {
+		ends.Wait()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.links, k)
+	})
+}
+
+// hang stops the link without closing it.
+func (k *link) hang() {
+	select {
+	case <-k.dead:
+	default:
+		close(k.dead)
+	}
+}
+
+// copy passes bytes until an end is closed. A dead link swallows them.
+func (k *link) copy(to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		select {
+		case <-k.dead:
+			if err != nil {
+				return // the other side is not told, as on a real network
+			}
+			continue
+		default:
+		}
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				from.Close()
+				return
+			}
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+	}
+}
+
+// reset closes a connection with RST.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // best effort: the close that follows is what counts
+	}
+	c.Close()
+}

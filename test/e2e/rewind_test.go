@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+)
+
+// Test 5: the server's history is not the one that the stored resourceVersion is from. Each
+// case must be detected, and end in the server's state with the deletes told.
+func TestRewoundServer(t *testing.T) {
+	cp := ownControlPlane(t)
+	t.Run("younger cluster", func(t *testing.T) { testYoungerCluster(t, cp, false) })
+	t.Run("younger cluster, id checked", func(t *testing.T) { testYoungerCluster(t, cp, true) })
+	t.Run("restored, while down", func(t *testing.T) { testRestored(t, cp, false, false) })
+	t.Run("restored, while watching", func(t *testing.T) { testRestored(t, cp, true, false) })
+	t.Run("restored and overtaken, while down", func(t *testing.T) { testRestored(t, cp, false, true) })
+	t.Run("restored and overtaken, while watching", func(t *testing.T) { testRestored(t, cp, true, true) })
+}
+
+// testYoungerCluster: another cluster answers on the same address, at lower resourceVersions.
+func testYoungerCluster(t *testing.T, cp *controlplane.ControlPlane, checkID bool) {
+	c := newCluster(t, cp)
+	// Without the check of the cluster's id only the resourceVersion can give it away.
+	withID := func(o *informer.Options) {
+		if checkID {
+			o.ClusterID = func(ctx context.Context) (string, error) {
+				ns, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+				if err != nil {
+					return "", err
+				}
+				return string(ns.UID), nil
+			}
+		}
+	}
+	c.createPods(t, names("old", 0, 300))
+	f := newFile(t)
+	src := podSource(t, cp.Config(t.Name()), c.ns)
+	_, before := f.run(t, src, withID)
+
+	if err := cp.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.createNamespace(t, c.ns)
+	c.createPods(t, names("young", 0, 5))
+	c.createPods(t, names("old", 0, 5)) // the same keys, other objects
+	want := c.pods(t)
+	s := f.start(t, src, withID)
+	s.sync(t)
+	if problem := want.diff(s.held(t)); problem != "" {
+		t.Error("after HasSynced:", problem)
+	}
+	s.expectReplaced(t, before.objects, want)
+	reason := reflector.ReasonAhead
+	if checkID {
+		reason = reflector.ReasonCluster
+	}
+	s.checkRelist(t, reason)
+	c.checkLive(t, s)
+}
+
+// testRestored: etcd is restored from an older backup, and perhaps written past the
+// client's resourceVersion before the client sees it again.
+func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtaken bool) {
+	c := newCluster(t, cp)
+	c.createPods(t, names("p", 0, 50))
+	backup, err := cp.Backup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The lost part of history: the client sees it, the restored server never had it.
+	c.createPods(t, names("lost", 0, 20))
+	c.touchPods(t, names("p", 0, 10), "lost")
+	c.deletePods(t, names("p", 40, 50))
+
+	n := newNetwork(t, c.Address())
+	f := newFile(t)
+	src := podSource(t, n.through(cp.Config(t.Name())), c.ns)
+	s := f.start(t, src)
+	s.sync(t)
+	before := c.pods(t)
+	s.converge(t, before)
+	if running {
+		if err := n.set(refusing); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		s.stop(t)
+		f.close(t)
+	}
+	if err := cp.Restore(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	reason := reflector.ReasonAhead
+	if overtaken {
+		reason = reflector.ReasonRewound
+		for range 4 {
+			c.createPods(t, names("other", 0, 50))
+			c.deletePods(t, names("other", 0, 50))
+		}
+		c.createPods(t, names("after", 0, 10))
+	}
+	want := c.pods(t)
+	if running {
+		if err := n.set(passing); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		s = f.start(t, src)
+		s.sync(t)
+		if problem := want.diff(s.held(t)); problem != "" {
+			t.Error("after HasSynced:", problem)
+		}
+	}
+	s.converge(t, want)
+	s.expect(t, before, want)
+	s.checkRelist(t, reason)
+	c.checkLive(t, s)
+}
+
+// checkRelist verifies that there was one relist, for that reason.
+func (s *subject) checkRelist(t *testing.T, reason reflector.Reason) {
+	t.Helper()
+	if st := s.Status().Reflector; st.Relists[reason] != 1 || len(st.Relists) != 1 {
+		t.Errorf("relists: %v, want one for %s", st.Relists, reason)
+	}
+}
+
+// checkLive verifies that what happens from now on arrives.
+func (c *cluster) checkLive(t *testing.T, s *subject) {
+	t.Helper()
+	c.createPods(t, []string{"live"})
+	s.converge(t, c.pods(t))
+}
+
+// expectReplaced waits until the handler has been told the difference between two states
+// of which objects with one key may be different objects (another UID): a delete and an
+// add, or an update, as client-go allows both.
+func (s *subject) expectReplaced(t *testing.T, before, after objects) {
+	t.Helper()
+	state := objects{}
+	eventually(t, "changes", func() string {
+		clear(state)
+		for _, n := range s.all(t) {
+			if n.verb == "delete" {
+				delete(state, n.key)
+			} else {
+				state[n.key] = n.obj
+			}
+		}
+		return after.diff(state)
+	})
+	told := map[string]bool{}
+	for _, n := range s.replayed(t, before) {
+		if n.verb == "delete" {
+			told[n.key] = true
+		}
+	}
+	for key := range before {
+		if _, still := after[key]; !still && !told[key] {
+			t.Errorf("the delete of %s was not told", key)
+		}
+	}
+}
