@@ -22,16 +22,27 @@ func newConnections() *connections { return &connections{open: map[net.Conn]stru
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, known := c.open[conn]
 	switch state {
 	case http.StateNew:
 		c.open[conn] = struct{}{}
 		c.wg.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		if known {
-			delete(c.open, conn)
-			c.wg.Done()
-		}
+	case http.StateClosed:
+		c.doneLocked(conn)
+	}
+}
+
+// hijacked is called by the handler that hijacked a connection, as the last thing it does: net/http says
+// no more about it.
+func (c *connections) hijacked(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doneLocked(conn)
+}
+
+func (c *connections) doneLocked(conn net.Conn) {
+	if _, known := c.open[conn]; known {
+		delete(c.open, conn)
+		c.wg.Done()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type Counts struct {
 	// Lists counts every page; Probes are not among them.
 	Lists, Probes, Watches, Gets, Discovery, Writes int
-	// ListedObjects and SentEvents count what was sent. A watch adds its events when it ends.
+	// ListedObjects and SentEvents (without bookmarks and errors) count what was sent.
 	ListedObjects, SentEvents int
 	// BytesSent on the wire, headers included.
 	BytesSent int64
@@ -70,7 +70,11 @@ func (s *Server) ResetCounts() {
 	c.requests = nil
 }
 
-// Requests returns a line per request served since ResetCounts: verb, path and query.
+// maxRequests bounds the request log.
+const maxRequests = 100_000
+
+// Requests returns a line per request served since ResetCounts, or the newest 50,000 to 100,000 of
+// them: verb, path and query.
 func (s *Server) Requests() []string {
 	c := &s.counters
 	c.mu.Lock()
@@ -108,6 +112,9 @@ func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http
 		one.counts.Discovery++
 	default:
 		one.counts.Writes++
+	}
+	if len(c.requests) >= maxRequests {
+		c.requests = append([]string(nil), c.requests[maxRequests/2:]...)
 	}
 	c.requests = append(c.requests, verb+" "+r.URL.RequestURI())
 	return one.bytes

@@ -24,6 +24,8 @@ type Fault struct {
 	Status     int
 	Reason     string
 	RetryAfter int
+	// InStream sends Status as an ERROR event inside a watch, after AfterEvents events, as kube-apiserver sends 410.
+	InStream bool
 	// Reset closes the connection with RST instead of an answer, or, with AfterEvents, after that many events.
 	Reset bool
 	// EOF ends the stream properly after AfterEvents events; an answer that is no stream is empty.
@@ -114,6 +116,8 @@ func (fs *faults) take(verb, resource string) *activeFault {
 // answer deals with the request if the fault leaves nothing for the server to do.
 func (f *activeFault) answer(q *request) bool {
 	switch {
+	case q.verb == verbWatch && f.InStream:
+		return false
 	case f.Status != 0:
 		writeError(q.w, f.status())
 		return true
@@ -159,6 +163,7 @@ func (q *request) end(how Break) {
 		if err != nil {
 			return
 		}
+		q.hijacked = true
 		if counted, ok := conn.(*countedConn); ok {
 			counted.reset()
 		}

@@ -69,11 +69,16 @@ func (s *Server) serveList(q *request) error {
 
 // page selects the objects of one page.
 func (s *Server) page(q *request) (page, error) {
-	state, rv, start, err := s.listState(q)
+	whole, rv, start, err := s.listState(q)
 	if err != nil {
 		return page{}, err
 	}
-	first, _ := slices.BinarySearchFunc(state, start, func(o *object, key string) int { return strings.Compare(o.key, key) })
+	state := whole
+	if q.namespace != "" {
+		// "0" follows "/": what is between are the keys of the namespace.
+		state = state[search(state, q.namespace+"/"):search(state, q.namespace+"0")]
+	}
+	first := search(state, start)
 	limit := q.options.limit
 	if q.options.rv == 0 && q.options.hasRV && q.options.token == "" {
 		// At RV "0" the watch cache answers, and does not page.
@@ -97,7 +102,7 @@ func (s *Server) page(q *request) (page, error) {
 	}
 	if p.meta.Continue != "" {
 		s.mu.Lock()
-		s.tables[q.kind.GroupVersionResource].remember(rv, state)
+		s.tables[q.kind.GroupVersionResource].remember(rv, whole)
 		s.mu.Unlock()
 	}
 	return p, nil

@@ -31,9 +31,8 @@ func (s *Server) Start() error {
 	}
 	s.conns = newConnections()
 	s.stopping = make(chan struct{})
-	stopping := s.stopping
 	s.http = &http.Server{
-		Handler:           s.handler(stopping),
+		Handler:           s.handler(s.stopping, s.conns),
 		ReadHeaderTimeout: time.Minute,
 		ConnState:         s.conns.track,
 		ConnContext:       withConn,

@@ -13,6 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// The fields that can be selected by.
+const (
+	fieldName      = "metadata.name"
+	fieldNamespace = "metadata.namespace"
+	fieldNode      = "spec.nodeName"
+	fieldPhase     = "status.phase"
+)
+
 // listOptions are the query parameters of list and watch.
 type listOptions struct {
 	labels labels.Selector
@@ -67,9 +75,9 @@ func parseFieldSelector(s string, k *kind) (fields.Selector, error) {
 	}
 	for _, r := range selector.Requirements() {
 		switch {
-		case r.Field == "metadata.name":
-		case r.Field == "metadata.namespace" && k.Namespaced:
-		case k.Kind == "Pod" && (r.Field == "spec.nodeName" || r.Field == "status.phase"):
+		case r.Field == fieldName:
+		case r.Field == fieldNamespace && k.Namespaced:
+		case k.Kind == "Pod" && (r.Field == fieldNode || r.Field == fieldPhase):
 		default:
 			return nil, fmt.Errorf("field label not supported: %s", r.Field)
 		}
@@ -114,7 +122,7 @@ func (q *request) selects(o *object) bool {
 	case q.namespace != "" && o.namespace != q.namespace:
 		return false
 	}
-	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o.fields)
+	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o)
 }
 
 // selectsAll reports whether there are no selectors.

@@ -3,6 +3,9 @@ package fakeapi
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
 	"testing"
 	"time"
 
@@ -78,4 +81,20 @@ func load(t *testing.T, s *Server, n int) {
 
 func newConfigMap(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"a": "b"}}
+}
+
+// get sends a GET and returns the answer as it came over the wire.
+func get(t *testing.T, s *Server, path string, header http.Header) (*http.Response, []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(testContext(t), http.MethodGet, s.Config().Host+path, nil)
+	must(t, err)
+	maps.Copy(request.Header, header)
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	must(t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response, body
 }

@@ -27,7 +27,8 @@ type object struct {
 	uid             types.UID
 	rv              uint64
 	labels          labels.Set
-	fields          fields.Set
+	// nodeName and phase are what pods can be selected by.
+	nodeName, phase string
 	// raw is what everything else is derived from: protobuf without its
 	// envelope for built-in kinds, JSON for custom ones.
 	raw []byte
@@ -86,8 +87,7 @@ func newObject(k *kind, obj runtime.Object, st stamp) (*object, error) {
 	}
 	o := describe(k, m, st.rv)
 	if pod, ok := runtime.Object(copied).(*corev1.Pod); ok {
-		o.fields["spec.nodeName"] = pod.Spec.NodeName
-		o.fields["status.phase"] = string(pod.Status.Phase)
+		o.nodeName, o.phase = pod.Spec.NodeName, string(pod.Status.Phase)
 	}
 	o.raw = raw
 	return o, nil
@@ -121,11 +121,27 @@ func describe(k *kind, m metav1.Object, rv uint64) *object {
 		labels: maps.Clone(m.GetLabels()),
 	}
 	o.key = k.key(o.namespace, o.name)
-	o.fields = fields.Set{"metadata.name": o.name}
-	if k.Namespaced {
-		o.fields["metadata.namespace"] = o.namespace
-	}
 	return o
+}
+
+var _ fields.Fields = (*object)(nil)
+
+// Has and Get make an object what field selectors select from.
+func (o *object) Has(string) bool { return true }
+
+// Get returns the value of a field that parseFieldSelector accepts.
+func (o *object) Get(field string) string {
+	switch field {
+	case fieldName:
+		return o.name
+	case fieldNamespace:
+		return o.namespace
+	case fieldNode:
+		return o.nodeName
+	case fieldPhase:
+		return o.phase
+	}
+	return ""
 }
 
 // shallowCopy returns obj as a struct of the kind's type that can be stamped

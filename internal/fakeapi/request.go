@@ -24,6 +24,8 @@ type request struct {
 
 	fault    *activeFault
 	stopping <-chan struct{}
+	// hijacked says that the connection is no longer net/http's.
+	hijacked bool
 }
 
 // The verbs, as in faults and the request log.
@@ -40,7 +42,7 @@ const (
 	verbDiscovery  = "discovery"
 )
 
-func (s *Server) handler(stopping <-chan struct{}) http.Handler {
+func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		gv, rest, ok := groupVersionOf(parts)
@@ -55,6 +57,9 @@ func (s *Server) handler(stopping <-chan struct{}) http.Handler {
 			return
 		}
 		s.serveResource(q)
+		if q.hijacked {
+			conns.hijacked(connOf(r))
+		}
 	})
 }
 
@@ -143,7 +148,7 @@ func (s *Server) serveResource(q *request) {
 	default:
 		err = s.serveWrite(q)
 	}
-	if err != nil {
+	if err != nil && !q.hijacked {
 		writeError(q.w, err)
 	}
 }

@@ -157,6 +157,12 @@ func (t *table) remember(rv uint64, state []*object) {
 	t.past = append(t.past, pastState{rv: rv, objects: state})
 }
 
+// search returns the place of the first object with that key or a higher one.
+func search(state []*object, key string) int {
+	n, _ := slices.BinarySearchFunc(state, key, func(o *object, key string) int { return strings.Compare(o.key, key) })
+	return n
+}
+
 // overlay returns base with the changed keys replaced by what get returns for them; nil is gone.
 func overlay[V any](base []*object, changed map[string]V, get func(key string) *object) []*object {
 	keys := make([]string, 0, len(changed))
@@ -166,9 +172,9 @@ func overlay[V any](base []*object, changed map[string]V, get func(key string) *
 	slices.Sort(keys)
 	out := make([]*object, 0, len(base)+len(keys))
 	for _, key := range keys {
-		n, found := slices.BinarySearchFunc(base, key, func(o *object, key string) int { return strings.Compare(o.key, key) })
+		n := search(base, key)
 		out = append(out, base[:n]...)
-		if found {
+		if n < len(base) && base[n].key == key {
 			n++
 		}
 		base = base[n:]

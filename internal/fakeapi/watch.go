@@ -33,8 +33,10 @@ type watcher struct {
 	bookmarks uint64
 	broken    Break
 	timetable timetable
-	sent      int
-	frame     []byte
+	// sent counts events without bookmarks; counter is told when they are flushed.
+	sent, told int
+	counter    func(n int)
+	frame      []byte
 }
 
 // serveWatch answers a watch until its time is over or someone ends it.
@@ -44,6 +46,7 @@ func (s *Server) serveWatch(q *request) error {
 		timeout = defaultWatchTimeout
 	}
 	w := &watcher{q: q, timetable: newTimetable(time.Now(), timeout)}
+	w.counter = func(n int) { s.counters.sentEvents(q.kind.GroupVersionResource, n) }
 	err := s.openWatch(w)
 	q.w.Header().Set("Content-Type", q.repr.streamType())
 	q.w.WriteHeader(http.StatusOK)
@@ -53,6 +56,7 @@ func (s *Server) serveWatch(q *request) error {
 		return nil
 	}
 	defer s.closeWatch(w)
+	defer w.flush()
 	w.flush()
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout)
 	defer cancel()
@@ -70,7 +74,7 @@ func (s *Server) openWatch(w *watcher) error {
 	switch {
 	case wantsInitial || o.rv == 0 && o.initial == nil:
 		w.initial = t.ordered()
-		w.next, w.base = t.end(), max(s.rv, o.rv)
+		w.next, w.base = t.end(), s.rv
 		w.awaiting, w.awaited = wantsInitial && o.bookmarks, o.rv
 	case o.rv == 0:
 		w.next, w.base = t.end(), s.rv
@@ -150,7 +154,6 @@ func (s *Server) take(w *watcher) work {
 }
 
 func (w *watcher) run(ctx context.Context, s *Server) {
-	defer func() { s.counters.sentEvents(w.q.kind.GroupVersionResource, w.sent) }()
 	if w.cut() {
 		return
 	}
@@ -245,7 +248,14 @@ func (w *watcher) sendObject(t watch.EventType, o *object) bool {
 // cut ends the watch if its fault says so.
 func (w *watcher) cut() bool {
 	f := w.q.fault
-	if f == nil || f.how() == "" || w.sent < f.AfterEvents {
+	if f == nil || w.sent < f.AfterEvents {
+		return false
+	}
+	if f.InStream && f.Status != 0 {
+		w.fail(f.status())
+		return true
+	}
+	if f.how() == "" {
 		return false
 	}
 	w.flush()
@@ -292,9 +302,14 @@ func (w *watcher) write(t watch.EventType, body []byte) bool {
 
 // flush sends what has been gathered. Errors show when the connection's context ends.
 func (w *watcher) flush() {
+	if w.q.hijacked {
+		return
+	}
 	if len(w.frame) > 0 {
 		_, _ = w.q.w.Write(w.frame)
 		w.frame = w.frame[:0]
 	}
 	_ = http.NewResponseController(w.q.w).Flush()
+	w.counter(w.sent - w.told)
+	w.told = w.sent
 }

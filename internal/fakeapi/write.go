@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -196,7 +197,8 @@ func (s *Server) modify(k *kind, namespace, name string, change func(old *object
 	return o, nil
 }
 
-const conflictMessage = "the object has been modified; please apply your changes to the latest version and try again"
+// The text of kube-apiserver.
+var errConflict = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // checkUpdate refuses an update that contradicts the stored object, and returns its creation time.
 func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
@@ -206,7 +208,7 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	}
 	gr := old.kind.GroupResource()
 	if rv := m.GetResourceVersion(); rv != "" && rv != formatRV(old.rv) {
-		return metav1.Time{}, apierrors.NewConflict(gr, old.name, fmt.Errorf(conflictMessage))
+		return metav1.Time{}, apierrors.NewConflict(gr, old.name, errConflict)
 	}
 	if uid := m.GetUID(); uid != "" && uid != old.uid {
 		return metav1.Time{}, apierrors.NewConflict(gr, old.name,
@@ -235,7 +237,7 @@ func (s *Server) remove(k *kind, namespace, name string, pre *preconditions) (*o
 		return nil, apierrors.NewNotFound(k.GroupResource(), name)
 	}
 	if pre != nil && (pre.uid != "" && pre.uid != old.uid || pre.rv != "" && pre.rv != formatRV(old.rv)) {
-		return nil, apierrors.NewConflict(k.GroupResource(), name, fmt.Errorf("the preconditions of the deletion do not hold"))
+		return nil, apierrors.NewConflict(k.GroupResource(), name, errors.New("the preconditions of the deletion do not hold"))
 	}
 	s.recordLocked(t, old, nil)
 	return old, nil

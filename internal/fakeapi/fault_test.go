@@ -1,0 +1,169 @@
+package fakeapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func TestStatusFault(t *testing.T) {
+	s := start(t, Options{})
+	load(t, s, 5)
+	ctx := testContext(t)
+	pods := typed(t, s, contentJSON).CoreV1().Pods("")
+	clear := s.InjectFault(Fault{Verb: "list", Resource: "pods", Times: 1, After: 1, Status: 403, Reason: "Forbidden"})
+	defer clear()
+	if _, err := pods.List(ctx, metav1.ListOptions{}); err != nil {
+		t.Errorf("the first list: %v", err)
+	}
+	if _, err := pods.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		t.Errorf("a probe is no list: %v", err)
+	}
+	if _, err := pods.List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the second list: %v", err)
+	}
+	if _, err := pods.List(ctx, metav1.ListOptions{}); err != nil {
+		t.Errorf("the third list: %v", err)
+	}
+	for range 2 {
+		clear := s.InjectFault(Fault{Verb: "watch", Status: 429, Reason: "TooManyRequests", RetryAfter: 7})
+		response, body := get(t, s, "/api/v1/pods?watch=1", nil)
+		if response.StatusCode != 429 || response.Header.Get("Retry-After") != "7" || !strings.Contains(string(body), `"retryAfterSeconds":7`) {
+			t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
+		}
+		clear()
+	}
+	s.InjectFault(Fault{Verb: "watch", Times: 1, Status: 410, Reason: "Expired", InStream: true, AfterEvents: 1})
+	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
+	must(t, err)
+	defer w.Stop()
+	expect(t, w, "ADDED default/pod-00001 1003", "ERROR injected fault: Gone")
+	want := "list /api/v1/pods"
+	if got := s.Requests()[0]; got != want {
+		t.Errorf("the first request was %q, not %q", got, want)
+	}
+}
+
+// stream reads a raw watch to its end and returns the number of events and how it ended.
+func stream(t *testing.T, s *Server, query string) (events int, err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Config().Host+"/api/v1/pods?watch=1"+query, nil)
+	must(t, err)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return strings.Count(string(body), `"type":`), err
+}
+
+func TestStreamFaults(t *testing.T) {
+	s := start(t, Options{})
+	load(t, s, 5)
+	for _, c := range []struct {
+		name   string
+		f      Fault
+		events int
+		err    error
+	}{
+		{name: "reset at once", f: Fault{Reset: true}, err: syscall.ECONNRESET},
+		{name: "end at once", f: Fault{EOF: true}},
+		{name: "reset", f: Fault{Reset: true, AfterEvents: 2}, events: 2, err: syscall.ECONNRESET},
+		{name: "end", f: Fault{EOF: true, AfterEvents: 3}, events: 3},
+		{name: "swallow", f: Fault{SwallowEvents: true, AfterEvents: 1}, events: 1},
+		{name: "shuffle is for lists", f: Fault{Unsorted: true}, events: 4},
+	} {
+		c.f.Verb, c.f.Times = "watch", 1
+		s.InjectFault(c.f)
+		events, err := stream(t, s, "&resourceVersion=1002&timeoutSeconds=1")
+		// The kernel may throw away what it has received when a reset comes.
+		if events != c.events && !c.f.Reset || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d events, then %v", c.name, events, err)
+		}
+	}
+}
+
+func TestHang(t *testing.T) {
+	s := start(t, Options{})
+	load(t, s, 1)
+	ctx := testContext(t)
+	pods := typed(t, s, contentJSON).CoreV1().Pods("")
+	s.InjectFault(Fault{Verb: "list", Times: 1, Hang: true})
+	hung, cancel := context.WithCancel(ctx)
+	result := make(chan error)
+	go func() {
+		_, err := pods.List(hung, metav1.ListOptions{})
+		result <- err
+	}()
+	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
+	must(t, err)
+	defer w.Stop()
+	must(t, s.WaitWatches(ctx, podsGVR, 1))
+	s.BreakWatches(podsGVR, BreakHang)
+	control, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: "1002"})
+	must(t, err)
+	defer control.Stop()
+	must(t, s.Load(podsGVR, pod("default", "x", nil)))
+	expect(t, control, "ADDED default/x 1003")
+	select {
+	case e := <-w.ResultChan():
+		t.Errorf("a hanging watch sent %s", describeEvent(e))
+	case err := <-result:
+		t.Errorf("a hanging list ended: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("the hanging list ended with %v", err)
+	}
+	// Stop ends what hangs.
+	s.Stop()
+	if e, ok := <-w.ResultChan(); ok && e.Type != watch.Error {
+		t.Errorf("%s instead of the end", describeEvent(e))
+	}
+}
+
+func TestUnsortedList(t *testing.T) {
+	s := start(t, Options{})
+	load(t, s, 200)
+	s.InjectFault(Fault{Verb: "list", Times: 1, Unsorted: true})
+	pods := typed(t, s, contentProtobuf).CoreV1().Pods("")
+	shuffled, err := pods.List(testContext(t), metav1.ListOptions{})
+	must(t, err)
+	sorted, err := pods.List(testContext(t), metav1.ListOptions{})
+	must(t, err)
+	seen, moved := map[string]bool{}, 0
+	for i, p := range shuffled.Items {
+		seen[p.Name] = true
+		if p.Name != sorted.Items[i].Name {
+			moved++
+		}
+	}
+	if len(seen) != 200 || moved < 100 {
+		t.Errorf("%d pods, %d of them out of place", len(seen), moved)
+	}
+}
+
+func TestWaitWatchesGivesUp(t *testing.T) {
+	s := start(t, Options{})
+	ctx, cancel := context.WithTimeout(testContext(t), time.Millisecond)
+	defer cancel()
+	if err := s.WaitWatches(ctx, podsGVR, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for a watch that nobody opens: %v", err)
+	}
+	must(t, s.WaitWatches(testContext(t), podsGVR, 0))
+}
