@@ -1,7 +1,196 @@
 package store
 
-// Collection is one collection of a Store. It implements Interface.
-type Collection struct{ Interface }
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
 
-// View reads one collection of a Store as unstructured objects.
-type View struct{ Interface }
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Collection is one collection of a Store. It implements Interface. See
+// doc.go for its part of the file and the steps of a write.
+type Collection struct {
+	reader
+	id       Identity
+	keyFunc  cache.KeyFunc
+	resource ResourceInfo
+	readOnly bool
+
+	// set is swapped only by a holder of mu, after its transaction has committed.
+	set atomic.Pointer[indexSet]
+
+	// mu is held for each write transaction, and never while code of the user runs.
+	mu        sync.Mutex
+	replacing *replacement // the open one; guarded by mu
+	idled     bool         // indexes that nobody claims have been marked; guarded by mu
+	reported  bool         // changes of objects have been reported in this process; guarded by mu
+
+	builds builds
+	limits limits
+}
+
+// limits bound what a relist holds in memory and in one transaction.
+type limits struct {
+	staging int // bytes in memory before they are moved to the file
+	commit  int // bytes that one transaction of a commit applies
+}
+
+const (
+	stagingLimit = 64 << 20
+	commitLimit  = 256 << 20
+)
+
+var _ Interface = (*Collection)(nil)
+
+// openCollection creates or opens the collection's buckets and starts the
+// builds that its indexes need.
+func openCollection(ctx context.Context, s *Store, name string, id Identity, o CollectionOptions) (*Collection, error) {
+	set, err := newIndexSet(o.Indexers, o.IndexVersions)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collection{
+		reader:   reader{store: s, name: name, codec: o.Codec},
+		id:       id,
+		keyFunc:  o.KeyFunc,
+		resource: o.Resource,
+		readOnly: s.readOnly(),
+		limits:   limits{staging: stagingLimit, commit: commitLimit},
+	}
+	if c.keyFunc == nil {
+		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c, c.claimLocked(ctx, set)
+}
+
+// claimLocked makes the buckets what set needs, without a write if they are so
+// already, and then puts set in place.
+func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
+	var ready []string
+	needed, err := c.claimNeedsWrite(ctx, set, &ready)
+	if err == nil && needed && !c.readOnly {
+		err = c.store.update(ctx, func(tx *bolt.Tx) error {
+			ready = ready[:0]
+			b, err := c.ensureBuckets(tx)
+			if err != nil {
+				return err
+			}
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			ready = c.claim(&st, set)
+			return putState(b, c.name, st)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	c.set.Store(set.withReady(ready...))
+	c.startBuild()
+	return nil
+}
+
+// claimNeedsWrite finds out whether the file is as set needs it, and if so which indexes are ready.
+func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *[]string) (needed bool, err error) {
+	err = c.store.view(ctx, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			if c.readOnly {
+				return err
+			}
+			needed = true
+			return nil
+		}
+		have, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
+		want, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
+		*ready = c.claim(&want, set)
+		needed = b.Bucket(bucketStaging) != nil || b.Bucket(bucketIndex) == nil || !reflect.DeepEqual(have, want)
+		return nil
+	})
+	return needed, err
+}
+
+// claim makes st what set needs and returns the indexes that are ready.
+func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
+	if !reflect.DeepEqual(c.resource, ResourceInfo{}) {
+		st.Info.Resource = c.resource
+	}
+	for name := range set.funcs {
+		have, known := st.indexes[name]
+		want := indexState{Version: set.versions[name]}
+		if want.Version == "" {
+			want.Build = c.store.open.buildID()
+		}
+		same := known && have.Version == want.Version && have.Build == want.Build && have.Version+have.Build != ""
+		// An index of no objects is ready; so is one that this set has held ready before.
+		want.Ready = st.Objects == 0 || same && have.Ready
+		st.indexes[name] = want
+		if want.Ready {
+			ready = append(ready, name)
+		}
+	}
+	return ready
+}
+
+// ensureBuckets returns the collection's bucket, new if there was none, and
+// drops what a crash has left of a relist.
+func (c *Collection) ensureBuckets(tx *bolt.Tx) (*bolt.Bucket, error) {
+	root, err := tx.CreateBucketIfNotExists(bucketLarder)
+	if err != nil {
+		return nil, err
+	}
+	b := root.Bucket([]byte(c.name))
+	if b == nil {
+		if b, err = root.CreateBucket([]byte(c.name)); err != nil {
+			return nil, err
+		}
+		st := state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1}}
+		if err := putState(b, c.name, st); err != nil {
+			return nil, err
+		}
+	}
+	for _, sub := range [][]byte{bucketObjects, bucketIndex} {
+		if _, err := b.CreateBucketIfNotExists(sub); err != nil {
+			return nil, err
+		}
+	}
+	return b, dropStaging(b)
+}
+
+// Close ends the background work of the collection and gives its name free.
+// What has been applied is in the file; reads and writes fail no sooner than
+// the store is closed.
+func (c *Collection) Close() error {
+	if c.builds.stop() {
+		c.store.open.release(c.name)
+	}
+	return nil
+}
+
+// SetMustRelist makes the contents not resumable, for the given reason; see Interface.
+func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
+	err := c.write(ctx, nil, func(w *writer) error {
+		w.state.MustRelist = reason
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("mark %s for a relist: %w", c.id, err)
+	}
+	return nil
+}
+
+// Indexer returns the collection as a cache.Indexer of client-go.
+func (c *Collection) Indexer() *Indexer { return newIndexer(c) }

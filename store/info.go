@@ -1,6 +1,13 @@
 package store
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
@@ -15,7 +22,9 @@ type Info struct {
 	Attributes Attributes
 	Resource   ResourceInfo
 	// ResourceVersion covers every object in the collection. Empty means that
-	// nothing can be resumed.
+	// nothing can be resumed. A resourceVersion that can not be compared (see
+	// apimachinery's CompareResourceVersion) is never stored: it is left empty
+	// and MustRelist says why.
 	ResourceVersion string
 	// Complete is set once a whole list has been stored; an empty complete
 	// collection was listed, and there was nothing.
@@ -32,4 +41,140 @@ type Info struct {
 	// newest first: the reflector compares them with the server to find one that was
 	// rewound. May be empty.
 	Newest []ObjectRef
+}
+
+// infoRecord is Info on disk: the payload of a record under keyInfo. Its field
+// tags are part of the file's format; fields that a later build adds are ignored.
+type infoRecord struct {
+	Group           string                `msgpack:"group,omitempty"`
+	Version         string                `msgpack:"version"`
+	Resource        string                `msgpack:"resource"`
+	Namespace       string                `msgpack:"namespace,omitempty"`
+	LabelSelector   string                `msgpack:"labelSelector,omitempty"`
+	FieldSelector   string                `msgpack:"fieldSelector,omitempty"`
+	ShardSelector   string                `msgpack:"shardSelector,omitempty"`
+	Representation  string                `msgpack:"representation"`
+	ClusterID       string                `msgpack:"clusterID,omitempty"`
+	Codec           string                `msgpack:"codec,omitempty"`
+	Schema          string                `msgpack:"schema,omitempty"`
+	Transform       string                `msgpack:"transform,omitempty"`
+	OpenAPI         string                `msgpack:"openAPI,omitempty"`
+	Kind            string                `msgpack:"kind,omitempty"`
+	Singular        string                `msgpack:"singular,omitempty"`
+	ShortNames      []string              `msgpack:"shortNames,omitempty"`
+	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
+	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
+	Complete        bool                  `msgpack:"complete,omitempty"`
+	MustRelist      string                `msgpack:"mustRelist,omitempty"`
+	Objects         int                   `msgpack:"objects"`
+	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
+	NextSeq         uint64                `msgpack:"nextSeq"`
+	Newest          []refRecord           `msgpack:"newest,omitempty"`
+	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
+}
+
+type refRecord struct {
+	Key string `msgpack:"key"`
+	UID string `msgpack:"uid"`
+	RV  string `msgpack:"rv"`
+}
+
+// indexState is what the file says about one of its index buckets.
+type indexState struct {
+	// Version is the caller's version of the function, or else Build the id of
+	// the executable that the function was part of.
+	Version string `msgpack:"version,omitempty"`
+	Build   string `msgpack:"build,omitempty"`
+	// Ready: every record has its entries. Otherwise some may lack theirs; there are
+	// never entries that the record's header does not name.
+	Ready bool `msgpack:"ready,omitempty"`
+	// Idle: a process wrote to the collection without knowing this index. If
+	// the next one does not know it either, it is dropped.
+	Idle bool `msgpack:"idle,omitempty"`
+}
+
+// state is Info and what else is stored with it.
+type state struct {
+	Info
+	indexes map[string]indexState
+}
+
+// getState reads the state of the collection in b, whose name is name.
+func getState(b *bolt.Bucket, name string) (state, error) {
+	data := b.Get(keyInfo)
+	if data == nil {
+		return state{}, fmt.Errorf("collection %s has no info record: %w", name, ErrDamaged)
+	}
+	_, payload, err := parseRecord(name, string(keyInfo), data)
+	if err != nil {
+		return state{}, err
+	}
+	var r infoRecord
+	if err := msgpack.Unmarshal(payload, &r); err != nil {
+		return state{}, fmt.Errorf("info record of collection %s: %w: %w", name, err, ErrDamaged)
+	}
+	return r.state(), nil
+}
+
+// putState writes what getState reads.
+func putState(b *bolt.Bucket, name string, s state) error {
+	payload, err := msgpack.Marshal(newInfoRecord(s))
+	if err != nil {
+		return fmt.Errorf("info record of collection %s: %w", name, err)
+	}
+	return b.Put(keyInfo, appendRecord(nil, name, string(keyInfo), header{Encoding: "info"}, payload))
+}
+
+func newInfoRecord(s state) *infoRecord {
+	r := &infoRecord{
+		Group: s.Identity.Group, Version: s.Identity.Version, Resource: s.Identity.Resource,
+		Namespace: s.Identity.Namespace, LabelSelector: s.Identity.LabelSelector,
+		FieldSelector: s.Identity.FieldSelector, ShardSelector: s.Identity.ShardSelector,
+		Representation: string(s.Identity.Representation),
+		ClusterID:      s.Attributes.ClusterID, Codec: s.Attributes.Codec, Schema: s.Attributes.Schema,
+		Transform: s.Attributes.Transform, OpenAPI: s.Attributes.OpenAPI,
+		Kind: s.Info.Resource.Kind, Singular: s.Info.Resource.Singular,
+		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
+		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
+		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes,
+	}
+	if !s.LastContact.IsZero() {
+		r.LastContact = s.LastContact.UnixNano()
+	}
+	for _, ref := range s.Newest {
+		r.Newest = append(r.Newest, refRecord{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
+	}
+	return r
+}
+
+func (r *infoRecord) state() state {
+	s := state{
+		Info: Info{
+			Identity: Identity{
+				GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
+				Namespace:            r.Namespace, LabelSelector: r.LabelSelector,
+				FieldSelector: r.FieldSelector, ShardSelector: r.ShardSelector,
+				Representation: Representation(r.Representation),
+			},
+			Attributes: Attributes{
+				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, OpenAPI: r.OpenAPI,
+			},
+			Resource: ResourceInfo{
+				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
+			},
+			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
+			Objects: r.Objects, NextSeq: r.NextSeq,
+		},
+		indexes: r.Indexes,
+	}
+	if r.LastContact != 0 {
+		s.LastContact = time.Unix(0, r.LastContact)
+	}
+	for _, ref := range r.Newest {
+		s.Newest = append(s.Newest, ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
+	}
+	if s.indexes == nil {
+		s.indexes = map[string]indexState{}
+	}
+	return s
 }

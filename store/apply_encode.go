@@ -1,0 +1,114 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// write is one object on its way into the file: keyed, encoded and indexed
+// before any transaction begins.
+type write struct {
+	key     string
+	del     bool
+	obj     runtime.Object // for a delete: what the event carried, or nil
+	uid, rv string
+	payload []byte
+	terms   map[string][]string
+}
+
+// encoder prepares writes. It calls code of the user: no lock may be held.
+type encoder struct {
+	keyFunc cache.KeyFunc
+	codec   Codec // nil leaves out the payload
+	set     *indexSet
+}
+
+// encode prepares the ops. Those that can not be stored are in skipped, and nil in writes.
+func (e encoder) encode(ops []Op) (writes []*write, skipped []Skipped) {
+	writes = make([]*write, len(ops))
+	for i, op := range ops {
+		x, err := e.identify(op)
+		if err == nil && !x.del {
+			err = e.fill(x)
+		}
+		if err != nil {
+			skipped = append(skipped, Skipped{Key: x.key, Err: err})
+			continue
+		}
+		writes[i] = x
+	}
+	return writes, skipped
+}
+
+// identify returns the write with its key, UID and resourceVersion. On an
+// error it holds what is known.
+func (e encoder) identify(op Op) (*write, error) {
+	x := &write{del: op.Type == Delete}
+	err := guard("the key function", func() (err error) {
+		x.key, err = e.keyFunc(op.Object)
+		return err
+	})
+	if err != nil {
+		return x, fmt.Errorf("key of a %T: %w", op.Object, err)
+	}
+	if len(x.key) == 0 || len(x.key) > maxKeyLen {
+		n := len(x.key)
+		x.key = x.key[:min(n, 64)]
+		return x, fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, maxKeyLen)
+	}
+	obj := op.Object
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	x.obj, _ = obj.(runtime.Object)
+	if x.del {
+		x.uid, x.rv = identityOf(x.obj)
+		return x, nil
+	}
+	if x.obj == nil {
+		return x, fmt.Errorf("object %q: a %T can not be stored", x.key, op.Object)
+	}
+	if _, err := meta.Accessor(x.obj); err != nil {
+		return x, fmt.Errorf("object %q: a %T can not be stored: %w", x.key, op.Object, err)
+	}
+	x.uid, x.rv = identityOf(x.obj)
+	return x, nil
+}
+
+// fill adds payload and index terms.
+func (e encoder) fill(x *write) error {
+	if e.codec != nil {
+		err := guard("the codec", func() (err error) {
+			x.payload, err = e.codec.Append(nil, x.obj)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("object %q: %w", x.key, err)
+		}
+	}
+	terms, err := e.set.terms(x.obj)
+	if err != nil {
+		return fmt.Errorf("object %q: %w", x.key, err)
+	}
+	x.terms = terms
+	return nil
+}
+
+// identityOf returns an object's UID and resourceVersion.
+func identityOf(obj runtime.Object) (uid, rv string) {
+	if obj == nil {
+		return "", ""
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return "", ""
+	}
+	return string(m.GetUID()), m.GetResourceVersion()
+}
+
+// errBatchOps: Replacement.Commit was given ops.
+var errBatchOps = errors.New("the batch that commits a list must have no ops; give them to Replacement.Event")

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// errIndexesChanged: index functions were added after the terms of a write were computed.
+var errIndexesChanged = errors.New("the indexes have changed")
+
+// writer is one write transaction of a collection. What it does to objects it
+// does to their index entries, to the count and to Newest too.
+type writer struct {
+	c       *Collection
+	bucket  *bolt.Bucket
+	objects *bolt.Bucket
+	indexes map[string]*bolt.Bucket // every index of state
+	state   state
+}
+
+// write calls fn in a write transaction and commits. If set is given, the
+// terms that fn writes were computed with it: it must still be the current one.
+func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.replacing != nil {
+		return ErrReplacing
+	}
+	return c.writeLocked(ctx, set, fn)
+}
+
+func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	if c.readOnly {
+		return ErrReadOnly
+	}
+	if set != nil && set.generation != c.set.Load().generation {
+		return errIndexesChanged
+	}
+	idled := c.idled
+	err := c.store.update(ctx, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			return err
+		}
+		w, err := newWriter(c, b)
+		if err != nil {
+			return err
+		}
+		if set != nil && !c.idled {
+			if err := w.idleIndexes(); err != nil {
+				return err
+			}
+			idled = true
+		}
+		if err := fn(w); err != nil {
+			return err
+		}
+		return putState(b, c.name, w.state)
+	})
+	if err == nil {
+		c.idled = idled
+	}
+	return err
+}
+
+func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
+	st, err := getState(b, c.name)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{c: c, bucket: b, state: st, indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
+	if w.objects, err = c.objects(b); err != nil {
+		return nil, err
+	}
+	root := b.Bucket(bucketIndex)
+	if root == nil {
+		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
+	}
+	for name := range st.indexes {
+		if w.indexes[name], err = root.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// idleIndexes marks the stored indexes that this process has no function for:
+// the records it writes will lack their terms. One that was marked by an
+// earlier process is dropped: two in a row have had no use for it. (A program
+// may add an index some time after it opens the collection; dropping it at once
+// would have it built anew at every start.)
+func (w *writer) idleIndexes() error {
+	set := w.c.set.Load()
+	for name, st := range w.state.indexes {
+		if set.funcs[name] != nil {
+			continue
+		}
+		if !st.Idle {
+			st.Idle, st.Ready = true, false
+			w.state.indexes[name] = st
+			continue
+		}
+		delete(w.state.indexes, name)
+		delete(w.indexes, name)
+		if err := w.bucket.Bucket(bucketIndex).DeleteBucket([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stored is the record that the file has under a key.
+type stored struct {
+	header
+	found   bool
+	payload []byte // dies with the transaction
+}
+
+func (w *writer) get(key string) (stored, error) {
+	return w.c.stored(w.objects, key)
+}
+
+func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
+	data := objects.Get([]byte(key))
+	if data == nil {
+		return stored{}, nil
+	}
+	h, payload, err := parseRecord(r.name, key, data)
+	return stored{header: h, found: true, payload: payload}, err
+}
+
+// object decodes what is stored. A record that this program can not decode
+// counts as none: nobody can have been shown its object.
+func (r *reader) object(key string, s stored) runtime.Object {
+	if !s.found {
+		return nil
+	}
+	obj, err := r.decodePayload(key, s.header, s.payload)
+	if err != nil {
+		return nil
+	}
+	return obj
+}
+
+// put stores x in the place of old.
+func (w *writer) put(x *write, old stored) error {
+	h := header{UID: x.uid, RV: x.rv, Seq: w.state.NextSeq, Encoding: w.c.codec.Name(), Terms: x.terms}
+	w.state.NextSeq++
+	if err := w.putRecord(x.key, h, x.payload); err != nil {
+		return err
+	}
+	if err := w.moveTerms(x.key, old.Terms, x.terms); err != nil {
+		return err
+	}
+	if !old.found {
+		w.state.Objects++
+	}
+	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+	return nil
+}
+
+func (w *writer) putRecord(key string, h header, payload []byte) error {
+	return w.objects.Put([]byte(key), appendRecord(nil, w.c.name, key, h, payload))
+}
+
+// remove deletes what is stored under key.
+func (w *writer) remove(key string, old stored) error {
+	w.state.Newest = dropRef(w.state.Newest, key)
+	if !old.found {
+		return nil
+	}
+	if err := w.moveTerms(key, old.Terms, nil); err != nil {
+		return err
+	}
+	w.state.Objects--
+	return w.objects.Delete([]byte(key))
+}
+
+// moveTerms makes the index entries of key those of the new terms. The old
+// ones come from the header of the record, so that an object that loses a
+// label stops matching whatever the index function says about it today.
+func (w *writer) moveTerms(key string, old, new map[string][]string) error {
+	for name, index := range w.indexes {
+		// Entries may be missing for terms of a header that is older than the index.
+		complete := w.state.indexes[name].Ready
+		if err := moveEntries(index, key, old[name], new[name], complete); err != nil {
+			return fmt.Errorf("index %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func moveEntries(index *bolt.Bucket, key string, old, new []string, complete bool) error {
+	for _, value := range old {
+		if !slices.Contains(new, value) {
+			if err := index.Delete(indexKey(value, key)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, value := range new {
+		if complete && slices.Contains(old, value) {
+			continue
+		}
+		k, v := indexEntry(value, key)
+		if err := index.Put(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance records the resourceVersion and the last contact of a batch.
+func (st *state) advance(b Batch) {
+	if !b.LastContact.IsZero() {
+		st.LastContact = b.LastContact
+	}
+	switch {
+	case b.ResourceVersion == "":
+	case validRV(b.ResourceVersion):
+		st.ResourceVersion = b.ResourceVersion
+	default:
+		st.ResourceVersion = ""
+		st.MustRelist = fmt.Sprintf("the server's resourceVersion %q can not be compared with others", b.ResourceVersion)
+	}
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Errors of opening and dropping a collection.
+var (
+	// ErrNoCollection: the store has no collection of that identity.
+	ErrNoCollection = errors.New("no such collection in the store")
+	// ErrCollectionOpen: the collection is open already. A collection has one
+	// writer; close the other one first, or share it.
+	ErrCollectionOpen = errors.New("the collection is open")
+)
+
+// openSet is the collections of a store that are open. The zero value is empty.
+type openSet struct {
+	mu    sync.Mutex
+	names map[string]bool // guarded by mu
+
+	buildOnce sync.Once
+	build     string // set by buildOnce
+}
+
+// take claims a name; it is false if the name is taken.
+func (o *openSet) take(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.names[name] {
+		return false
+	}
+	if o.names == nil {
+		o.names = map[string]bool{}
+	}
+	o.names[name] = true
+	return true
+}
+
+func (o *openSet) release(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.names, name)
+}
+
+// buildID returns the executable's build id, read once and only if an index needs it.
+func (o *openSet) buildID() string {
+	o.buildOnce.Do(func() { o.build = executableID() })
+	return o.build
+}
+
+// Collection opens or creates a collection. Opening one twice at a time fails
+// with ErrCollectionOpen; Collection.Close gives it free.
+//
+// Indexes that the file does not have yet, or that another build of the
+// program made, are built in the background, by a goroutine that ends with
+// Collection.Close or Store.Close.
+func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions) (*Collection, error) {
+	id, err := id.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	if o.Codec == nil {
+		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
+	}
+	name := id.ID()
+	if !s.open.take(name) {
+		return nil, fmt.Errorf("collection of %s: %w", id, ErrCollectionOpen)
+	}
+	c, err := openCollection(ctx, s, name, id, o)
+	if err != nil {
+		s.open.release(name)
+		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// Collections returns the state of every collection in the file, opened or not.
+func (s *Store) Collections(ctx context.Context) ([]Info, error) {
+	var infos []Info
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		root := tx.Bucket(bucketLarder)
+		if root == nil {
+			return nil
+		}
+		return root.ForEachBucket(func(name []byte) error {
+			st, err := getState(root.Bucket(name), string(name))
+			if err != nil {
+				return err
+			}
+			infos = append(infos, st.Info)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return infos, nil
+}
+
+// Drop removes a collection and all it holds. It fails with ErrCollectionOpen
+// while the collection is open, and with ErrNoCollection if there is none.
+func (s *Store) Drop(ctx context.Context, id Identity) error {
+	id, err := id.Canonical()
+	if err != nil {
+		return err
+	}
+	name := id.ID()
+	if !s.open.take(name) {
+		return fmt.Errorf("drop the collection of %s: %w", id, ErrCollectionOpen)
+	}
+	defer s.open.release(name)
+	err = s.update(ctx, func(tx *bolt.Tx) error {
+		if _, err := collectionBucket(tx, name); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketLarder).DeleteBucket([]byte(name))
+	})
+	if err != nil {
+		return fmt.Errorf("drop the collection of %s: %w", id, err)
+	}
+	return nil
+}
+
+// collectionBucket returns the bucket of that name.
+func collectionBucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
+	if root := tx.Bucket(bucketLarder); root != nil {
+		if b := root.Bucket([]byte(name)); b != nil {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("collection %s: %w", name, ErrNoCollection)
+}

@@ -1,0 +1,288 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// buildPage is how many records a build looks at in one transaction.
+const buildPage = 1000
+
+// A build that fails (no space) is tried again after this, doubled up to the maximum.
+const (
+	buildRetry    = time.Second
+	buildRetryMax = time.Minute
+)
+
+// builds is the background work of a collection. The zero value is ready.
+type builds struct {
+	mu      sync.Mutex
+	stopped bool                // guarded by mu
+	cancels []func()            // guarded by mu
+	names   map[string]struct{} // being built; guarded by mu
+	running sync.WaitGroup
+}
+
+// stop ends the builds and waits. It is false if they have been stopped before.
+func (b *builds) stop() bool {
+	b.mu.Lock()
+	first := !b.stopped
+	b.stopped = true
+	cancels := b.cancels
+	b.mu.Unlock()
+	for _, cancel := range cancels {
+		cancel()
+	}
+	b.running.Wait()
+	return first
+}
+
+// AddIndexers adds index functions; see Interface. It fails, as client-go
+// does, if one of the names is taken, and then adds none.
+func (c *Collection) AddIndexers(indexers cache.Indexers, versions map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set, err := c.set.Load().with(indexers, versions)
+	if err == nil && len(indexers) > 0 {
+		err = c.claimLocked(context.Background(), set)
+	}
+	if err != nil {
+		return fmt.Errorf("add indexes to %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// startBuild starts a build of the indexes that are not ready and not being built.
+func (c *Collection) startBuild() {
+	if c.readOnly {
+		return
+	}
+	b := &c.builds
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var names []string
+	for _, name := range c.set.Load().building() {
+		if _, running := b.names[name]; !running && !b.stopped {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	if b.names == nil {
+		b.names = map[string]struct{}{}
+	}
+	for _, name := range names {
+		b.names[name] = struct{}{}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancels = append(b.cancels, cancel)
+	b.running.Add(1)
+	c.store.goBackground(fmt.Sprintf("build indexes %q of %s", names, c.id), func(storeCtx context.Context) {
+		defer b.running.Done()
+		defer cancel()
+		defer context.AfterFunc(storeCtx, cancel)()
+		c.buildUntilDone(ctx, names)
+	})
+}
+
+// buildUntilDone builds the named indexes, and tries again as long as that may help.
+func (c *Collection) buildUntilDone(ctx context.Context, names []string) {
+	defer c.builds.forget(names)
+	log := c.store.logger().WithValues("collection", c.id.String(), "indexes", names)
+	for retry := buildRetry; ; retry = min(2*retry, buildRetryMax) {
+		err := c.build(ctx, names, func(key string, err error) {
+			log.Error(err, "An object is not in the index: the index function failed", "key", key)
+		})
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, ErrClosed):
+			return
+		case errors.Is(err, ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection):
+			log.Error(err, "Indexes are not built; look-ups scan")
+			return
+		}
+		log.Error(err, "Building indexes failed, will try again", "after", retry)
+		timer := time.NewTimer(retry)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (b *builds) forget(names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range names {
+		delete(b.names, name)
+	}
+}
+
+// build gives every record its terms in the named indexes and then marks them
+// ready. Records that are written meanwhile get theirs from the writer, so
+// what a build finds changed it leaves alone.
+func (c *Collection) build(ctx context.Context, names []string, report func(key string, err error)) error {
+	for key, more := "", true; more; {
+		records, err := c.buildRead(ctx, key)
+		if err != nil {
+			return err
+		}
+		more = len(records) == buildPage
+		if len(records) > 0 {
+			key = records[len(records)-1].key
+		}
+		records = c.buildTerms(records, names, report)
+		if len(records) == 0 {
+			continue
+		}
+		if err := c.buildWrite(ctx, names, records); err != nil {
+			return err
+		}
+	}
+	return c.buildFinish(ctx, names)
+}
+
+// buildRecord is a record as a build found it, and what its terms must be.
+type buildRecord struct {
+	key   string
+	seq   uint64
+	obj   runtime.Object
+	terms map[string][]string // of the header
+	lacks bool                // entries that the header's terms promise
+	want  map[string][]string // of the named indexes only
+}
+
+func (c *Collection) buildRead(ctx context.Context, from string) (records []buildRecord, err error) {
+	records = make([]buildRecord, 0, buildPage)
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		cur := objects.Cursor()
+		for k, data := seekAfter(cur, from); k != nil && len(records) < buildPage; k, data = cur.Next() {
+			key := string(k)
+			h, payload, err := parseRecord(c.name, key, data)
+			if err != nil {
+				return err
+			}
+			obj, err := c.decodePayload(key, h, payload)
+			if err != nil {
+				return err
+			}
+			records = append(records, buildRecord{
+				key: key, seq: h.Seq, obj: obj, terms: h.Terms, lacks: lacksEntries(b.Bucket(bucketIndex), key, h.Terms),
+			})
+		}
+		return nil
+	})
+	return records, err
+}
+
+// lacksEntries reports whether an entry that the terms promise is not in its index.
+func lacksEntries(indexes *bolt.Bucket, key string, terms map[string][]string) bool {
+	for name, values := range terms {
+		index := indexes.Bucket([]byte(name))
+		for _, value := range values {
+			if index != nil && !hasEntry(index, value, key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasEntry(index *bolt.Bucket, value, key string) bool {
+	want := indexKey(value, key)
+	k, _ := index.Cursor().Seek(want)
+	return k != nil && string(k) == string(want)
+}
+
+// buildTerms calls the index functions and returns the records that need a write.
+func (c *Collection) buildTerms(records []buildRecord, names []string, report func(string, error)) []buildRecord {
+	funcs := c.set.Load().funcs
+	var needed []buildRecord
+	for _, r := range records {
+		changed := r.lacks
+		r.want = make(map[string][]string, len(names))
+		for _, name := range names {
+			values, err := indexValues(name, funcs[name], r.obj)
+			if err != nil {
+				report(r.key, err)
+			}
+			r.want[name] = values
+			changed = changed || !slices.Equal(values, r.terms[name])
+		}
+		if changed {
+			needed = append(needed, r)
+		}
+	}
+	return needed
+}
+
+// buildWrite moves the records to their new terms. Their seq stays: nothing
+// has happened to the objects.
+func (c *Collection) buildWrite(ctx context.Context, names []string, records []buildRecord) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writeLocked(ctx, nil, func(w *writer) error {
+		for _, r := range records {
+			old, err := w.get(r.key)
+			if err != nil {
+				return err
+			}
+			if !old.found || old.Seq != r.seq {
+				continue
+			}
+			h := old.header
+			h.Terms = maps.Clone(old.Terms)
+			if h.Terms == nil {
+				h.Terms = map[string][]string{}
+			}
+			for _, name := range names {
+				delete(h.Terms, name)
+				if len(r.want[name]) > 0 {
+					h.Terms[name] = r.want[name]
+				}
+			}
+			// The payload is copied before the record that it is part of is replaced.
+			if err := w.putRecord(r.key, h, old.payload); err != nil {
+				return err
+			}
+			if err := w.moveTerms(r.key, old.Terms, h.Terms); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// buildFinish marks the indexes ready, in the file and then for readers.
+func (c *Collection) buildFinish(ctx context.Context, names []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.writeLocked(ctx, nil, func(w *writer) error {
+		for _, name := range names {
+			if st, ok := w.state.indexes[name]; ok {
+				st.Ready = true
+				w.state.indexes[name] = st
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		c.set.Store(c.set.Load().withReady(names...))
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ByIndex returns the objects that the named index files under value, in key order.
+func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
+	return c.byValues(ctx, index, []string{value})
+}
+
+// IndexKeys returns the keys of ByIndex.
+func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	keys := []string{}
+	err := c.lookUp(ctx, index, func(v indexView) error {
+		return v.keys(value, func(key string) error {
+			keys = append(keys, key)
+			return nil
+		})
+	}, func(m scanned) {
+		if slices.Contains(m.values, value) {
+			keys = append(keys, m.key)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// IndexValues returns every value of the named index, in order.
+func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
+	values := map[string]bool{}
+	err := c.lookUp(ctx, index, func(v indexView) error {
+		return v.values(func(value string) { values[value] = true })
+	}, func(m scanned) {
+		for _, value := range m.values {
+			values[value] = true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(values)), nil
+}
+
+// Indexers returns the index functions. The map is the caller's.
+func (c *Collection) Indexers() cache.Indexers { return maps.Clone(c.set.Load().funcs) }
+
+// byValues returns the objects filed under any of the values, each once.
+func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+	objs, seen := []runtime.Object{}, map[string]bool{}
+	err := c.lookUp(ctx, index, func(v indexView) error {
+		for _, value := range values {
+			err := v.keys(value, func(key string) error {
+				if seen[key] {
+					return nil
+				}
+				seen[key] = true
+				obj, err := v.object(key)
+				objs = append(objs, obj)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(m scanned) {
+		if slices.ContainsFunc(m.values, func(v string) bool { return slices.Contains(values, v) }) {
+			objs = append(objs, m.obj)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objs, nil
+}
+
+// scanned is one object and its values in an index that is not ready.
+type scanned struct {
+	key    string
+	obj    runtime.Object
+	values []string
+}
+
+// lookUp calls ready in a read transaction if the index is ready. Otherwise it
+// calls scan with every object and what the index function says about it, in
+// key order, after the transaction.
+func (c *Collection) lookUp(ctx context.Context, index string, ready func(indexView) error, scan func(scanned)) error {
+	set := c.set.Load()
+	fn, err := set.find(index)
+	if err != nil {
+		return err
+	}
+	if set.ready[index] {
+		return c.view(ctx, func(b *bolt.Bucket) error {
+			v, err := c.indexView(b, index)
+			if err != nil {
+				return err
+			}
+			return ready(v)
+		})
+	}
+	keys, objs, err := c.listWithKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for i, obj := range objs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		values, err := indexValues(index, fn, obj)
+		if err != nil {
+			continue // the build leaves it out too, and reports it
+		}
+		scan(scanned{key: keys[i], obj: obj, values: values})
+	}
+	return nil
+}
+
+// indexView is an index and its objects in one read transaction.
+type indexView struct {
+	r       *reader
+	name    string
+	objects *bolt.Bucket
+	index   *bolt.Bucket
+}
+
+func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
+	objects, err := r.objects(b)
+	if err != nil {
+		return indexView{}, err
+	}
+	root := b.Bucket(bucketIndex)
+	if root == nil || root.Bucket([]byte(index)) == nil {
+		return indexView{}, fmt.Errorf("collection %s has no bucket for index %q: %w", r.name, index, ErrDamaged)
+	}
+	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index))}, nil
+}
+
+// keys calls fn with each key filed under value, in order.
+func (v indexView) keys(value string, fn func(key string) error) error {
+	prefix := indexPrefix(value)
+	c := v.index.Cursor()
+	for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		if err := fn(string(k[len(prefix):])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// values calls fn with each value, once, by seeking past the entries of the last one.
+func (v indexView) values(fn func(value string)) error {
+	c := v.index.Cursor()
+	for k, val := c.First(); k != nil; {
+		value, _, err := parseIndexEntry(k, val)
+		if err != nil {
+			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
+		}
+		fn(value)
+		k, val = c.Seek(after(indexPrefix(value)))
+	}
+	return nil
+}
+
+// after returns the first key that comes after all those with the prefix,
+// which is not all 0xff: its first byte is a tag.
+func after(prefix []byte) []byte {
+	p := slices.Clone(prefix)
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i]++; p[i] != 0 {
+			return p[:i+1]
+		}
+	}
+	return p
+}
+
+func (v indexView) object(key string) (runtime.Object, error) {
+	data := v.objects.Get([]byte(key))
+	if data == nil {
+		return nil, fmt.Errorf("index %q in collection %s files %q, which is not there: %w", v.name, v.r.name, key, ErrDamaged)
+	}
+	return v.r.decode(key, data)
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+var errReplaceDone = errors.New("the list has been committed or aborted; begin another")
+
+// replacement takes in a list; see Replacement. Its methods must not be called
+// at the same time: there is one writer.
+//
+// A method that fails has done nothing that a second call with the same
+// arguments does not do again, so a full disk can be waited for.
+type replacement struct {
+	c    *Collection
+	o    ReplaceOptions
+	mode replaceMode
+	done bool
+	// newest and skipped gather what Info.Newest will be.
+	newest  []ObjectRef
+	skipped map[string]bool
+}
+
+// replaceMode is how a list is taken in: at once (coldReplace) or as a diff (warmReplace).
+type replaceMode interface {
+	page(ctx context.Context, items []runtime.Object) (Result, error)
+	event(ctx context.Context, op Op) (Result, error)
+	commit(ctx context.Context, b Batch) (Result, error)
+	abort()
+}
+
+// BeginReplace starts to take in a list; see Interface.
+//
+// What an incomplete collection still holds from an earlier process is removed.
+// What this process has stored in it has been reported as changes, so a second
+// try of a cold start is a diff over the first one's pages.
+func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &replacement{c: c, o: o, skipped: map[string]bool{}}
+	err := c.beginLocked(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
+	}
+	c.replacing = r
+	return r, nil
+}
+
+func (c *Collection) beginLocked(ctx context.Context, r *replacement) error {
+	switch {
+	case c.readOnly:
+		return ErrReadOnly
+	case c.replacing != nil:
+		return ErrReplacing
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Complete || c.reported {
+		warm := &warmReplace{r: r, set: c.set.Load()}
+		warm.staging.c = c
+		r.mode = warm
+		return warm.staging.clear(ctx)
+	}
+	if err := c.clearLocked(ctx); err != nil {
+		return err
+	}
+	r.mode = &coldReplace{r: r, gone: map[string]string{}}
+	return nil
+}
+
+// clearLocked empties the collection. Indexes of nothing are ready.
+func (c *Collection) clearLocked(ctx context.Context) error {
+	var ready []string
+	err := c.writeLocked(ctx, nil, func(w *writer) error {
+		for _, name := range [][]byte{bucketObjects, bucketIndex} {
+			if err := w.bucket.DeleteBucket(name); err != nil {
+				return err
+			}
+			if _, err := w.bucket.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		w.state.Objects, w.state.ResourceVersion, w.state.Newest = 0, "", nil
+		for name, st := range w.state.indexes {
+			st.Ready = true
+			w.state.indexes[name] = st
+			ready = append(ready, name)
+			if _, err := w.bucket.Bucket(bucketIndex).CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return dropStaging(w.bucket)
+	})
+	if err == nil {
+		c.set.Store(c.set.Load().withReady(ready...))
+	}
+	return err
+}
+
+// Page takes the next items of the list; see Replacement.
+func (r *replacement) Page(ctx context.Context, items []runtime.Object) (Result, error) {
+	if r.done {
+		return Result{}, errReplaceDone
+	}
+	res, err := r.mode.page(ctx, items)
+	if err != nil {
+		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.c.id, err)
+	}
+	return res, nil
+}
+
+// Event folds in a watched event; see Replacement.
+func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
+	if r.done {
+		return Result{}, errReplaceDone
+	}
+	res, err := r.mode.event(ctx, op)
+	if err != nil {
+		return res, fmt.Errorf("take in an event into a list of %s: %w", r.c.id, err)
+	}
+	return res, nil
+}
+
+// Commit applies what was taken in; see Replacement. After an error it can be
+// called again.
+func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
+	if r.done {
+		return Result{}, errReplaceDone
+	}
+	if len(b.Ops) > 0 {
+		return Result{}, errBatchOps
+	}
+	res, err := r.mode.commit(ctx, b)
+	if err != nil {
+		return res, fmt.Errorf("commit a list of %s: %w", r.c.id, err)
+	}
+	r.close()
+	return res, nil
+}
+
+// Abort forgets what was taken in; see Replacement.
+func (r *replacement) Abort() {
+	if !r.done {
+		r.mode.abort()
+		r.close()
+	}
+}
+
+func (r *replacement) close() {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	r.done = true
+	r.c.replacing = nil
+}
+
+// write is Collection.write for the open replacement.
+func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.c.writeLocked(ctx, set, fn)
+}
+
+// note keeps track of the newest objects of the list.
+func (r *replacement) note(x *write) {
+	if x.del {
+		r.newest = dropRef(r.newest, x.key)
+		return
+	}
+	r.newest = offerRef(r.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+}
+
+// noteSkipped leaves out objects that the server has in a state that we could not store.
+func (r *replacement) noteSkipped(skipped []Skipped) {
+	for _, s := range skipped {
+		r.skipped[s.Key] = true
+	}
+}
+
+// finish makes the state that of a whole list at b.ResourceVersion.
+func (r *replacement) finish(st *state, b Batch) {
+	st.Complete, st.Attributes = true, r.o.Attributes
+	st.ResourceVersion, st.MustRelist = "", ""
+	if b.ResourceVersion == "" {
+		st.MustRelist = "the list came without a resourceVersion"
+	}
+	st.advance(b)
+	st.Newest = nil
+	for _, ref := range r.newest {
+		if !r.skipped[ref.Key] {
+			st.Newest = append(st.Newest, ref)
+		}
+	}
+}
+
+// dropStaging removes the bucket that a relist too large for memory was staged in.
+func dropStaging(b *bolt.Bucket) error {
+	if b.Bucket(bucketStaging) == nil {
+		return nil
+	}
+	return b.DeleteBucket(bucketStaging)
+}
+
+// changeOf describes one key's difference.
+func changeOf(key string, before, now runtime.Object) Change {
+	switch {
+	case now == nil:
+		return Change{Type: cache.Deleted, Key: key, Old: before}
+	case before == nil:
+		return Change{Type: cache.Added, Key: key, New: now}
+	}
+	return Change{Type: cache.Updated, Key: key, Old: before, New: now}
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// coldFill is how full bbolt packs the pages of objects that come in key order.
+	coldFill = 0.95
+	// coldEvents is how many events wait for the next page before they are stored by themselves.
+	coldEvents = 1000
+)
+
+// coldReplace stores each page at once. Nobody reads the collection yet, and
+// it is not complete before the commit.
+type coldReplace struct {
+	r *replacement
+	// events wait for the next transaction.
+	events []Op
+	// gone are the resourceVersions of the deletes that were watched: a page
+	// that was read before one must not bring the object back.
+	gone map[string]string
+}
+
+func (m *coldReplace) page(ctx context.Context, items []runtime.Object) (Result, error) {
+	ops := make([]Op, len(items))
+	for i, item := range items {
+		ops[i].Object = item
+	}
+	return m.flush(ctx, ops, nil)
+}
+
+// event keeps the event for the next page, whose result has its change.
+func (m *coldReplace) event(ctx context.Context, op Op) (res Result, err error) {
+	if len(m.events) >= coldEvents {
+		if res, err = m.flush(ctx, nil, nil); err != nil {
+			return res, err
+		}
+	}
+	m.events = append(m.events, op)
+	return res, nil
+}
+
+func (m *coldReplace) commit(ctx context.Context, b Batch) (Result, error) {
+	return m.flush(ctx, nil, func(st *state) { m.r.finish(st, b) })
+}
+
+func (m *coldReplace) abort() {}
+
+// flush stores the items of a page, then the events that wait, in one transaction.
+func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)) (Result, error) {
+	c := m.r.c
+	for {
+		set := c.set.Load()
+		listed, skipped := c.encoder(set).encode(items)
+		events, more := c.encoder(set).encode(m.events)
+		skipped = append(skipped, more...)
+		listed = slices.DeleteFunc(listed, func(x *write) bool { return x == nil })
+		slices.SortStableFunc(listed, func(a, b *write) int { return strings.Compare(a.key, b.key) })
+
+		var t coldTx
+		err := m.r.write(ctx, set, func(w *writer) error {
+			t = coldTx{w: w, before: m.gone, gone: map[string]string{}}
+			w.objects.FillPercent = coldFill
+			if err := t.store(listed, events); err != nil {
+				return err
+			}
+			if finish != nil {
+				m.note(t.taken, skipped)
+				finish(&w.state)
+			}
+			return nil
+		})
+		switch {
+		case err == nil:
+			m.note(t.taken, skipped)
+			m.events = nil
+			maps.Copy(m.gone, t.gone)
+			c.markReported()
+			return Result{Changes: t.changes, Skipped: skipped}, nil
+		case !errors.Is(err, errIndexesChanged):
+			return Result{}, err
+		}
+	}
+}
+
+func (m *coldReplace) note(taken []*write, skipped []Skipped) {
+	for _, x := range taken {
+		m.r.note(x)
+	}
+	m.r.noteSkipped(skipped)
+}
+
+// coldTx is one transaction of a cold start.
+type coldTx struct {
+	w            *writer
+	before, gone map[string]string // deletes of earlier transactions and of this one
+	taken        []*write
+	changes      []Change
+}
+
+func (t *coldTx) store(listed, events []*write) error {
+	for _, x := range listed {
+		if err := t.listed(x); err != nil {
+			return err
+		}
+	}
+	for _, x := range events {
+		if x == nil {
+			continue
+		}
+		if err := t.event(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goneAt returns the resourceVersion at which key was seen to be deleted.
+func (t *coldTx) goneAt(key string) (rv string, gone bool) {
+	if rv, gone = t.gone[key]; !gone {
+		rv, gone = t.before[key]
+	}
+	return rv, gone
+}
+
+// listed stores an item unless a watched event, or another item of the same
+// key, is as new or newer.
+func (t *coldTx) listed(x *write) error {
+	old, err := t.w.get(x.key)
+	if err != nil {
+		return err
+	}
+	if old.found && notOlder(old.RV, x.rv) {
+		return nil
+	}
+	if rv, gone := t.goneAt(x.key); gone && !newerRV(x.rv, rv) {
+		return nil
+	}
+	return t.take(x, old)
+}
+
+// event stores an event unless what is stored is newer.
+func (t *coldTx) event(x *write) error {
+	old, err := t.w.get(x.key)
+	if err != nil {
+		return err
+	}
+	if old.found && newerRV(old.RV, x.rv) {
+		return nil
+	}
+	if rv, gone := t.goneAt(x.key); gone && newerRV(rv, x.rv) {
+		return nil
+	}
+	if x.del {
+		t.gone[x.key] = x.rv
+	}
+	return t.take(x, old)
+}
+
+func (t *coldTx) take(x *write, old stored) error {
+	t.taken = append(t.taken, x)
+	before := t.w.c.object(x.key, old)
+	if x.del {
+		if old.found {
+			t.changes = append(t.changes, Change{Type: cache.Deleted, Key: x.key, Old: before, New: x.obj})
+		}
+		return t.w.remove(x.key, old)
+	}
+	t.changes = append(t.changes, changeOf(x.key, before, x.obj))
+	return t.w.put(x, old)
+}
+
+// notOlder reports whether a is as new as b or newer; false if they can not be compared.
+func notOlder(a, b string) bool {
+	return newerRV(a, b) || a == b && validRV(a)
+}

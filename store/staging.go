@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// stagedKind is what a relist will make of one key.
+type stagedKind uint8
+
+const (
+	stagedSame   stagedKind = iota // what is on disk stays; overrides an earlier entry that has been spilled
+	stagedPut                      // the object is new or differs
+	stagedDelete                   // the object is on disk and, so far, not in the list
+)
+
+// staged is one difference between the list and the disk.
+type staged struct {
+	kind stagedKind
+	// event: it comes from a watched event, and yields only to a listed state that is newer.
+	event bool
+	// write is the object, without obj; for a delete key and rv only.
+	write
+}
+
+// size is roughly what the entry takes in memory or in a transaction.
+func (s *staged) size() int {
+	n := 128 + len(s.key) + len(s.uid) + len(s.rv) + len(s.payload)
+	for name, values := range s.terms {
+		n += len(name) + 48
+		for _, value := range values {
+			n += len(value) + 16
+		}
+	}
+	return n
+}
+
+// staging holds the differences that a relist has found, each key once: in
+// memory up to a bound, and beyond it in a bucket that the next open drops.
+type staging struct {
+	c       *Collection
+	mem     map[string]*staged
+	bytes   int // of mem
+	total   int // of mem and of all that was ever spilled: an upper bound
+	spilled bool
+}
+
+// clear drops what an earlier relist may have left.
+func (s *staging) clear(ctx context.Context) error {
+	s.mem, s.bytes, s.total, s.spilled = map[string]*staged{}, 0, 0, false
+	left := false
+	err := s.c.view(ctx, func(b *bolt.Bucket) error {
+		left = b.Bucket(bucketStaging) != nil
+		return nil
+	})
+	if err != nil || !left {
+		return err
+	}
+	return s.c.updateStaging(ctx, dropStaging)
+}
+
+// get returns what is staged for key, or nil. b is the collection's bucket.
+func (s *staging) get(b *bolt.Bucket, key string) (*staged, error) {
+	if e := s.mem[key]; e != nil || !s.spilled {
+		return e, nil
+	}
+	spill, err := s.bucket(b)
+	if err != nil {
+		return nil, err
+	}
+	data := spill.Get([]byte(key))
+	if data == nil {
+		return nil, nil
+	}
+	return s.parse(key, data)
+}
+
+// set stages e in the place of what is staged for its key.
+func (s *staging) set(e *staged) {
+	if old := s.mem[e.key]; old != nil {
+		s.bytes -= old.size()
+		s.total -= old.size()
+	}
+	if e.kind == stagedSame && !s.spilled {
+		delete(s.mem, e.key)
+		return
+	}
+	s.mem[e.key] = e
+	s.bytes += e.size()
+	s.total += e.size()
+}
+
+// spillIfLarge moves the entries to the bucket if they are too many for memory.
+func (s *staging) spillIfLarge(ctx context.Context) error {
+	if s.bytes <= s.c.limits.staging {
+		return nil
+	}
+	return s.spill(ctx)
+}
+
+func (s *staging) spill(ctx context.Context) error {
+	err := s.c.updateStaging(ctx, func(b *bolt.Bucket) error {
+		spill, err := b.CreateBucketIfNotExists(bucketStaging)
+		if err != nil {
+			return err
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.mem)) {
+			e := s.mem[key]
+			if e.kind == stagedSame {
+				err = spill.Delete([]byte(key))
+			} else {
+				err = spill.Put([]byte(key), s.append(e))
+			}
+			if err != nil {
+				return fmt.Errorf("stage %q: %w", key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mem, s.bytes, s.spilled = map[string]*staged{}, 0, true
+	return nil
+}
+
+// each calls fn with the entries whose keys follow the given one, in key
+// order, until fn returns false. If any were spilled, all must have been.
+func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, error)) error {
+	if !s.spilled {
+		keys := slices.Sorted(maps.Keys(s.mem))
+		at, found := slices.BinarySearch(keys, after)
+		if found {
+			at++
+		}
+		for _, key := range keys[at:] {
+			if more, err := fn(s.mem[key]); err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	}
+	spill, err := s.bucket(b)
+	if err != nil {
+		return err
+	}
+	c := spill.Cursor()
+	for k, data := seekAfter(c, after); k != nil; k, data = c.Next() {
+		e, err := s.parse(string(k), data)
+		if err != nil {
+			return err
+		}
+		if more, err := fn(e); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard drops everything; what it can not drop the next open does.
+func (s *staging) discard(ctx context.Context) error {
+	if !s.spilled {
+		return nil
+	}
+	return s.clear(ctx)
+}
+
+func (s *staging) bucket(b *bolt.Bucket) (*bolt.Bucket, error) {
+	spill := b.Bucket(bucketStaging)
+	if spill == nil {
+		return nil, fmt.Errorf("the staged relist of collection %s is gone from the file: %w", s.c.name, ErrDamaged)
+	}
+	return spill, nil
+}
+
+// append encodes an entry for the bucket: its kind, whether it is an event's, and a record.
+func (s *staging) append(e *staged) []byte {
+	var event byte
+	if e.event {
+		event = 1
+	}
+	h := header{UID: e.uid, RV: e.rv, Encoding: s.c.codec.Name(), Terms: e.terms}
+	return appendRecord([]byte{byte(e.kind), event}, s.c.name, e.key, h, e.payload)
+}
+
+// parse is the reverse of append. The entry shares memory with data, which
+// dies with the transaction.
+func (s *staging) parse(key string, data []byte) (*staged, error) {
+	if len(data) < 2 || data[0] > byte(stagedDelete) {
+		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, ErrDamaged)
+	}
+	h, payload, err := parseRecord(s.c.name, key, data[2:])
+	if err != nil {
+		return nil, err
+	}
+	return &staged{
+		kind: stagedKind(data[0]), event: data[1] == 1,
+		write: write{key: key, uid: h.UID, rv: h.RV, terms: h.Terms, payload: payload},
+	}, nil
+}
+
+// updateStaging calls fn with the collection's bucket in a write transaction.
+func (c *Collection) updateStaging(ctx context.Context, fn func(b *bolt.Bucket) error) error {
+	return c.store.update(ctx, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}

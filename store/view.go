@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// View reads one collection of a Store, whoever has it open. It has no index
+// functions, but answers from the indexes that are ready in the file. Each
+// method takes one consistent view, as those of Interface do.
+type View struct {
+	reader
+	id Identity
+}
+
+// View opens a collection for reading, as unstructured objects: those of
+// every collection but one of typed objects in protobuf, for which see
+// ViewWith. It fails with ErrNoCollection if there is no such collection.
+func (s *Store) View(ctx context.Context, id Identity) (*View, error) {
+	codec, err := ViewCodec(id.Representation, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.ViewWith(ctx, id, codec)
+}
+
+// ViewWith is View with a codec of the caller, such as the one that wrote the
+// collection, or what ViewCodec makes of it.
+func (s *Store) ViewWith(ctx context.Context, id Identity, codec Codec) (*View, error) {
+	id, err := id.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	v := &View{reader: reader{store: s, name: id.ID(), codec: codec}, id: id}
+	if _, err := v.Info(ctx); err != nil {
+		return nil, fmt.Errorf("view %s in %s: %w", id, s.Path(), err)
+	}
+	return v, nil
+}
+
+// ByIndex returns the objects that the named index files under value, in key
+// order. It fails with ErrNoIndex if the file has no such index, or has not built it yet.
+func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
+	objs := []runtime.Object{}
+	err := v.lookUp(ctx, index, func(i indexView) error {
+		return i.keys(value, func(key string) error {
+			obj, err := i.object(key)
+			objs = append(objs, obj)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objs, nil
+}
+
+// IndexKeys returns the keys of ByIndex.
+func (v *View) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	keys := []string{}
+	err := v.lookUp(ctx, index, func(i indexView) error {
+		return i.keys(value, func(key string) error {
+			keys = append(keys, key)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// IndexValues returns every value of the named index, in order.
+func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) {
+	values := []string{}
+	err := v.lookUp(ctx, index, func(i indexView) error {
+		return i.values(func(value string) { values = append(values, value) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// lookUp calls fn with the index if it is ready as of the same transaction.
+func (v *View) lookUp(ctx context.Context, index string, fn func(indexView) error) error {
+	return v.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, v.name)
+		if err != nil {
+			return err
+		}
+		if !st.indexes[index].Ready {
+			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrNoIndex)
+		}
+		i, err := v.indexView(b, index)
+		if err != nil {
+			return err
+		}
+		return fn(i)
+	})
+}
