@@ -14,7 +14,12 @@ type Batch struct {
 
 // Ack says that the batch has been processed: it no longer counts towards the bounds, and the next
 // one can be popped. Calling it again does nothing.
-func (b *Batch) Ack() {
+func (b *Batch) Ack() { b.end(true) }
+
+// Drop is Ack for a batch that was not processed: it makes room, but does not complete the first sync.
+func (b *Batch) Drop() { b.end(false) }
+
+func (b *Batch) end(processed bool) {
 	q := b.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -25,7 +30,7 @@ func (b *Batch) Ack() {
 	q.out = nil
 	q.count -= b.count
 	q.bytes -= b.bytes
-	if b.syncs && !q.syncedLocked() {
+	if processed && b.syncs && !q.syncedLocked() {
 		close(q.synced)
 	}
 	q.cond.Broadcast()

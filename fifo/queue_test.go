@@ -225,6 +225,12 @@ func TestClose(t *testing.T) {
 
 func TestFirstSync(t *testing.T) {
 	q := New(Options{Name: "pods"})
+	push(t, q, delta(Drained, 0))
+	if b, err := q.Pop(t.Context(), Limits{}); err != nil {
+		t.Fatal(err)
+	} else if b.Drop(); q.HasSynced() || q.Len() != 0 {
+		t.Fatalf("dropped, not processed: HasSynced %v, Len %d", q.HasSynced(), q.Len())
+	}
 	push(t, q, delta(ReplaceStarted, 0), delta(cache.Replaced, 0), delta(ReplaceFinished, 7), delta(Drained, 7))
 	for q.Len() > 1 {
 		pop(t, q, Limits{})

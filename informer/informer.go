@@ -1,18 +1,190 @@
 package informer
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // Informer is a cache.SharedIndexInformer whose cache is a store.
-type Informer struct{ cache.SharedIndexInformer }
+//
+//	reflector ──► sink ──► fifo ──► pump ──► store
+//	                                  └────► handlers
+//
+// The pump is one goroutine and the only writer. For each batch that it takes from the queue it
+//
+//  1. turns the deltas into operations,
+//  2. takes deltasMu,
+//  3. commits them in one transaction with the resourceVersion of the last delta,
+//  4. queues what the transaction changed for every handler, in order,
+//  5. gives deltasMu back,
+//  6. acknowledges the batch, which may complete the first sync.
+//
+// If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
+// with the same batch. A handler that registers late takes deltasMu too, so that its first view of the store and what
+// is queued for it after that fit together.
+type Informer struct {
+	o         Options
+	lw        cache.ListerWatcher
+	example   runtime.Object
+	store     store.Interface
+	indexer   *store.Indexer
+	rebuild   func(ctx context.Context) error // nil if the objects are in memory only
+	volatile  string                          // why they are; empty if they are not
+	attrs     store.Attributes                // what this program would write, as far as it is known without the server
+	clock     clock.WithTicker
+	queue     *fifo.Queue
+	detector  cache.MutationDetector
+	processor processor
 
-// New returns an informer on what lw lists, objects of exampleObject's type. It opens the
-// collection and starts nothing.
-func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
-	return nil, nil
+	synced      chan struct{}
+	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
+	skipped     atomic.Int64
+
+	// deltasMu is held while a batch is committed and queued for the handlers, and
+	// while a late handler joins. No code of users runs under it but index functions.
+	deltasMu sync.Mutex
+
+	mu                sync.Mutex
+	started, stopped  bool                               // guarded by mu
+	resyncCheckPeriod time.Duration                      // guarded by mu until started
+	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
+	transform         cache.TransformFunc                // guarded by mu until started
+	reflector         *reflector.Reflector               // guarded by mu; nil before Run
+	storeErr          error                              // guarded by mu; nil while the store is healthy
+	rewriting         reflector.Reason                   // guarded by mu
+
+	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
 }
 
-// Status returns a snapshot. Safe at any time.
-func (i *Informer) Status() Status { return Status{} }
+var _ cache.SharedIndexInformer = &Informer{}
+
+// New returns an informer on what lw lists, objects of exampleObject's type. It opens the
+// collection and starts nothing. Errors: an option that is missing, or what opening the collection says.
+func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
+	if lw == nil || exampleObject == nil {
+		return nil, errors.New("informer: a ListerWatcher and an example object are required")
+	}
+	if o.Identity.Resource == "" {
+		return nil, errors.New("informer: Options.Identity.Resource is required: it says which collection of the store to use")
+	}
+	i := &Informer{
+		o:                 o.withDefaults(exampleObject),
+		lw:                lw,
+		example:           exampleObject,
+		synced:            make(chan struct{}),
+		resyncCheckPeriod: o.ResyncPeriod,
+		onWatchError:      cache.DefaultWatchErrorHandler,
+		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
+	}
+	i.clock = i.o.Clock
+	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
+	if err := i.open(); err != nil {
+		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
+	}
+	return i, nil
+}
+
+// Run is RunWithContext with a channel to stop.
+func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stopCh)) }
+
+// HasSynced reports whether the store has been brought up to date as Options.SyncPolicy asks, and every object
+// has been queued for the handlers. Whether a handler has seen them all is told by its registration.
+func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
+
+// HasSyncedChecker is done when HasSynced becomes true.
+func (i *Informer) HasSyncedChecker() cache.DoneChecker { return syncedChecker{i} }
+
+type syncedChecker struct{ i *Informer }
+
+func (c syncedChecker) Name() string          { return fmt.Sprintf("SharedIndexInformer %T", c.i.example) }
+func (c syncedChecker) Done() <-chan struct{} { return c.i.synced }
+
+// LastSyncResourceVersion is the newest resourceVersion received from the server, or, before the first in this run,
+// the stored one. It is empty before Run. GetStore().LastStoreSyncResourceVersion is the one that the store has reached.
+func (i *Informer) LastSyncResourceVersion() string {
+	r := i.currentReflector()
+	if r == nil {
+		return ""
+	}
+	if rv := r.LastSyncResourceVersion(); rv != "" {
+		return rv
+	}
+	return i.indexer.LastStoreSyncResourceVersion()
+}
+
+// GetStore returns the store. It can be read at any time, before Run too.
+func (i *Informer) GetStore() cache.Store { return i.indexer }
+
+// GetIndexer returns the store. It can be read at any time, before Run too.
+func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
+
+// AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
+func (i *Informer) AddIndexers(indexers cache.Indexers) error {
+	if i.IsStopped() {
+		return fmt.Errorf("indexers were not added: %w", errStopped)
+	}
+	return i.store.AddIndexers(indexers, i.o.IndexVersions)
+}
+
+// SetWatchErrorHandler is SetWatchErrorHandlerWithContext for the older signature.
+func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection, and when the store
+// begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
+// and never runs. It fails once the informer has started.
+func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	return i.beforeStart(func() { i.onWatchError = handler })
+}
+
+// SetTransform sets what is applied to each object before it is stored: see cache.TransformFunc. It
+// must return an object of the informer's type. Change Options.TransformVersion with it. It fails once the informer has started.
+func (i *Informer) SetTransform(handler cache.TransformFunc) error {
+	return i.beforeStart(func() { i.transform = handler })
+}
+
+func (i *Informer) beforeStart(set func()) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return errors.New("informer has already started")
+	}
+	set()
+	return nil
+}
+
+// IsStopped reports whether the informer has been stopped. It can not be started again.
+func (i *Informer) IsStopped() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stopped
+}
+
+func (i *Informer) currentReflector() *reflector.Reflector {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.reflector
+}
+
+// logger returns Options.Logger, or that of ctx.
+func (i *Informer) logger(ctx context.Context) klog.Logger {
+	if i.o.Logger != nil {
+		return *i.o.Logger
+	}
+	return klog.FromContext(ctx)
+}

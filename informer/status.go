@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"context"
 	"time"
 
 	"github.com/larder-dev/larder/reflector"
@@ -33,10 +34,62 @@ type Status struct {
 	LastContact time.Time
 	// Reflector is the connection's side: resumes, relists and why.
 	Reflector reflector.Status
+	// Rewriting is why the stored bodies are being, or are to be, written anew, although they are served
+	// until then; empty if they need not be.
+	Rewriting reflector.Reason
 	// Pending is what has been received but not stored yet.
 	Pending int
-	// Skipped counts objects that could not be keyed, encoded or indexed.
+	// Skipped counts objects that could not be keyed, transformed, encoded or indexed.
 	Skipped int
-	// Err is why the informer is degraded (connection, store); nil while it is healthy.
+	// Err is why the informer is degraded (store, connection, reading); nil while it is healthy.
 	Err error
+}
+
+// Status returns a snapshot. Safe at any time.
+func (i *Informer) Status() Status {
+	s := Status{
+		Source:        None,
+		Persistent:    i.volatile == "",
+		NotPersistent: i.volatile,
+		Synced:        i.HasSynced(),
+		LastContact:   i.contactTime(),
+		Pending:       i.queue.Len(),
+		Skipped:       int(i.skipped.Load()),
+	}
+	i.mu.Lock()
+	r, storeErr, stopped := i.reflector, i.storeErr, i.stopped
+	s.Rewriting = i.rewriting
+	i.mu.Unlock()
+	if r != nil {
+		s.Reflector = r.Status()
+	}
+	info, err := i.store.Info(context.Background())
+	s.ResourceVersion, s.Objects = info.ResourceVersion, info.Objects
+	if info.LastContact.After(s.LastContact) {
+		s.LastContact = info.LastContact
+	}
+	s.Err = firstError(storeErr, err, s.Reflector.Err, i.indexer.Err())
+	switch {
+	case !info.Complete:
+	case i.queue.HasSynced() && !stopped && storeErr == nil && s.Reflector.State == reflector.Watch && s.Reflector.Err == nil:
+		s.Source = Live
+	default:
+		s.Source = FromDisk
+	}
+	return s
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *Informer) setRewriting(r reflector.Reason) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.rewriting = r
 }

@@ -1,0 +1,176 @@
+package informer
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// openAPIJitter bounds how long after a change of the schema was noticed the list in the background
+// begins, so that not all clients of a cluster list at once.
+const openAPIJitter = 10 * time.Minute
+
+// attributes compares what the contents were written with against what they would be written with now. The reflector's
+// goroutine is the only one that calls it.
+type attributes struct {
+	clusterID   func(ctx context.Context) (string, error)
+	openAPIHash func(ctx context.Context) (string, error)
+	clock       clock.WithTicker
+	// announce says in the status why the contents are to be written anew.
+	announce func(reflector.Reason)
+	// relist asks for a list in the background after the delay. Calling it again has no effect until it has begun.
+	relist *delayedRelist
+
+	// want is what a list would be written with now; its fields from the server are as last read.
+	want store.Attributes
+	// have is what the contents are written with, those still in the queue included; pending is that of the list
+	// that is being received.
+	have, pending store.Attributes
+	listing       bool // between forList and listed
+	holds         bool // there are contents that have describes
+	logged        map[string]bool
+}
+
+// load takes over what is stored.
+func (a *attributes) load(info store.Info) {
+	a.have, a.holds = info.Attributes, info.Complete || info.Objects > 0
+}
+
+// mismatch returns why the contents need to be written anew, as far as it is known without the server.
+func (a *attributes) mismatch() reflector.Reason {
+	switch {
+	case a.have.Codec != a.want.Codec || a.have.Schema != a.want.Schema:
+		return reflector.ReasonCodec
+	case a.have.Transform != a.want.Transform:
+		return reflector.ReasonTransform
+	}
+	return ""
+}
+
+// verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason
+// to list now, another schema one to list later. While a list is received it is compared with what that list repairs.
+func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
+	if err := a.refresh(ctx); err != nil {
+		return "", err
+	}
+	have := a.have
+	if a.listing {
+		have = a.pending
+	}
+	if differ(have.ClusterID, a.want.ClusterID) {
+		a.announce(reflector.ReasonCluster)
+		return reflector.ReasonCluster, nil
+	}
+	if differ(have.OpenAPI, a.want.OpenAPI) {
+		a.announce(reflector.ReasonOpenAPI)
+		a.relist.after(rand.N(openAPIJitter))
+	}
+	return "", nil
+}
+
+// forList returns the options of a list that begins now, after verify. If anything that the contents depend on has
+// changed, the list rewrites them, whatever its reason.
+func (a *attributes) forList(reason reflector.Reason) store.ReplaceOptions {
+	a.relist.cancel()
+	next := a.want
+	if next.ClusterID == "" {
+		next.ClusterID = a.have.ClusterID
+	}
+	if next.OpenAPI == "" {
+		next.OpenAPI = a.have.OpenAPI
+	}
+	changed := a.mismatch() != "" || differ(a.have.ClusterID, next.ClusterID) || differ(a.have.OpenAPI, next.OpenAPI)
+	a.pending, a.listing = next, true
+	return store.ReplaceOptions{Rewrite: reason.Rewrites() || a.holds && changed, Attributes: next}
+}
+
+// listed says that the list that began last has ended, and whether it is complete.
+func (a *attributes) listed(complete bool) {
+	a.listing = false
+	if complete {
+		a.have, a.holds = a.pending, true
+	}
+}
+
+// refresh reads from the server. An error is one of the connection.
+func (a *attributes) refresh(ctx context.Context) error {
+	if err := a.read(ctx, "cluster id", a.clusterID, &a.want.ClusterID); err != nil {
+		return err
+	}
+	return a.read(ctx, "OpenAPI hash", a.openAPIHash, &a.want.OpenAPI)
+}
+
+// read calls fn and stores its result in to. Not being allowed to know is an unknown value: logged once.
+func (a *attributes) read(ctx context.Context, what string, fn func(context.Context) (string, error), to *string) error {
+	if fn == nil {
+		return nil
+	}
+	v, err := fn(ctx)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		if !a.logged[what] {
+			a.logged[what] = true
+			klog.FromContext(ctx).Info("Not allowed to read what identifies the cluster's contents; a change of it will not be noticed", "what", what, "err", err)
+		}
+		v, err = "", nil
+	}
+	if err == nil {
+		*to = v
+	}
+	return err
+}
+
+// differ compares two attributes of which the empty one is unknown and matches any.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+// delayedRelist asks for a list once a delay is over.
+type delayedRelist struct {
+	clock clock.WithTicker
+	ask   func()
+
+	mu    sync.Mutex
+	timer clock.Timer    // guarded by mu; nil while none is planned
+	stop  chan struct{}  // guarded by mu; ends the wait for timer
+	wg    sync.WaitGroup // of the goroutines that wait
+}
+
+func (d *delayedRelist) after(delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		return
+	}
+	timer, stop := d.clock.NewTimer(delay), make(chan struct{})
+	d.timer, d.stop = timer, stop
+	d.wg.Go(func() {
+		select {
+		case <-timer.C():
+			d.ask()
+		case <-stop:
+		}
+	})
+}
+
+// cancel forgets the plan.
+func (d *delayedRelist) cancel() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		close(d.stop)
+		d.timer, d.stop = nil, nil
+	}
+}
+
+// close cancels, and waits until nothing is running.
+func (d *delayedRelist) close() {
+	d.cancel()
+	d.wg.Wait()
+}

@@ -1,0 +1,207 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// TestTransformVersion: with another version of the transform, what is stored is served until it has been
+// written anew, and the handlers get what changed by it although no resourceVersion did.
+func TestTransformVersion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		mark := func(value string) func(obj any) (any, error) {
+			return func(obj any) (any, error) {
+				p := obj.(*corev1.Pod).DeepCopy()
+				if p.Name == "1" {
+					p.Labels["value"] = value
+				}
+				return p, nil
+			}
+		}
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		r.o.TransformVersion = "1"
+		i := r.open()
+		if err := i.SetTransform(mark("first")); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.close()
+
+		r.o.TransformVersion = "2"
+		r.srv.setFail(refuse)
+		h := &recorder{}
+		i = r.open()
+		if err := i.SetTransform(mark("second")); err != nil {
+			t.Fatal(err)
+		}
+		r.run(h)
+		equal(t, "offline", h.take(), []string{"add a/1@101=first initial", "add a/2@102=x initial"})
+		if s := i.Status(); s.Synced || s.Rewriting != reflector.ReasonTransform {
+			t.Errorf("offline: %+v", s)
+		}
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "online", h.take(), []string{"update a/1@101=first to a/1@101=second"})
+		if s := i.Status(); !s.Synced || s.Rewriting != "" || s.Reflector.Relists[reflector.ReasonTransform] != 1 {
+			t.Errorf("online: %+v", s)
+		}
+		r.close()
+		lists := r.srv.lists
+		i = r.open()
+		if err := i.SetTransform(mark("second")); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		if r.srv.lists != lists || !slices.Contains(r.stored(), "a/1@101=second") {
+			t.Errorf("after that: %d lists, store %q", r.srv.lists-lists, r.stored())
+		}
+		r.close()
+	})
+}
+
+// TestAnotherCluster on the same address: its resourceVersions happen to fit.
+func TestAnotherCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cluster := "one"
+		r := newRig(t)
+		r.o.ClusterID = func(context.Context) (string, error) { return cluster, nil }
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		r.start()
+		r.close()
+		cluster = "two"
+		r.srv.delete("a/1")
+		h := &recorder{}
+		i := r.start(h)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		known := map[string]string{}
+		replay(t, known, h.take())
+		equal(t, "handler", sortedValues(known), r.srv.state())
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonCluster] != 1 || !s.Synced {
+			t.Errorf("status: %+v", s)
+		}
+		r.close()
+		i = r.start()
+		if s := i.Status(); len(s.Reflector.Relists) != 0 {
+			t.Errorf("the new cluster's id was not stored: %+v", s.Reflector)
+		}
+		r.close()
+	})
+}
+
+// TestClusterIDErrors: a server that cannot be reached is a failed connection; one that does not tell is an unknown
+// cluster, which matches any.
+func TestClusterIDErrors(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var fail error
+		r := newRig(t)
+		r.o.ClusterID = func(context.Context) (string, error) { return "one", fail }
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+
+		fail = errors.New("connection refused")
+		i := r.start()
+		time.Sleep(time.Minute)
+		if s := i.Status(); s.Synced || s.Err == nil {
+			t.Errorf("refused: %+v", s)
+		}
+		fail = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {
+			t.Errorf("forbidden: %+v", s)
+		}
+		r.srv.compact() // a list while the id is unknown keeps what was known
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		info, err := i.store.Info(t.Context())
+		if err != nil || info.Attributes.ClusterID != "one" {
+			t.Errorf("stored cluster id %q, %v", info.Attributes.ClusterID, err)
+		}
+		r.close()
+	})
+}
+
+// TestOpenAPIHash: another schema causes a list later, in the background.
+func TestOpenAPIHash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hash := "one"
+		r := newRig(t)
+		r.o.OpenAPIHash = func(context.Context) (string, error) { return hash, nil }
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		hash = "two"
+		r.srv.mu.Lock()
+		r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, its resourceVersion does not
+		r.srv.mu.Unlock()
+		h := &recorder{}
+		i := r.start(h)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if s := i.Status(); !s.Synced || s.Rewriting != reflector.ReasonOpenAPI {
+			t.Errorf("at first: %+v", s)
+		}
+		h.take()
+		time.Sleep(openAPIJitter + time.Minute)
+		synctest.Wait()
+		equal(t, "handler", h.take(), []string{"update a/1@101=x to a/1@101=defaulted"})
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonOpenAPI] != 1 || s.Rewriting != "" {
+			t.Errorf("in the end: %+v", s)
+		}
+		time.Sleep(3 * openAPIJitter)
+		synctest.Wait()
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonOpenAPI] != 1 {
+			t.Errorf("listed again: %+v", s)
+		}
+		r.close()
+	})
+}
+
+// TestRewriteWithAnotherReason: a list that is made anyway, for lost history, repairs what has changed since.
+func TestRewriteWithAnotherReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hash := "one"
+		r := newRig(t)
+		r.o.OpenAPIHash = func(context.Context) (string, error) { return hash, nil }
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		hash = "two"
+		r.srv.mu.Lock()
+		r.srv.pods["a/1"].Labels["value"] = "defaulted"
+		r.srv.mu.Unlock()
+		r.srv.write("a/2", "x")
+		r.srv.compact()
+		h := &recorder{}
+		i := r.start(h)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "handler", h.take(), []string{"add a/1@101=x initial", "update a/1@101=x to a/1@101=defaulted", "add a/2@102=x initial"})
+		info, err := i.store.Info(t.Context())
+		if err != nil || info.Attributes.OpenAPI != "two" {
+			t.Errorf("stored hash %q, %v", info.Attributes.OpenAPI, err)
+		}
+		time.Sleep(3 * openAPIJitter)
+		synctest.Wait()
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonOpenAPI] != 0 || s.Rewriting != "" {
+			t.Errorf("listed for the schema too: %+v", s)
+		}
+		r.close()
+	})
+}

@@ -1,0 +1,160 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// storeBackoff spaces the attempts to write to a store that fails: 0.2 s, doubled up to 10 s.
+func storeBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
+}
+
+func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// commit makes attempts until one succeeds, and then tells the handlers what it changed, both under
+// deltasMu. Between attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. redone is true
+// if an earlier attempt may have been stored after all. It returns an error only if ctx has ended or the
+// store is closed.
+func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change, redone bool)) error {
+	redone := false
+	once := func() (store.Result, error) {
+		p.deltasMu.Lock()
+		defer p.deltasMu.Unlock()
+		res, err := attempt()
+		if err == nil {
+			tell(res.Changes, redone)
+		}
+		return res, err
+	}
+	for delay := storeBackoff(); ; {
+		res, err := once()
+		if err == nil {
+			p.healthy(ctx)
+			p.left(ctx, res.Skipped)
+			return nil
+		}
+		if ctx.Err() != nil || isClosed(err) {
+			return err
+		}
+		p.unhealthy(ctx, err)
+		redone = redone || errors.Is(err, store.ErrOutcomeUnknown)
+		if needsRebuild(err) && p.repair(ctx) == nil {
+			continue
+		}
+		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
+			return err
+		}
+	}
+}
+
+func needsRebuild(err error) bool {
+	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrDamaged)
+}
+
+// repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
+// them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
+func (p *pump) repair(ctx context.Context) error {
+	if p.rebuild == nil {
+		return errors.New("the objects are in memory only: there is nothing to rebuild")
+	}
+	if p.list != nil {
+		p.abortList()
+		p.void = true
+	}
+	before, err := p.store.Keys(ctx)
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "The keys of a damaged store can not be read; deletes may be missed", "type", p.o.ObjectDescription)
+	}
+	if err := p.rebuild(ctx); err != nil {
+		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
+		return err
+	}
+	after, err := p.store.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	p.noteLost(before, after)
+	info, err := p.store.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if p.void || info.MustRelist != "" || !info.Complete {
+		p.relist(reflector.ReasonStore)
+	}
+	return nil
+}
+
+// noteLost adds to unseen what is in before but not in after; both are sorted.
+func (p *pump) noteLost(before, after []string) {
+	if p.unseen == nil {
+		p.unseen = map[string]bool{}
+	}
+	for _, key := range before {
+		for len(after) > 0 && after[0] < key {
+			after = after[1:]
+		}
+		if len(after) == 0 || after[0] != key {
+			p.unseen[key] = true
+		}
+	}
+}
+
+// unhealthy reports that the store fails: in the status always, in the log and to the watch error handler when it
+// begins to or fails in another way.
+func (p *pump) unhealthy(ctx context.Context, err error) {
+	err = fmt.Errorf("store of %s: %w", p.o.ObjectDescription, err)
+	p.setStoreErr(err)
+	kind := kindOf(err)
+	if p.told != nil && errors.Is(p.told, kind) {
+		return
+	}
+	p.told = kind
+	klog.FromContext(ctx).Error(err, "The store can not be written; changes wait and reads serve the last good state", "type", p.o.ObjectDescription)
+	p.reportError(ctx, err)
+}
+
+func kindOf(err error) error {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return errOther
+}
+
+var errOther = errors.New("another failure of the store")
+
+func (p *pump) healthy(ctx context.Context) {
+	if p.told == nil {
+		return
+	}
+	p.told = nil
+	p.setStoreErr(nil)
+	klog.FromContext(ctx).Info("The store can be written again", "type", p.o.ObjectDescription)
+}
+
+func (i *Informer) setStoreErr(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.storeErr = err
+}

@@ -1,0 +1,142 @@
+package informer
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var (
+	discard   = logr.Discard()
+	realClock = clock.RealClock{}
+)
+
+// doneNow is a DoneChecker that is done.
+type doneNow struct{}
+
+func (doneNow) Name() string { return "test" }
+func (doneNow) Done() <-chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}
+
+// quietHandlers keeps expected panics out of the test's output.
+func quietHandlers(t *testing.T) {
+	t.Helper()
+	old := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = nil
+	t.Cleanup(func() { utilruntime.PanicHandlers = old })
+}
+
+// quietErrors does the same for expected errors.
+func quietErrors(t *testing.T) {
+	t.Helper()
+	old := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil
+	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
+}
+
+// slowStore stops the first Iterate at a key.
+type slowStore struct {
+	store.Interface
+	at              string
+	once            sync.Once
+	reached, resume chan struct{}
+}
+
+func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+	return s.Interface.Iterate(ctx, after, func(key string, obj runtime.Object) error {
+		if key == s.at {
+			first := false
+			s.once.Do(func() { first = true })
+			if first {
+				close(s.reached)
+				<-s.resume
+			}
+		}
+		return fn(key, obj)
+	})
+}
+
+// faultyStore fails the next writes.
+type faultyStore struct {
+	store.Interface
+	mu       sync.Mutex
+	err      error // guarded by mu; what the next writes return
+	times    int   // guarded by mu; how many of them, -1 is all
+	attempts int   // guarded by mu; that failed
+	// after lets the write take effect before it fails: the outcome is unknown.
+	after bool // guarded by mu
+}
+
+func (s *faultyStore) set(err error, times int, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.times, s.after = err, times, after
+}
+
+func (s *faultyStore) failed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts
+}
+
+// next returns the error of the write that begins.
+func (s *faultyStore) next() (err error, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.times == 0 {
+		return nil, false
+	}
+	s.times--
+	s.attempts++
+	return s.err, s.after
+}
+
+func (s *faultyStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+	err, after := s.next()
+	if err == nil {
+		return s.Interface.Apply(ctx, b)
+	}
+	if after {
+		if _, err := s.Interface.Apply(ctx, b); err != nil {
+			return store.Result{}, err
+		}
+	}
+	return store.Result{}, err
+}
+
+func (s *faultyStore) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	if err, _ := s.next(); err != nil {
+		return nil, err
+	}
+	r, err := s.Interface.BeginReplace(ctx, o)
+	return &faultyReplacement{r, s}, err
+}
+
+type faultyReplacement struct {
+	store.Replacement
+	s *faultyStore
+}
+
+func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object) (store.Result, error) {
+	if err, _ := r.s.next(); err != nil {
+		return store.Result{}, err
+	}
+	return r.Replacement.Page(ctx, items)
+}
+
+func (r *faultyReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+	if err, _ := r.s.next(); err != nil {
+		return store.Result{}, err
+	}
+	return r.Replacement.Commit(ctx, b)
+}

@@ -1,0 +1,260 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestNoSpace: nothing advances while the disk is full, reads are served, it is reported once, and when space returns
+// nothing has been lost.
+func TestNoSpace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		var reported []error
+		h := &recorder{}
+		i := r.open()
+		f := &faultyStore{Interface: i.store}
+		i.store = f
+		if err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { reported = append(reported, err) }); err != nil {
+			t.Fatal(err)
+		}
+		r.run(h)
+		before := r.stored()
+		h.take()
+
+		f.set(fmt.Errorf("commit: %w", store.ErrNoSpace), -1, false)
+		r.srv.write("a/1", "y")
+		r.srv.delete("a/1")
+		r.srv.write("a/2", "x")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s := i.Status()
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Pending == 0 || s.ResourceVersion != "101" || s.Source == Live {
+			t.Errorf("status with a full disk: %+v", s)
+		}
+		equal(t, "reads", r.stored(), before)
+		equal(t, "calls while nothing is stored", h.take(), nil)
+		late := &recorder{}
+		if _, err := i.AddEventHandler(late); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		equal(t, "a handler that registers meanwhile", late.take(), []string{"add a/1@101=x initial"})
+		if n := f.failed(); n < 5 || n > 40 {
+			t.Errorf("%d attempts in a minute", n)
+		}
+
+		f.set(nil, 0, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"update a/1@101=x to a/1@102=y", "delete a/1@103=y", "add a/2@104=x"}
+		equal(t, "calls after space has returned", h.take(), want)
+		equal(t, "the late handler", late.take(), want)
+		equal(t, "store", r.stored(), r.srv.state())
+		if s := i.Status(); s.Err != nil || s.Source != Live || s.Pending != 0 {
+			t.Errorf("status after space has returned: %+v", s)
+		}
+		if len(reported) != 1 || !errors.Is(reported[0], store.ErrNoSpace) {
+			t.Errorf("the watch error handler got %v, want one ErrNoSpace", reported)
+		}
+		r.close()
+	})
+}
+
+// TestNoSpaceBlocksTheReflector: what is pending is capped.
+func TestNoSpaceBlocksTheReflector(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		f := &faultyStore{Interface: i.store}
+		i.store = f
+		h := &recorder{}
+		r.run(h)
+		f.set(store.ErrNoSpace, -1, false)
+		n := 20000
+		for n := range n {
+			r.srv.write(fmt.Sprintf("a/%05d", n), "x")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if p := i.Status().Pending; p < 1000 || p > 9000 {
+			t.Errorf("%d pending of %d", p, n)
+		}
+		f.set(nil, 0, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := len(h.take()); got != n {
+			t.Errorf("%d calls, want %d", got, n)
+		}
+		r.close()
+	})
+}
+
+// TestNoSpaceDuringAList: each step of a list is tried again as well.
+func TestNoSpaceDuringAList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.PageSize = 2
+		for n := range 5 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		h := &recorder{}
+		i := r.open()
+		f := &faultyStore{Interface: i.store}
+		i.store = f
+		f.set(store.ErrNoSpace, 3, false)
+		r.run(h)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		known := map[string]string{}
+		replay(t, known, h.take())
+		equal(t, "handler", sortedValues(known), r.srv.state())
+		if !i.HasSynced() || f.failed() != 3 {
+			t.Errorf("synced %v after %d failures", i.HasSynced(), f.failed())
+		}
+		r.srv.write("a/1", "y")
+		r.srv.delete("a/2")
+		synctest.Wait()
+		r.srv.compact()
+		f.set(store.ErrNoSpace, 4, false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		replay(t, known, h.take())
+		equal(t, "handler after a relist", sortedValues(known), r.srv.state())
+		equal(t, "store after a relist", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestOutcomeUnknown: a commit fails and has taken effect all the same. The store is rebuilt, and whatever the file says
+// then, no handler misses the change.
+func TestOutcomeUnknown(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.srv.write("a/1", "x")
+				r.srv.write("a/2", "x")
+				h := &recorder{}
+				i := r.open()
+				f := &faultyStore{Interface: i.store}
+				i.store = f
+				rebuilds := 0
+				i.rebuild = func(context.Context) error {
+					if rebuilds++; rebuilds < 3 {
+						return errors.New("from the test")
+					}
+					return nil
+				}
+				r.run(h)
+				h.take()
+				f.set(store.ErrOutcomeUnknown, 1, applied)
+				r.srv.write("a/3", "x")
+				synctest.Wait()
+				r.srv.delete("a/2")
+				r.srv.write("a/1", "y")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				got := h.take()
+				for _, key := range []string{"a/1@105=y", "a/2@104=x", "a/3@103=x"} {
+					if !slices.ContainsFunc(got, func(l string) bool { return mentions(l, key) }) {
+						t.Errorf("no call about %s in %q", key, got)
+					}
+				}
+				if rebuilds != 3 {
+					t.Errorf("%d rebuilds", rebuilds)
+				}
+				equal(t, "store", r.stored(), r.srv.state())
+				r.close()
+			})
+		})
+	}
+}
+
+func mentions(line, description string) bool {
+	return len(line) >= len(description) && line[len(line)-len(description):] == description
+}
+
+// lossyStore drops keys when it is repaired, as a rebuild of a damaged file does.
+type lossyStore struct {
+	*faultyStore
+	lost map[string]bool
+}
+
+func (s *lossyStore) Info(ctx context.Context) (store.Info, error) {
+	info, err := s.Interface.Info(ctx)
+	if len(s.lost) > 0 {
+		info.MustRelist = "damage"
+	}
+	return info, err
+}
+
+// TestDamage: a repair loses two objects; one of them is deleted at the server before it can be listed again. The
+// handlers hear of the delete.
+func TestDamage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 4 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		h := &recorder{}
+		i := r.open()
+		f := &lossyStore{faultyStore: &faultyStore{Interface: i.store}}
+		i.store = f
+		i.rebuild = func(ctx context.Context) error {
+			f.lost = map[string]bool{"a/1": true, "a/2": true}
+			for key := range f.lost {
+				op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
+				if _, err := f.Interface.Apply(ctx, store.Batch{Ops: []store.Op{op}}); err != nil {
+					return err
+				}
+			}
+			r.srv.delete("a/2")
+			r.srv.compact()
+			return f.Interface.SetMustRelist(ctx, "damage")
+		}
+		r.run(h)
+		h.take()
+		f.set(fmt.Errorf("record: %w", store.ErrDamaged), 1, false)
+		r.srv.write("a/0", "y")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		got := h.take()
+		if !slices.Contains(got, "gone a/2") && !slices.Contains(got, "delete a/2@106=x") {
+			t.Errorf("no delete of a/2 in %q", got)
+		}
+		equal(t, "store", r.stored(), r.srv.state())
+		if s := i.Status(); s.Reflector.LastRelist == reflector.ReasonCold || s.Reflector.LastRelist == "" {
+			t.Errorf("no relist: %+v", s.Reflector)
+		}
+		r.close()
+	})
+}
+
+// TestStoreClosed: the informer stops, and says why.
+func TestStoreClosed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.start()
+		if err := r.st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.srv.write("a/1", "y")
+		<-r.done
+		if s := i.Status(); !errors.Is(s.Err, store.ErrClosed) || !i.IsStopped() {
+			t.Errorf("stopped %v, status %+v", i.IsStopped(), s)
+		}
+	})
+}

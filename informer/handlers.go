@@ -1,0 +1,115 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// minimumResyncPeriod is client-go's.
+const minimumResyncPeriod = time.Second
+
+// AddEventHandler registers a handler with the informer's resync period.
+func (i *Informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod registers a handler with a resync period of its own; 0 is no resyncs.
+func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each object
+// in the store first. It fails after the informer has stopped, and if the store can not be read.
+func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	logger := ptr.Deref(options.Logger, klog.Background())
+	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
+	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod))
+	if err == nil && late {
+		err = i.join(l)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("handler %s was not added to the informer: %w", handlerName(handler), err)
+	}
+	return l, nil
+}
+
+// register settles the resync period of l, and adds it unless the informer runs already: then it has to join.
+func (i *Informer) register(l *listener, resync time.Duration) (late bool, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return false, errStopped
+	}
+	l.requestedResync = i.requestedResyncLocked(l.logger, resync)
+	l.resyncPeriod = effectiveResync(l.logger, l.requestedResync, i.resyncCheckPeriod)
+	l.nextResync = i.clock.Now().Add(l.resyncPeriod)
+	if i.started {
+		return true, nil
+	}
+	return false, i.processor.add(l)
+}
+
+// requestedResyncLocked applies the lower bounds to what a user asked for; before the start, a shorter
+// period than all others shortens the check period instead.
+func (i *Informer) requestedResyncLocked(logger klog.Logger, period time.Duration) time.Duration {
+	if period <= 0 {
+		return period
+	}
+	if period < minimumResyncPeriod {
+		logger.Info("Warning: resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", minimumResyncPeriod)
+		period = minimumResyncPeriod
+	}
+	if period >= i.resyncCheckPeriod {
+		return period
+	}
+	if i.started {
+		logger.Info("Warning: resync period is smaller than resync check period and the informer has already started. Changing it to the resync check period", "resyncPeriod", period, "resyncCheckPeriod", i.resyncCheckPeriod)
+		return i.resyncCheckPeriod
+	}
+	i.resyncCheckPeriod = period
+	i.processor.each(func(l *listener) { l.setResyncPeriod(effectiveResync(logger, l.requestedResync, period)) })
+	return period
+}
+
+// effectiveResync is the period that a handler gets when the informer checks every check.
+func effectiveResync(logger klog.Logger, desired, check time.Duration) time.Duration {
+	if desired == 0 {
+		return 0
+	}
+	if check == 0 {
+		logger.Info("Warning: the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired", desired)
+		return 0
+	}
+	if desired < check {
+		logger.Info("Warning: the specified resyncPeriod is being increased to the minimum resyncCheckPeriod", "desired", desired, "resyncCheckPeriod", check)
+		return check
+	}
+	return desired
+}
+
+// join adds l to a running informer. While it holds deltasMu nothing is committed or distributed: what l is given
+// here is the store between two batches, and it gets every batch from then on.
+func (i *Informer) join(l *listener) error {
+	i.deltasMu.Lock()
+	defer i.deltasMu.Unlock()
+	err := i.store.Iterate(context.Background(), "", func(_ string, obj runtime.Object) error {
+		l.add(notification{typ: cache.Added, new: obj, initial: true})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return i.processor.add(l)
+}
+
+// RemoveEventHandler removes a handler. It does not wait for the call that is being made: see
+// cache.ShutDownEventHandler. What is pending for it is dropped.
+func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	return i.processor.remove(handle)
+}

@@ -1,0 +1,397 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestLateHandlers registers handlers while the server changes all the time: what each is told from its first
+// call on must fit together and end in the store's state.
+func TestLateHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 30 {
+			r.srv.write(fmt.Sprintf("a/%02d", n), "0")
+		}
+		i := r.start()
+		var writers sync.WaitGroup
+		writers.Go(func() {
+			for n := range 300 {
+				key := fmt.Sprintf("a/%02d", (n*7)%40)
+				if n%5 == 4 {
+					r.srv.delete(key)
+				} else {
+					r.srv.write(key, fmt.Sprint(n))
+				}
+			}
+		})
+		var hs []*recorder
+		var regs []cache.ResourceEventHandlerRegistration
+		for range 20 {
+			h := &recorder{}
+			reg, err := i.AddEventHandler(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hs, regs = append(hs, h), append(regs, reg)
+		}
+		writers.Wait()
+		synctest.Wait()
+		for n, h := range hs {
+			known := map[string]string{}
+			replay(t, known, h.take())
+			equal(t, fmt.Sprintf("handler %d", n), sortedValues(known), r.srv.state())
+			if !regs[n].HasSynced() {
+				t.Errorf("handler %d has not synced", n)
+			}
+		}
+		r.close()
+	})
+}
+
+// TestLateHandlerDuringRestore: the stored objects are still being handed to the handlers from before the start.
+func TestLateHandlerDuringRestore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 5 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		r.start()
+		r.close()
+
+		early, late := &recorder{}, &recorder{}
+		i := r.open()
+		joined := make(chan error, 1)
+		slow := &slowStore{Interface: i.store, at: "a/2", reached: make(chan struct{}), resume: make(chan struct{})}
+		i.store = slow
+		go func() {
+			<-slow.reached
+			_, err := i.AddEventHandler(late)
+			joined <- err
+			close(slow.resume)
+		}()
+		r.run(early)
+		if err := <-joined; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want := []string{"add a/0@101=x initial", "add a/1@102=x initial", "add a/2@103=x initial", "add a/3@104=x initial", "add a/4@105=x initial"}
+		equal(t, "early", early.take(), want)
+		equal(t, "late", late.take(), want)
+		r.close()
+	})
+}
+
+// TestHandlersAreIndependent: a handler that never returns does not hold up another, nor the store.
+func TestHandlersAreIndependent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		release := make(chan struct{})
+		stuck, free := &recorder{hook: func(string) { <-release }}, &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(stuck)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(free)
+		for n := range 100 {
+			r.srv.write(fmt.Sprintf("b/%02d", n), "x")
+		}
+		synctest.Wait()
+		if n := len(free.take()); n != 101 {
+			t.Errorf("the other handler got %d of 101 calls", n)
+		}
+		if len(r.stored()) != 101 {
+			t.Errorf("%d of 101 objects stored", len(r.stored()))
+		}
+		if !i.HasSynced() || reg.HasSynced() {
+			t.Errorf("informer synced %v, want true; stuck handler synced %v, want false", i.HasSynced(), reg.HasSynced())
+		}
+		close(release)
+		synctest.Wait()
+		if n := len(stuck.take()); n != 101 || !reg.HasSynced() {
+			t.Errorf("after it returned: %d calls, synced %v", n, reg.HasSynced())
+		}
+		r.close()
+	})
+}
+
+func TestRegistrationNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		reg, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: (&recorder{}).OnDelete})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := i.HasSyncedChecker().Name(); n != "SharedIndexInformer *v1.Pod" {
+			t.Errorf("informer: %q", n)
+		}
+		if n := reg.HasSyncedChecker().Name(); !strings.HasPrefix(n, "SharedIndexInformer *v1.Pod + event handler ") || !strings.Contains(n, "recorder") {
+			t.Errorf("registration: %q", n)
+		}
+		r.close()
+	})
+}
+
+func TestRemoveHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		h, other := &recorder{}, &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(other)
+		for range 2 { // the second is a no-op
+			if err := i.RemoveEventHandler(reg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.take()
+		other.take()
+		r.srv.write("a/2", "x")
+		synctest.Wait()
+		equal(t, "removed", h.take(), nil)
+		equal(t, "other", other.take(), []string{"add a/2@102=x"})
+
+		foreign := newRig(t)
+		foreignReg, err := foreign.open().AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.RemoveEventHandler(foreignReg); err != nil {
+			t.Errorf("a registration with another informer: %v", err)
+		}
+		foreign.run()
+		r.srv.write("a/3", "x")
+		foreign.srv.write("f/1", "x")
+		synctest.Wait()
+		if n := len(h.take()); n != 1 {
+			t.Errorf("the foreign registration was removed by the wrong informer: %d calls", n)
+		}
+		foreign.close()
+		if err := i.RemoveEventHandler(nil); err == nil {
+			t.Error("removing nil is no error")
+		}
+		r.close()
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+// TestOneHandlerTwice: a handler may be registered more than once; each registration stands for itself.
+func TestOneHandlerTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		h := &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(h)
+		r.srv.write("a/1", "x")
+		synctest.Wait()
+		equal(t, "twice", h.take(), []string{"add a/1@101=x", "add a/1@101=x"})
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Fatal(err)
+		}
+		r.srv.write("a/1", "y")
+		synctest.Wait()
+		equal(t, "once", h.take(), []string{"update a/1@101=x to a/1@102=y"})
+		r.close()
+	})
+}
+
+// TestShutDownEventHandler waits for the call that is being made, and for no other.
+func TestShutDownEventHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		release := make(chan struct{})
+		h := &recorder{hook: func(string) { <-release }}
+		i := r.open()
+		never, err := i.AddEventHandler(&recorder{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cache.ShutDownEventHandler(i, never); err != nil {
+			t.Fatalf("before the start: %v", err)
+		}
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		synctest.Wait()
+		shut := make(chan error, 1)
+		go func() { shut <- cache.ShutDownEventHandler(i, reg) }()
+		synctest.Wait()
+		if len(shut) != 0 {
+			t.Fatal("did not wait for the call that is being made")
+		}
+		close(release)
+		if err := <-shut; err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "calls", h.take(), []string{"add a/1@101=x"})
+		if err := cache.ShutDownEventHandler(i, reg); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		r.close()
+		if err := cache.ShutDownEventHandler(i, reg); err != nil {
+			t.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+func TestStopped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		h := &recorder{}
+		i := r.start(h)
+		if i.IsStopped() {
+			t.Fatal("stopped while it runs")
+		}
+		second := make(chan struct{})
+		go func() {
+			defer close(second)
+			i.Run(nil)
+		}()
+		<-second // refused: returns at once
+		if err := i.SetTransform(nil); err == nil {
+			t.Error("SetTransform after the start")
+		}
+		if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
+			t.Error("SetWatchErrorHandler after the start")
+		}
+		r.stop()
+		if !i.IsStopped() || !i.HasSynced() {
+			t.Errorf("IsStopped %v, HasSynced %v", i.IsStopped(), i.HasSynced())
+		}
+		if _, err := i.AddEventHandler(h); err == nil {
+			t.Error("a handler was added after the stop")
+		}
+		if err := i.AddIndexers(cache.Indexers{"late": cache.MetaNamespaceIndexFunc}); err == nil {
+			t.Error("an indexer was added after the stop")
+		}
+		i.RunWithContext(context.Background()) // must not start again
+		equal(t, "the store can still be read", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestHandlerPanics: with ReallyCrash off, the item is skipped and the handler gets a rest of a second.
+func TestHandlerPanics(t *testing.T) {
+	old := utilruntime.ReallyCrash
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = old })
+	quietHandlers(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 3 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		var at []time.Duration
+		begin := time.Now()
+		h := &recorder{hook: func(line string) {
+			at = append(at, time.Since(begin))
+			if !strings.Contains(line, "a/2") {
+				panic("from the test")
+			}
+		}}
+		other := &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(other)
+		if n := len(other.take()); n != 3 {
+			t.Errorf("the other handler got %d of 3 calls", n)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("calls at %v, want %v", at, want)
+		}
+		if reg.HasSynced() { // kubernetes#129024: what client-go does
+			t.Error("the registration has synced although its handler panicked")
+		}
+		r.close()
+	})
+}
+
+// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
+func TestHandlerCrash(t *testing.T) {
+	quietHandlers(t)
+	l := newListener(&recorder{hook: func(string) { panic("from the test") }}, discard, realClock, doneNow{})
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	l.deliver(notification{typ: cache.Deleted, old: cache.DeletedFinalStateUnknown{Key: "a/1"}})
+}
+
+func TestRunDoesNotWaitForTheRestAfterAPanic(t *testing.T) {
+	old := utilruntime.ReallyCrash
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = old })
+	quietHandlers(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start(&recorder{hook: func(string) { panic("from the test") }})
+		begin := time.Now()
+		r.close()
+		if d := time.Since(begin); d != 0 {
+			t.Errorf("the stop took %v of fake time", d)
+		}
+	})
+}
+
+// TestAddDuringHandler: handlers may call the informer.
+func TestAddDuringHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		inner := &recorder{}
+		var i *Informer
+		var errs []error
+		h := &recorder{hook: func(string) {
+			reg, err := i.AddEventHandler(inner)
+			errs = append(errs, err, i.RemoveEventHandler(reg))
+			_, err = i.AddEventHandler(inner)
+			errs = append(errs, err)
+			_, _, err = i.GetStore().GetByKey("a/1")
+			errs = append(errs, err)
+		}}
+		i = r.open()
+		r.run(h)
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if got := inner.take(); !slices.Contains(got, "add a/1@101=x initial") {
+			t.Errorf("inner handler got %q", got)
+		}
+		r.close()
+	})
+}

@@ -1,0 +1,122 @@
+package informer
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/store"
+)
+
+// beginList opens a Replacement.
+func (p *pump) beginList(ctx context.Context, s listStart) error {
+	p.abortList()
+	p.void = false
+	return p.commit(ctx, func() (store.Result, error) {
+		list, err := p.store.BeginReplace(ctx, s.options)
+		if err == nil {
+			p.list, p.rewrites = list, s.options.Rewrite
+		}
+		return store.Result{}, err
+	}, p.tellListed)
+}
+
+// takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.
+func (p *pump) takePage(ctx context.Context, pg page) error {
+	return p.take(ctx, func() (store.Result, error) {
+		items := pg.items
+		for _, key := range pg.failed {
+			// Listed, but its transform failed: what is stored stands in for it. Left out of
+			// the list it would count as deleted.
+			obj, err := p.store.Get(ctx, key)
+			if err != nil {
+				return store.Result{}, err
+			}
+			if obj != nil {
+				items = append(items, obj)
+			}
+		}
+		return p.list.Page(ctx, items)
+	})
+}
+
+// foldIn takes in changes that happened while the list was paged. Bookmarks are covered by the end of the list.
+func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
+	for _, d := range deltas {
+		op, ok := opOf(d)
+		if !ok {
+			continue
+		}
+		err := p.take(ctx, func() (store.Result, error) { return p.list.Event(ctx, op) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) error {
+	return p.commit(ctx, p.unlessVoid(attempt), p.tellListed)
+}
+
+// unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
+func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Result, error) {
+	return func() (store.Result, error) {
+		if p.list == nil {
+			return store.Result{}, nil
+		}
+		return attempt()
+	}
+}
+
+func (p *pump) tellListed(changes []store.Change, redone bool) { p.tell(changes, p.rewrites || redone) }
+
+// finishList commits the list. Deletes are told first, as in client-go.
+func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
+	attempt := p.unlessVoid(func() (store.Result, error) {
+		return p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
+	})
+	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+		if p.list == nil {
+			return
+		}
+		p.list = nil
+		if p.rewrites {
+			p.setRewriting("")
+		}
+		deleted, rest := split(changes)
+		p.tellListed(append(deleted, p.unseenDeletes(ctx)...), redone)
+		p.tellListed(rest, redone)
+	})
+}
+
+func split(changes []store.Change) (deleted, rest []store.Change) {
+	for _, c := range changes {
+		if c.Type == cache.Deleted {
+			deleted = append(deleted, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return deleted, rest
+}
+
+// unseenDeletes returns the deletes of objects that a repair lost and that the list did not bring back.
+func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
+	for key := range p.unseen {
+		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
+			out = append(out, store.Change{Type: cache.Deleted, Key: key})
+		}
+	}
+	clear(p.unseen)
+	return out
+}
+
+// abortList forgets the list that is being taken in, if any.
+func (p *pump) abortList() {
+	if p.list != nil {
+		p.list.Abort()
+		p.list = nil
+	}
+}

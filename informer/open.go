@@ -1,0 +1,105 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Reasons in Status.NotPersistent.
+const (
+	whyInMemory = "Options.InMemory is set"
+	whySecrets  = "Secrets are kept in memory only unless Options.PersistSecrets is set"
+)
+
+func (o Options) withDefaults(example runtime.Object) Options {
+	if o.SyncPolicy == "" {
+		o.SyncPolicy = Resumed
+	}
+	if o.Identity.Representation == "" {
+		o.Identity.Representation = representationOf(example)
+	}
+	if o.ObjectDescription == "" {
+		o.ObjectDescription = fmt.Sprintf("%T", example)
+		if gvk := example.GetObjectKind().GroupVersionKind(); o.Identity.Representation != store.Typed && !gvk.Empty() {
+			o.ObjectDescription = gvk.String()
+		}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+func representationOf(example runtime.Object) store.Representation {
+	switch example.(type) {
+	case runtime.Unstructured:
+		return store.Unstructured
+	case *metav1.PartialObjectMetadata:
+		return store.Metadata
+	}
+	return store.Typed
+}
+
+// open chooses and opens the collection.
+func (i *Informer) open() error {
+	o := &i.o
+	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
+		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
+	}
+	if o.Codec == nil {
+		codec, err := store.CodecFor(i.example)
+		if err != nil {
+			return err
+		}
+		o.Codec = codec
+	}
+	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
+	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource}
+	switch {
+	case o.InMemory:
+		i.volatile = whyInMemory
+	case holdsSecrets(o.Identity, i.example) && !o.PersistSecrets:
+		i.volatile = whySecrets
+	case o.Store == nil:
+		return errors.New("no store to keep the objects in; set Options.Store or Options.InMemory")
+	}
+	if i.volatile != "" {
+		m, err := store.NewMemory(o.Identity, co)
+		if err != nil {
+			return err
+		}
+		i.store, i.indexer = m, m.Indexer()
+		return nil
+	}
+	c, err := o.Store.Collection(context.Background(), o.Identity, co)
+	if err != nil {
+		return err
+	}
+	i.store, i.indexer = c, c.Indexer()
+	if r, ok := any(o.Store).(interface{ Rebuild(context.Context) error }); ok {
+		i.rebuild = r.Rebuild
+	}
+	return nil
+}
+
+// holdsSecrets reports whether these are core Secrets, in whatever form: by what is listed, or by the
+// type of the objects if the identity calls them otherwise.
+func holdsSecrets(id store.Identity, example runtime.Object) bool {
+	if id.Group == "" && strings.EqualFold(id.Resource, "secrets") {
+		return true
+	}
+	if _, ok := example.(*corev1.Secret); ok {
+		return true
+	}
+	gvk := example.GetObjectKind().GroupVersionKind()
+	return gvk.Group == "" && gvk.Kind == "Secret"
+}

@@ -1,0 +1,278 @@
+package informer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func watchModified(p *corev1.Pod) watch.Event { return watch.Event{Type: watch.Modified, Object: p} }
+
+func TestNewRefuses(t *testing.T) {
+	pod, id := &corev1.Pod{}, podsIdentity
+	for name, try := range map[string]func() (*Informer, error){
+		"no ListerWatcher": func() (*Informer, error) { return New(nil, pod, Options{InMemory: true, Identity: id}) },
+		"no example":       func() (*Informer, error) { return New(newServer(), nil, Options{InMemory: true, Identity: id}) },
+		"no resource":      func() (*Informer, error) { return New(newServer(), pod, Options{InMemory: true}) },
+		"no store":         func() (*Informer, error) { return New(newServer(), pod, Options{Identity: id}) },
+		"unknown policy": func() (*Informer, error) {
+			return New(newServer(), pod, Options{InMemory: true, Identity: id, SyncPolicy: "Soon"})
+		},
+	} {
+		if i, err := try(); err == nil || i != nil {
+			t.Errorf("%s: %v, %v", name, i, err)
+		}
+	}
+}
+
+// TestBeforeRun: the store can be read, indexers and handlers be added, before the start and offline.
+func TestBeforeRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("b/1", "x")
+		r.start()
+		r.close()
+		i := r.open()
+		if len(r.stored()) != 2 || i.HasSynced() || i.LastSyncResourceVersion() != "" || i.GetController().HasSynced() {
+			t.Errorf("store %q, synced %v, resourceVersion %q", r.stored(), i.HasSynced(), i.LastSyncResourceVersion())
+		}
+		if s := i.Status(); s.Source != FromDisk || s.ResourceVersion != "102" || s.Objects != 2 || s.LastContact.IsZero() || !s.Persistent {
+			t.Errorf("status: %+v", s)
+		}
+		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		if err := i.AddIndexers(byNamespace); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		objs, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, "b")
+		if err != nil || len(objs) != 1 {
+			t.Errorf("index: %v, %v", objs, err)
+		}
+		if err := i.AddIndexers(cache.Indexers{"late": func(any) ([]string, error) { return []string{"all"}, nil }}); err != nil {
+			t.Fatal(err)
+		}
+		if objs, err := i.GetIndexer().ByIndex("late", "all"); err != nil || len(objs) != 2 {
+			t.Errorf("index that was added late: %v, %v", objs, err)
+		}
+		if c := i.GetController(); c.LastSyncResourceVersion() != "102" || !c.HasSynced() || !cache.IsDone(c.HasSyncedChecker()) {
+			t.Errorf("controller: %q, %v", c.LastSyncResourceVersion(), c.HasSynced())
+		}
+		r.close()
+	})
+}
+
+// TestTransformErrors: an object whose transform fails is left out and reported; what was stored of it before stays,
+// and its delete is delivered all the same.
+func TestTransformErrors(t *testing.T) {
+	quietErrors(t)
+	bubble(t, func(t *testing.T) {
+		transform := func(obj any) (any, error) {
+			switch p := obj.(*corev1.Pod); p.Labels["value"] {
+			case "bad":
+				return nil, errors.New("from the test")
+			case "wrong":
+				return "not an object", nil
+			case "strip":
+				p = p.DeepCopy()
+				p.Labels["value"] = "stripped"
+				return p, nil
+			}
+			return obj, nil
+		}
+		r := newRig(t)
+		r.srv.write("a/1", "bad")
+		r.srv.write("a/2", "strip")
+		h := &recorder{}
+		i := r.open()
+		if err := i.SetTransform(transform); err != nil {
+			t.Fatal(err)
+		}
+		r.run(h)
+		r.srv.write("a/2", "bad")
+		r.srv.write("a/3", "wrong")
+		r.srv.write("a/4", "x")
+		synctest.Wait()
+		equal(t, "calls", h.take(), []string{"add a/2@102=stripped initial", "add a/4@105=x"})
+		equal(t, "store", r.stored(), []string{"a/2@102=stripped", "a/4@105=x"})
+		if s := i.Status(); s.Skipped != 3 || s.ResourceVersion != "105" {
+			t.Errorf("skipped %d, resourceVersion %s", s.Skipped, s.ResourceVersion)
+		}
+		r.srv.compact() // a list: a/2 is there, so it must not count as deleted
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "calls of the list", h.take(), nil)
+		r.srv.delete("a/2")
+		synctest.Wait()
+		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
+		r.close()
+	})
+}
+
+func TestWatchErrorHandler(t *testing.T) {
+	quietErrors(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.setFail(refuse)
+		i := r.open()
+		calls := 0
+		err := i.SetWatchErrorHandlerWithContext(func(ctx context.Context, rf *cache.Reflector, err error) {
+			calls++
+			if rf == nil || rf.TypeDescription() != "*v1.Pod" || rf.Name() == "" || err == nil || ctx == nil {
+				t.Errorf("called with %v, %v", rf, err)
+			}
+			cache.DefaultWatchErrorHandler(ctx, rf, err) // dereferences it
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		time.Sleep(time.Minute)
+		r.close()
+		if calls == 0 {
+			t.Error("not called")
+		}
+	})
+}
+
+func TestSecrets(t *testing.T) {
+	secrets := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("Secret")
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("example.com/v1")
+	crd.SetKind("Secret")
+	for _, tc := range []struct {
+		name    string
+		id      store.Identity
+		example runtime.Object
+		want    bool
+	}{
+		{"typed", secrets, &corev1.Secret{}, true},
+		{"metadata", secrets, &metav1.PartialObjectMetadata{}, true},
+		{"unstructured", secrets, u, true},
+		{"called otherwise", store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
+		{"called otherwise, unstructured", store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
+		{"custom resource of that name", store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
+		{"pods", podsIdentity, &corev1.Pod{}, false},
+	} {
+		if got := holdsSecrets(tc.id, tc.example); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// secretServer lists one Secret.
+type secretServer struct{ *server }
+
+func (s secretServer) List(o metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(context.Background(), o)
+}
+
+func (s secretServer) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}, Items: []corev1.Secret{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s-e-c-r-e-t", ResourceVersion: "99", UID: "u"},
+		Data:       map[string][]byte{"password": []byte("h-u-n-t-e-r-2")},
+	}}}, nil
+}
+
+func TestSecretsStayInMemory(t *testing.T) {
+	for _, persist := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t)
+			quiet := logr.Discard()
+			st, err := store.Open(r.path, store.Options{Logger: &quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
+				Store: st, PersistSecrets: persist, Logger: &quiet,
+				Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.st, r.i = st, i
+			r.run()
+			if n := len(i.GetStore().List()); n != 1 || !i.HasSynced() {
+				t.Errorf("%d objects, synced %v", n, i.HasSynced())
+			}
+			if s := i.Status(); s.Persistent != persist || (s.NotPersistent == "") != persist {
+				t.Errorf("persist %v: status %+v", persist, s)
+			}
+			r.close()
+			data, err := os.ReadFile(r.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{"s-e-c-r-e-t", "h-u-n-t-e-r-2"} {
+				if bytes.Contains(data, []byte(word)) != persist {
+					t.Errorf("persist %v: the file contains %q: %v", persist, word, !persist)
+				}
+			}
+		})
+	}
+}
+
+func TestInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := newServer()
+		srv.write("a/1", "x")
+		quiet := logr.Discard()
+		i, err := New(srv, &corev1.Pod{}, Options{InMemory: true, Identity: podsIdentity, Logger: &quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{t: t, srv: srv, i: i}
+		h := &recorder{}
+		r.run(h)
+		srv.delete("a/1")
+		synctest.Wait()
+		equal(t, "calls", h.take(), []string{"add a/1@101=x initial", "delete a/1@102=x"})
+		if s := i.Status(); s.Persistent || !strings.Contains(s.NotPersistent, "InMemory") || s.Source != Live {
+			t.Errorf("status: %+v", s)
+		}
+		r.stop()
+	})
+}
+
+// TestTwoInformersOneStore: a collection has one informer at a time.
+func TestTwoInformersOneStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start()
+		o := Options{Store: r.st, Identity: podsIdentity}
+		if _, err := New(r.srv, &corev1.Pod{}, o); err == nil {
+			t.Error("a second informer on an open collection")
+		}
+		r.stop()
+		second, err := New(r.srv, &corev1.Pod{}, o)
+		if err != nil {
+			t.Fatalf("after the first one stopped: %v", err)
+		}
+		r.i = second
+		equal(t, "what the second one reads", r.stored(), r.srv.state())
+		h := &recorder{}
+		r.run(h)
+		equal(t, "its handlers", h.take(), []string{"add a/1@101=x initial"})
+		r.close()
+	})
+}

@@ -1,0 +1,185 @@
+package informer
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// pump is the writer: see Informer for the steps. Its methods run in one goroutine.
+type pump struct {
+	*Informer
+	relist  func(reflector.Reason)
+	delayed *delayedRelist
+	// replay are the handlers that wait for the stored objects when the pump starts.
+	replay []*listener
+
+	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
+	list     store.Replacement
+	rewrites bool
+	// void is set when a list had to be given up: what follows of the stream has a hole before it,
+	// so it is dropped up to the next list.
+	void bool
+	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list
+	// shows which of them are gone.
+	unseen map[string]bool
+	// told is the kind of failure that has been reported; nil while the store is healthy.
+	told error
+}
+
+// run pumps until ctx ends or the store is closed; it returns nil or why it can not go on.
+func (p *pump) run(ctx context.Context) error {
+	defer func() {
+		if p.list != nil {
+			p.list.Abort()
+		}
+	}()
+	if err := p.restore(ctx); err != nil {
+		return err
+	}
+	for {
+		b, err := p.queue.Pop(ctx, fifo.Limits{})
+		if err != nil {
+			return nil
+		}
+		if err := p.process(ctx, b.Deltas); err != nil {
+			return err
+		}
+		if p.void {
+			b.Drop()
+		} else {
+			b.Ack()
+		}
+		if p.queue.HasSynced() {
+			p.markSynced()
+		}
+	}
+}
+
+func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
+	d := deltas[0]
+	switch {
+	case d.Type == cache.SyncAll:
+		return p.resync(ctx)
+	case d.Type == fifo.ReplaceStarted:
+		return p.beginList(ctx, d.Object.(listStart))
+	case p.void:
+		return nil
+	case d.Type == cache.Replaced:
+		return p.takePage(ctx, d.Object.(page))
+	case d.Type == fifo.ReplaceFinished:
+		return p.finishList(ctx, d.ResourceVersion)
+	case d.Type == fifo.ReplaceAborted:
+		p.abortList()
+		return nil
+	case d.Type == fifo.Drained:
+		return nil
+	case p.list != nil:
+		return p.foldIn(ctx, deltas)
+	}
+	return p.apply(ctx, deltas)
+}
+
+// apply commits a run of changes and bookmarks.
+func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
+	b := store.Batch{LastContact: p.contactTime()}
+	for _, d := range deltas {
+		if d.ResourceVersion != "" {
+			b.ResourceVersion = d.ResourceVersion
+		}
+		if op, ok := opOf(d); ok {
+			b.Ops = append(b.Ops, op)
+		}
+	}
+	attempt := func() (store.Result, error) { return p.store.Apply(ctx, b) }
+	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) { p.tell(changes, redone) })
+}
+
+// opOf returns what a delta does to the store; a bookmark does nothing.
+func opOf(d fifo.Delta) (store.Op, bool) {
+	switch d.Type {
+	case cache.Added, cache.Updated:
+		return store.Op{Type: store.Upsert, Object: d.Object}, true
+	case cache.Deleted:
+		return store.Op{Type: store.Delete, Object: d.Object}, true
+	}
+	return store.Op{}, false
+}
+
+// tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the
+// resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed,
+// or it is not known whether the handlers have been told.
+func (p *pump) tell(changes []store.Change, all bool) {
+	for _, c := range changes {
+		n := notification{typ: c.Type}
+		resync := false
+		switch c.Type {
+		case cache.Added:
+			n.new, n.initial = c.New, !p.HasSynced()
+		case cache.Updated:
+			n.old, n.new = c.Old, c.New
+			resync = !all && sameVersion(c.Old, c.New)
+		case cache.Deleted:
+			n.old = deletedState(c)
+		}
+		if n.new != nil {
+			p.detector.AddObject(n.new)
+		}
+		p.processor.distribute(n, resync)
+	}
+}
+
+// deletedState is what OnDelete gets: the event's object, or, if nobody saw the event, the last one stored.
+func deletedState(c store.Change) any {
+	if c.New != nil {
+		return c.New
+	}
+	u := cache.DeletedFinalStateUnknown{Key: c.Key}
+	if c.Old != nil { // not a nil runtime.Object in a non-nil any
+		u.Obj = c.Old
+	}
+	return u
+}
+
+func sameVersion(a, b runtime.Object) bool {
+	oldMeta, err1 := meta.Accessor(a)
+	newMeta, err2 := meta.Accessor(b)
+	return err1 == nil && err2 == nil && oldMeta.GetResourceVersion() == newMeta.GetResourceVersion()
+}
+
+// left reports the objects that the store left out.
+func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
+	for _, s := range skipped {
+		p.skip(ctx, s.Key, s.Err)
+	}
+}
+
+// resync sends every stored object to the handlers that are resyncing.
+func (p *pump) resync(ctx context.Context) error {
+	err := p.store.Iterate(ctx, "", func(_ string, obj runtime.Object) error {
+		p.processor.distribute(notification{typ: cache.Updated, old: obj, new: obj}, true)
+		return ctx.Err()
+	})
+	if err != nil && ctx.Err() == nil && !isClosed(err) {
+		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
+	}
+	return nil
+}
+
+func (p *pump) markSynced() {
+	select {
+	case <-p.synced:
+	default:
+		close(p.synced)
+	}
+}
+
+func isClosed(err error) bool { return errors.Is(err, store.ErrClosed) }

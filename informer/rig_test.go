@@ -1,0 +1,181 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// recorder is a handler that writes down its calls.
+type recorder struct {
+	mu    sync.Mutex
+	lines []string          // guarded by mu
+	hook  func(line string) // called with each line, outside mu
+}
+
+func (r *recorder) note(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	r.mu.Lock()
+	r.lines = append(r.lines, line)
+	r.mu.Unlock()
+	if r.hook != nil {
+		r.hook(line)
+	}
+}
+
+func (r *recorder) OnAdd(obj any, initial bool) {
+	if initial {
+		r.note("add %s initial", describe(obj))
+		return
+	}
+	r.note("add %s", describe(obj))
+}
+
+func (r *recorder) OnUpdate(old, new any) { r.note("update %s to %s", describe(old), describe(new)) }
+
+func (r *recorder) OnDelete(obj any) {
+	if u, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		if u.Obj == nil {
+			r.note("gone %s", u.Key)
+			return
+		}
+		r.note("gone %s last %s", u.Key, describe(u.Obj))
+		return
+	}
+	r.note("delete %s", describe(obj))
+}
+
+// take returns the lines since the last take.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.lines = nil }()
+	return r.lines
+}
+
+// rig is an informer on a server, with its store in a file of the test.
+type rig struct {
+	t    *testing.T
+	srv  *server
+	path string
+	o    Options // of the next informer
+
+	st     *store.Store
+	i      *Informer
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db")}
+}
+
+var podsIdentity = func() store.Identity {
+	return store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+}()
+
+// open opens the store and makes the informer.
+func (r *rig) open() *Informer {
+	r.t.Helper()
+	quiet := logr.Discard()
+	st, err := store.Open(r.path, store.Options{Logger: &quiet})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	o := r.o
+	o.Store = st
+	if o.Logger == nil {
+		o.Logger = &quiet
+	}
+	if o.Identity.Resource == "" {
+		o.Identity = podsIdentity
+	}
+	r.st, r.cancel, r.done = st, func() {}, make(chan struct{})
+	close(r.done)
+	if r.i, err = New(r.srv, &corev1.Pod{}, o); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.i
+}
+
+// run starts the informer and waits until nothing moves. The handlers are registered before.
+func (r *rig) run(handlers ...cache.ResourceEventHandler) {
+	r.t.Helper()
+	for _, h := range handlers {
+		if _, err := r.i.AddEventHandler(h); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	r.cancel, r.done = cancel, done
+	i := r.i
+	go func() {
+		defer close(done)
+		i.RunWithContext(ctx)
+	}()
+	synctest.Wait()
+}
+
+// stop ends the run; the store stays open.
+func (r *rig) stop() {
+	r.cancel()
+	<-r.done
+}
+
+// close ends the run, checks the file and closes it.
+func (r *rig) close() {
+	r.t.Helper()
+	r.stop()
+	report, err := r.st.Check(context.Background())
+	if err != nil || len(report.Problems) > 0 {
+		r.t.Errorf("Check: %v, %q", err, report.Problems)
+	}
+	if err := r.st.Close(); err != nil {
+		r.t.Errorf("close the store: %v", err)
+	}
+}
+
+// start is open and run.
+func (r *rig) start(handlers ...cache.ResourceEventHandler) *Informer {
+	r.t.Helper()
+	i := r.open()
+	r.run(handlers...)
+	return i
+}
+
+// stored returns the store's contents as server.state does.
+func (r *rig) stored() (out []string) {
+	objs, err := r.i.store.List(context.Background())
+	if err != nil {
+		r.t.Errorf("read the store: %v", err)
+	}
+	for _, obj := range objs {
+		out = append(out, describe(obj))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+// bubble runs fn in a synctest bubble: time is fake and advances when everything waits.
+func bubble(t *testing.T, fn func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, fn)
+}

@@ -1,0 +1,116 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/reflector"
+)
+
+// RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the
+// informer is running. It runs once; a second call logs a warning and returns.
+func (i *Informer) RunWithContext(ctx context.Context) {
+	defer runtime.HandleCrashWithContext(ctx)
+	logger := i.logger(ctx)
+	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
+	defer cancel(errStopped)
+	p := i.start(ctx)
+	if p == nil {
+		logger.Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
+		return
+	}
+	var wg sync.WaitGroup
+	defer i.end(cancel, p, &wg)
+	wg.Go(func() { i.detector.Run(ctx.Done()) })
+	wg.Go(func() { i.runReflector(ctx, cancel) })
+	wg.Go(func() { i.resyncLoop(ctx) })
+	if err := p.run(ctx); err != nil && ctx.Err() == nil {
+		i.setStoreErr(err)
+		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
+	}
+}
+
+// end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the handlers.
+func (i *Informer) end(cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGroup) {
+	i.mu.Lock()
+	i.stopped = true
+	i.mu.Unlock()
+	cancel(errStopped)
+	i.queue.Close()
+	wg.Wait()
+	p.delayed.close()
+	i.processor.stop()
+}
+
+// start marks the informer as started and builds what runs; it returns nil if it has been started before.
+func (i *Informer) start(ctx context.Context) *pump {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.started {
+		return nil
+	}
+	i.started = true
+	delayed := &delayedRelist{clock: i.clock}
+	attrs := &attributes{
+		clusterID: i.o.ClusterID, openAPIHash: i.o.OpenAPIHash, clock: i.clock,
+		announce: i.setRewriting, relist: delayed, want: i.attrs, logged: map[string]bool{},
+	}
+	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
+	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
+		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
+	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
+		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, PageSize: i.o.PageSize,
+		Verify: attrs.verify, Lookup: i.o.Lookup,
+		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
+	})
+	i.reflector = r
+	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
+	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
+}
+
+func (i *Informer) name() string { return "larder " + i.o.Identity.GroupResource().String() }
+
+func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
+	defer cancel(errStopped) // without it the pump has nothing to wait for
+	defer runtime.HandleCrashWithContext(ctx)
+	err := i.currentReflector().Run(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, cache.ErrFIFOClosed) {
+		runtime.HandleErrorWithContext(ctx, err, "The reflector stopped", "type", i.o.ObjectDescription)
+	}
+}
+
+// reportError calls the watch error handler. A panic of it is handled as client-go does.
+func (i *Informer) reportError(ctx context.Context, err error) {
+	defer runtime.HandleCrashWithContext(ctx)
+	i.onWatchError(ctx, i.errorSource, err)
+}
+
+// resyncLoop asks for a resync whenever one of the handlers is due, once the informer has synced.
+func (i *Informer) resyncLoop(ctx context.Context) {
+	i.mu.Lock()
+	period := i.resyncCheckPeriod
+	i.mu.Unlock()
+	if period <= 0 {
+		return
+	}
+	select {
+	case <-i.synced:
+	case <-ctx.Done():
+		return
+	}
+	for sleep(ctx, i.clock, period) == nil {
+		if !i.processor.resyncDue(i.clock.Now()) {
+			continue
+		}
+		d := fifo.Delta{Delta: cache.Delta{Type: cache.SyncAll, Object: cache.SyncAllInfo{}}}
+		if err := i.queue.Push(ctx, d); err != nil {
+			return
+		}
+	}
+}
