@@ -1,0 +1,202 @@
+package boltcheck
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// File is one committed state of a bbolt file.
+type File struct {
+	Meta
+	r io.ReaderAt
+	// free has a bit for each page that the freelist names.
+	free bitmap
+}
+
+// Open finds the newest state in the file of the given size, and verifies
+// what it takes to open it: that the file is long enough, the heads of the root
+// and freelist pages, and the freelist. It reads a few pages, whatever the size.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	metas, err := readMetas(r)
+	if err != nil {
+		return nil, err
+	}
+	return open(r, size, newest(metas))
+}
+
+// OpenTx is Open for the state of the transaction with that id, which the
+// caller has just begun.
+func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
+	metas, err := readMetas(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		if m.TxID == txid {
+			return open(r, size, m)
+		}
+	}
+	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+}
+
+// ErrOvertaken: two transactions were committed since the one that was to be
+// looked at began. Begin another.
+var ErrOvertaken = errors.New("its meta page has been written over")
+
+// Readable reports whether r still begins with a valid meta page: a cheap
+// look before bbolt begins a transaction, which does not survive if there is none.
+func Readable(r io.ReaderAt) error {
+	_, err := readMetas(r)
+	return err
+}
+
+func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
+	f := &File{Meta: m, r: r}
+	// The first comparison keeps the product in the second from overflowing.
+	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
+		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize, ErrDamaged)
+	}
+	root, err := f.readPage(m.Root)
+	if err != nil {
+		return nil, fmt.Errorf("root page: %w", err)
+	}
+	if root.flags != flagLeaf && root.flags != flagBranch {
+		return nil, fmt.Errorf("root page %d is no leaf and no branch (flags %#x): %w", m.Root, root.flags, ErrDamaged)
+	}
+	if m.Freelist == noFreelist {
+		return nil, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrDamaged)
+	}
+	if err := f.readFreelist(); err != nil {
+		return nil, fmt.Errorf("freelist: %w", err)
+	}
+	return f, nil
+}
+
+// page is a page that has been read.
+type page struct {
+	id       uint64
+	flags    uint16
+	count    int
+	overflow uint64
+	// span is the length of the page with its overflow pages.
+	span int64
+	// off is where the page begins in the file.
+	off int64
+	// data is the beginning of the page, no more than window bytes.
+	data []byte
+	r    io.ReaderAt
+}
+
+// window is how much of a page is read at once: all of an ordinary page, and
+// the part of a larger one that has its elements and most of its keys.
+const window = 64 << 10
+
+// readPage reads the head of a page and verifies that it is the one it should be.
+func (f *File) readPage(id uint64) (page, error) {
+	if id < 2 || id >= f.HighWater {
+		return page{}, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
+	}
+	p := page{off: int64(id) * int64(f.PageSize), r: f.r}
+	first, err := p.read(0, int64(f.PageSize), nil)
+	if err != nil {
+		return page{}, fmt.Errorf("page %d: %w", id, err)
+	}
+	order := binary.NativeEndian
+	p.id, p.flags = order.Uint64(first), order.Uint16(first[8:])
+	p.count, p.overflow = int(order.Uint16(first[10:])), uint64(order.Uint32(first[12:]))
+	switch {
+	case p.id != id:
+		return page{}, fmt.Errorf("page %d says that it is page %d: %w", id, p.id, ErrDamaged)
+	case p.overflow >= f.HighWater-id:
+		return page{}, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater, ErrDamaged)
+	}
+	p.span = int64(p.overflow+1) * int64(f.PageSize)
+	p.data = first
+	if p.overflow > 0 {
+		p.data, err = p.read(0, min(p.span, window), nil)
+	}
+	return p, err
+}
+
+// read returns n bytes of the page from off, in buf if that is large enough.
+func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
+	if off+n <= int64(len(p.data)) {
+		return p.data[off : off+n], nil
+	}
+	if int64(cap(buf)) < n {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	_, err := p.r.ReadAt(buf, p.off+off)
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the file ends in it: %w", ErrDamaged)
+	}
+	return buf, err
+}
+
+// readFreelist fills f.free.
+func (f *File) readFreelist() error {
+	p, err := f.readPage(f.Freelist)
+	if err != nil {
+		return err
+	}
+	if p.flags != flagFreelist {
+		return fmt.Errorf("page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
+	}
+	count, at := int64(p.count), int64(headerSize)
+	if count == 0xFFFF { // then the true count comes first
+		b, err := p.read(at, 8, nil)
+		if err != nil {
+			return err
+		}
+		count, at = int64(binary.NativeEndian.Uint64(b)), at+8
+	}
+	if count < 0 || count > (p.span-at)/8 {
+		return fmt.Errorf("page %d has no room for %d ids: %w", p.id, count, ErrDamaged)
+	}
+	f.free = newBitmap(f.HighWater)
+	return f.readFree(p, at, count)
+}
+
+func (f *File) readFree(p page, at, count int64) error {
+	const batch = 8 << 10
+	buf := make([]byte, 0, min(count, batch)*8)
+	for count > 0 {
+		n := min(count, batch)
+		ids, err := p.read(at, n*8, buf)
+		if err != nil {
+			return err
+		}
+		for ; len(ids) > 0; ids = ids[8:] {
+			id := binary.NativeEndian.Uint64(ids)
+			if id < 2 || id >= f.HighWater || !f.free.set(id) {
+				return fmt.Errorf("page %d is listed twice or is no page: %w", id, ErrDamaged)
+			}
+		}
+		at, count = at+n*8, count-n
+	}
+	for id := p.id; id <= p.id+p.overflow; id++ {
+		if f.free.has(id) {
+			return fmt.Errorf("it lists its own page %d: %w", id, ErrDamaged)
+		}
+	}
+	return nil
+}
+
+// bitmap is a set of page ids.
+type bitmap []uint64
+
+func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
+
+func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
+
+// set adds id; it is false if id was there already.
+func (b bitmap) set(id uint64) bool {
+	if b.has(id) {
+		return false
+	}
+	b[id/64] |= 1 << (id % 64)
+	return true
+}

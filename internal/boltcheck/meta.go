@@ -1,0 +1,148 @@
+package boltcheck
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+)
+
+// ErrDamaged: the file is not what bbolt wrote.
+var ErrDamaged = errors.New("damaged bbolt file")
+
+// ErrForeign: nothing in the file's head looks like bbolt.
+var ErrForeign = errors.New("not a bbolt file")
+
+// What bbolt writes; see its internal/common.
+const (
+	magic      = 0xED0CDAED
+	version    = 2
+	headerSize = 16
+	metaSize   = 64
+	sumOffset  = 56
+
+	flagBranch   = 0x01
+	flagLeaf     = 0x02
+	flagMeta     = 0x04
+	flagFreelist = 0x10
+
+	// noFreelist in a meta page: the list of free pages is not in the file.
+	noFreelist = ^uint64(0)
+
+	minPageSize = 1 << 10
+	maxPageSize = 1 << 24
+)
+
+// Meta is a meta page: the root of one committed transaction.
+type Meta struct {
+	PageSize int
+	// Root and Freelist are page ids.
+	Root     uint64
+	Freelist uint64
+	// HighWater is the first page id that has never been used.
+	HighWater uint64
+	TxID      uint64
+}
+
+// parseMeta decodes the meta page in data, which starts at its page header.
+func parseMeta(data []byte) (Meta, error) {
+	if len(data) < headerSize+metaSize {
+		return Meta{}, errors.New("cut short")
+	}
+	b, order := data[headerSize:headerSize+metaSize], binary.NativeEndian
+	m := Meta{
+		PageSize:  int(order.Uint32(b[8:])),
+		Root:      order.Uint64(b[16:]),
+		Freelist:  order.Uint64(b[32:]),
+		HighWater: order.Uint64(b[40:]),
+		TxID:      order.Uint64(b[48:]),
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(b[:sumOffset])
+	switch {
+	case order.Uint32(b) != magic:
+		return Meta{}, errors.New("no magic number")
+	case order.Uint32(b[4:]) != version:
+		return Meta{}, fmt.Errorf("file version %d, not %d", order.Uint32(b[4:]), version)
+	case order.Uint64(b[sumOffset:]) != sum.Sum64():
+		return Meta{}, errors.New("wrong checksum")
+	case m.PageSize < minPageSize || m.PageSize > maxPageSize || m.PageSize&(m.PageSize-1) != 0:
+		return Meta{}, fmt.Errorf("page size %d", m.PageSize)
+	}
+	return m, nil
+}
+
+// readMetas returns the meta pages that are valid. One of the two may well be
+// torn: by a crash while it was written.
+func readMetas(r io.ReaderAt) ([]Meta, error) {
+	var metas []Meta
+	first, why, err := readMeta(r, 0)
+	if err != nil {
+		return nil, err
+	}
+	if why == nil {
+		metas = append(metas, first)
+		second, why, err := readMeta(r, int64(first.PageSize))
+		if err != nil {
+			return nil, err
+		}
+		if why == nil && second.PageSize == first.PageSize {
+			metas = append(metas, second)
+		}
+		return metas, nil
+	}
+	// Without the first the page size is not known: try each.
+	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
+		second, no, err := readMeta(r, size)
+		if err != nil {
+			return nil, err
+		}
+		if no == nil && int64(second.PageSize) == size {
+			return append(metas, second), nil
+		}
+	}
+	return nil, judgeHead(r, why)
+}
+
+// readMeta returns the meta page at off, or why it is none, or an error of reading.
+func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
+	data := make([]byte, headerSize+metaSize)
+	n, err := r.ReadAt(data, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Meta{}, nil, err
+	}
+	m, why = parseMeta(data[:n])
+	return m, why, nil
+}
+
+// judgeHead says what a file without a valid meta page is: a damaged bbolt file
+// begins with the header of page 0, or with what a lost block is filled with.
+func judgeHead(r io.ReaderAt, why error) error {
+	head := make([]byte, headerSize)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	head = head[:n]
+	uniform := true
+	for _, c := range head {
+		uniform = uniform && c == head[0]
+	}
+	order := binary.NativeEndian
+	if uniform || n < headerSize || order.Uint64(head) == 0 || order.Uint16(head[8:]) == flagMeta {
+		return fmt.Errorf("no valid meta page (%w): %w", why, ErrDamaged)
+	}
+	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)
+}
+
+// newest is the meta page with the highest transaction.
+func newest(metas []Meta) Meta {
+	best := metas[0]
+	for _, m := range metas[1:] {
+		if m.TxID > best.TxID {
+			best = m
+		}
+	}
+	return best
+}

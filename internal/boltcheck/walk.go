@@ -1,0 +1,247 @@
+package boltcheck
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+const (
+	bucketHeader = 16
+	flagBucket   = 0x01
+	// maxDepth is far beyond any tree that fits on a disk, and far below what
+	// would overflow the stack.
+	maxDepth = 64
+	// maxProblems is where Walk stops.
+	maxProblems = 100
+)
+
+// WalkOptions are the options of Walk. The zero value walks every page.
+type WalkOptions struct {
+	// LeafDepth, if it is not 0, leaves out most leaves: in buckets that are
+	// nested deeper, the pages that the lowest branches point to are counted, and
+	// not read. That still shows every page that has two parents, and so
+	// every cycle, for about a hundredth of the reading; the buckets and
+	// keys in those leaves are not seen.
+	LeafDepth int
+	// Pace is called with the number of bytes of each page that was read; it
+	// may wait. An error ends the walk.
+	Pace func(ctx context.Context, bytes int) error
+}
+
+// Walk follows every page of the file from the root, and returns what is wrong,
+// a line each, at most 100 lines. The error is of reading, or the context's.
+func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
+	w := &walker{f: f, o: o, ctx: ctx, seen: newBitmap(f.HighWater)}
+	list, err := f.readPage(f.Freelist)
+	if err != nil {
+		return w.end(err)
+	}
+	if err := w.claim(list); err != nil {
+		return w.end(err)
+	}
+	return w.end(w.bucket(tree{name: "/"}, f.Root))
+}
+
+type walker struct {
+	f    *File
+	o    WalkOptions
+	ctx  context.Context
+	seen bitmap
+	// problems found so far.
+	problems []string
+}
+
+// errEnough ends a walk that has found plenty.
+var errEnough = errors.New("too many problems")
+
+func (w *walker) end(err error) ([]string, error) {
+	switch {
+	case errors.Is(err, errEnough):
+		return append(w.problems, "and more"), nil
+	case errors.Is(err, ErrDamaged):
+		return append(w.problems, err.Error()), nil
+	}
+	return w.problems, err
+}
+
+// note takes an error of looking at something. It returns one that ends the walk.
+func (w *walker) note(where string, err error) error {
+	if err == nil || !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	w.problems = append(w.problems, where+": "+err.Error())
+	if len(w.problems) >= maxProblems {
+		return errEnough
+	}
+	return nil
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, ErrDamaged)...)
+}
+
+// claim counts the pages of p as in use.
+func (w *walker) claim(p page) error {
+	for id := p.id; id <= p.id+p.overflow; id++ {
+		if w.f.free.has(id) {
+			return damaged("page %d is in use and in the freelist", id)
+		}
+		if !w.seen.set(id) {
+			return damaged("page %d is in use twice", id)
+		}
+	}
+	return nil
+}
+
+// keyRange is the keys that a page may have: from low, and below high unless that is nil.
+type keyRange struct{ low, high []byte }
+
+// tree is the bucket that is being walked.
+type tree struct {
+	name  string
+	depth int // of nesting; the root bucket has 0
+}
+
+func (w *walker) bucket(t tree, root uint64) error {
+	return w.note("bucket "+t.name, w.page(t, root, keyRange{}, 0))
+}
+
+// page walks the page and all below it.
+func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if depth > maxDepth || t.depth > maxDepth {
+		return damaged("page %d is more than %d pages deep", id, maxDepth)
+	}
+	p, err := w.f.readPage(id)
+	if err != nil {
+		return err
+	}
+	if err := w.claim(p); err != nil {
+		return err
+	}
+	if w.o.Pace != nil {
+		if err := w.o.Pace(w.ctx, len(p.data)); err != nil {
+			return err
+		}
+	}
+	switch p.flags {
+	case flagBranch:
+		return w.branch(t, p, keys, depth)
+	case flagLeaf:
+		return w.leaf(t, p, keys)
+	}
+	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
+}
+
+// branch walks what a branch page points to.
+func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
+	elements, err := p.elements()
+	if err != nil {
+		return err
+	}
+	if len(elements) == 0 {
+		return damaged("branch page %d is empty", p.id)
+	}
+	if err := p.inOrder(elements, keys); err != nil {
+		return err
+	}
+	lowest := false
+	for i, e := range elements {
+		if i > 0 && lowest {
+			if err := w.note("bucket "+t.name, w.claimUnread(e.child)); err != nil {
+				return err
+			}
+			continue
+		}
+		below := keyRange{low: e.key, high: keys.high}
+		if i+1 < len(elements) {
+			below.high = elements[i+1].key
+		}
+		if err := w.note("bucket "+t.name, w.page(t, e.child, below, depth+1)); err != nil {
+			return err
+		}
+		// The tree is as deep everywhere, so that the first child tells of all.
+		if i == 0 && w.o.LeafDepth > 0 && t.depth > w.o.LeafDepth {
+			lowest = w.isLeaf(e.child)
+		}
+	}
+	return nil
+}
+
+func (w *walker) isLeaf(id uint64) bool {
+	p, err := w.f.readPage(id)
+	return err == nil && p.flags == flagLeaf
+}
+
+// claimUnread counts the page as in use without reading it.
+func (w *walker) claimUnread(id uint64) error {
+	if id < 2 || id >= w.f.HighWater {
+		return damaged("page %d is not between 2 and %d", id, w.f.HighWater)
+	}
+	return w.claim(page{id: id})
+}
+
+// leaf looks at a leaf page, and walks the buckets in it.
+func (w *walker) leaf(t tree, p page, keys keyRange) error {
+	elements, err := p.elements()
+	if err != nil {
+		return err
+	}
+	if err := p.inOrder(elements, keys); err != nil {
+		return err
+	}
+	for _, e := range elements {
+		if e.flags&flagBucket == 0 {
+			continue
+		}
+		inner := tree{name: fmt.Sprintf("%s%q/", t.name, e.key), depth: t.depth + 1}
+		if err := w.note("bucket "+inner.name, w.nested(inner, p, e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nested walks the bucket that a leaf's element holds.
+func (w *walker) nested(t tree, p page, e element) error {
+	if e.valueSize < bucketHeader {
+		return damaged("page %d: a bucket of %d bytes", p.id, e.valueSize)
+	}
+	head, err := p.read(e.value, bucketHeader, nil)
+	if err != nil {
+		return err
+	}
+	if root := binary.NativeEndian.Uint64(head); root != 0 {
+		return w.page(t, root, keyRange{}, 0)
+	}
+	// A small bucket is a page within the value.
+	size := e.valueSize - bucketHeader
+	if size < headerSize {
+		return damaged("page %d: a bucket of %d bytes within it", p.id, e.valueSize)
+	}
+	data, err := p.read(e.value+bucketHeader, size, nil)
+	if err != nil {
+		return err
+	}
+	inline := page{
+		id: p.id, flags: binary.NativeEndian.Uint16(data[8:]), count: int(binary.NativeEndian.Uint16(data[10:])),
+		span: size, off: p.off + e.value + bucketHeader, data: data, r: p.r,
+	}
+	if inline.flags != flagLeaf {
+		return damaged("page %d: the bucket within it has flags %#x", p.id, inline.flags)
+	}
+	elements, err := inline.elements()
+	if err != nil {
+		return err
+	}
+	for _, e := range elements {
+		if e.flags&flagBucket != 0 {
+			return damaged("page %d: a bucket in a bucket within it", p.id)
+		}
+	}
+	return inline.inOrder(elements, keyRange{})
+}

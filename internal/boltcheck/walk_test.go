@@ -1,0 +1,316 @@
+package boltcheck
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// sample returns the bytes of a file with every kind of page: branches two
+// deep, overflow pages, buckets within pages, and a freelist.
+func sample(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, PageSize: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 6 {
+		err := db.Update(func(tx *bolt.Tx) error {
+			root, err := tx.CreateBucketIfNotExists([]byte("root"))
+			if err != nil {
+				return err
+			}
+			objects, _ := root.CreateBucketIfNotExists([]byte("objects"))
+			for i := range 400 {
+				size := random.IntN(200)
+				if i%97 == 0 {
+					size = 5000
+				}
+				key := fmt.Sprintf("namespace-%d/name-%d", i%7, random.IntN(3000))
+				if err := objects.Put([]byte(key), bytes.Repeat([]byte{byte(round)}, size)); err != nil {
+					return err
+				}
+			}
+			small, _ := root.CreateBucketIfNotExists(fmt.Appendf(nil, "small-%d", round))
+			return small.Put([]byte("k"), []byte("v"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// problems is what Open and Walk have to say; an error that is not damage fails the test.
+func problems(t *testing.T, data []byte, o WalkOptions) []string {
+	t.Helper()
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign) {
+		return []string{err.Error()}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := f.Walk(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestSoundFile(t *testing.T) {
+	data := sample(t)
+	pages := 0
+	count := func(context.Context, int) error { pages++; return nil }
+	if found := problems(t, data, WalkOptions{Pace: count}); len(found) > 0 {
+		t.Errorf("a sound file has problems: %q", found)
+	}
+	all := pages
+	pages = 0
+	if found := problems(t, data, WalkOptions{Pace: count, LeafDepth: 1}); len(found) > 0 {
+		t.Errorf("the branches of a sound file have problems: %q", found)
+	}
+	if pages*3 > all {
+		t.Errorf("the walk of the branches read %d pages of %d", pages, all)
+	}
+}
+
+// kinds returns the offsets of the pages that are reachable, by kind.
+func kinds(t *testing.T, data []byte) map[string][]int {
+	t.Helper()
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]int{"freelist": {int(f.Freelist) * f.PageSize}}
+	for id := uint64(2); id < f.HighWater; id++ {
+		p, err := f.readPage(id)
+		if f.free.has(id) || err != nil {
+			continue
+		}
+		switch {
+		case p.flags == flagBranch:
+			kinds["branch"] = append(kinds["branch"], int(p.off))
+		case p.flags == flagLeaf && p.overflow > 0:
+			kinds["overflow"] = append(kinds["overflow"], int(p.off))
+		case p.flags == flagLeaf:
+			kinds["leaf"] = append(kinds["leaf"], int(p.off))
+		}
+		id += p.overflow
+	}
+	for _, kind := range []string{"branch", "overflow", "leaf"} {
+		if len(kinds[kind]) == 0 {
+			t.Fatalf("the sample has no %s page", kind)
+		}
+	}
+	return kinds
+}
+
+// boltFinds is what bbolt's own check says of the file, a panic included.
+// Pages that nothing reaches are no damage to us.
+func boltFinds(t *testing.T, data []byte) (found []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			found = append(found, fmt.Sprint(r))
+		}
+	}()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer func() { _ = db.Close() }()
+	_ = db.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			if !strings.Contains(err.Error(), "unreachable unfreed") {
+				found = append(found, err.Error())
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// TestHeaderBits flips every bit of the header of a page of each kind. The id
+// and the kind must be noticed whichever bit it was.
+func TestHeaderBits(t *testing.T) {
+	data := sample(t)
+	for kind, offsets := range kinds(t, data) {
+		for bit := range headerSize * 8 {
+			off := offsets[len(offsets)/2]
+			bad := bytes.Clone(data)
+			bad[off+bit/8] ^= 1 << (bit % 8)
+			found := problems(t, bad, WalkOptions{})
+			if bit < 10*8 && len(found) == 0 {
+				t.Errorf("%s page: bit %d of the header was flipped and nothing noticed", kind, bit)
+			}
+		}
+	}
+}
+
+// TestRandomBits flips bits of the tree's pages and compares with bbolt's own check.
+func TestRandomBits(t *testing.T) {
+	data := sample(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	noticed := 0
+	for kind, offsets := range kinds(t, data) {
+		if kind == "freelist" {
+			continue // bbolt's check runs into panics on goroutines of its own
+		}
+		for range 150 {
+			bad := bytes.Clone(data)
+			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
+			if bit/8 < headerSize {
+				continue // TestHeaderBits
+			}
+			bad[off+bit/8] ^= 1 << (bit % 8)
+			ours := problems(t, bad, WalkOptions{})
+			if len(ours) > 0 {
+				noticed++
+				continue // and bbolt might crash on it
+			}
+			if theirs := boltFinds(t, bad); len(theirs) > 0 {
+				t.Errorf("%s page at %d, bit %d: bbolt finds %q, Walk nothing", kind, off, bit, theirs)
+			}
+		}
+	}
+	if noticed < 50 {
+		t.Errorf("only %d flipped bits were noticed", noticed)
+	}
+}
+
+// TestCycle points a branch to an ancestor, which overflows bbolt's stack.
+func TestCycle(t *testing.T) {
+	data := sample(t)
+	for _, off := range kinds(t, data)["branch"] {
+		bad := bytes.Clone(data)
+		id := binary.NativeEndian.Uint64(bad[off:])
+		last := int(binary.NativeEndian.Uint16(bad[off+10:])) - 1
+		binary.NativeEndian.PutUint64(bad[off+headerSize+last*elementSize+8:], id)
+		for _, o := range []WalkOptions{{}, {LeafDepth: 1}} {
+			found := problems(t, bad, o)
+			if !strings.Contains(strings.Join(found, "\n"), "in use twice") {
+				t.Errorf("page %d points to itself; with %+v Walk found only %q", id, o, found)
+			}
+		}
+	}
+}
+
+func TestTruncated(t *testing.T) {
+	data := sample(t)
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := int(f.HighWater) * f.PageSize
+	if found := problems(t, data[:used], WalkOptions{}); len(found) > 0 {
+		t.Errorf("cut behind the last page: %q", found)
+	}
+	for _, size := range []int{0, 1, 15, 16, 79, 80, 1023, 1024, 1100, 2048, used / 2, used - 1} {
+		if _, err := Open(bytes.NewReader(data[:size]), int64(size)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("cut to %d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestMeta covers the choice between the two meta pages.
+func TestMeta(t *testing.T) {
+	data := sample(t)
+	whole, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot := range 2 {
+		bad := bytes.Clone(data)
+		bad[slot*whole.PageSize+headerSize+20] ^= 4
+		f, err := Open(bytes.NewReader(bad), int64(len(bad)))
+		if err != nil {
+			t.Fatalf("one meta page is enough: %v", err)
+		}
+		want := whole.TxID
+		if uint64(slot) == whole.TxID%2 {
+			want--
+		}
+		if f.TxID != want {
+			t.Errorf("without meta page %d: transaction %d, want %d", slot, f.TxID, want)
+		}
+		if found, err := f.Walk(context.Background(), WalkOptions{}); err != nil || len(found) > 0 {
+			t.Errorf("without meta page %d: %q, %v", slot, found, err)
+		}
+	}
+	zeros := make([]byte, len(data))
+	if _, err := Open(bytes.NewReader(zeros), int64(len(zeros))); !errors.Is(err, ErrDamaged) {
+		t.Errorf("zeros: %v", err)
+	}
+	text := []byte("apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\ncurrent-context: nowhere\nusers: []\n")
+	if _, err := Open(bytes.NewReader(text), int64(len(text))); !errors.Is(err, ErrForeign) {
+		t.Errorf("text: %v", err)
+	}
+}
+
+// failing fails to read from an offset on.
+type failing struct {
+	r   *bytes.Reader
+	off int64
+}
+
+var errDisk = errors.New("input/output error")
+
+func (f failing) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > f.off {
+		return 0, errDisk
+	}
+	return f.r.ReadAt(p, off)
+}
+
+// TestReadError: what can not be read is not called damaged.
+func TestReadError(t *testing.T) {
+	data := sample(t)
+	for off := int64(0); off < int64(len(data)); off += 1024 {
+		f, err := Open(failing{bytes.NewReader(data), off}, int64(len(data)))
+		if err == nil {
+			var found []string
+			found, err = f.Walk(context.Background(), WalkOptions{})
+			if len(found) > 0 {
+				t.Errorf("unreadable from %d: %q", off, found)
+			}
+		}
+		if err != nil && !errors.Is(err, errDisk) {
+			t.Errorf("unreadable from %d: %v", off, err)
+		}
+	}
+}
+
+func FuzzWalk(f *testing.F) {
+	whole := sample(f)
+	f.Add([]byte{}, uint32(0))
+	f.Add([]byte{1, 2, 3}, uint32(5000))
+	f.Fuzz(func(t *testing.T, patch []byte, at uint32) {
+		data := bytes.Clone(whole)
+		copy(data[int(at)%len(data):], patch)
+		problems(t, data, WalkOptions{})
+		problems(t, data, WalkOptions{LeafDepth: 1})
+	})
+}
