@@ -47,7 +47,11 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 		if info.Identity.ID() != q.Collection {
 			continue
 		}
-		view, err := f.store.View(ctx, info.Identity)
+		codec, err := viewCodec(info)
+		if err != nil {
+			return err
+		}
+		view, err := f.store.ViewWith(ctx, info.Identity, codec)
 		if err != nil {
 			return err
 		}
