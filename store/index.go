@@ -104,6 +104,18 @@ func (s *indexSet) terms(obj any) (map[string][]string, error) {
 	return terms, nil
 }
 
+// workingTerms is terms for an object that is stored already: an index whose
+// function fails does not file it.
+func (s *indexSet) workingTerms(obj any) map[string][]string {
+	terms := make(map[string][]string, len(s.funcs))
+	for name, fn := range s.funcs {
+		if values, err := indexValues(name, fn, obj); err == nil && len(values) > 0 {
+			terms[name] = values
+		}
+	}
+	return terms
+}
+
 // indexValues calls an index function; it survives a panic of it. The values
 // come back in order, each once.
 func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {

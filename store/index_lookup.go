@@ -55,6 +55,12 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 // Indexers returns the index functions. The map is the caller's.
 func (c *Collection) Indexers() cache.Indexers { return maps.Clone(c.set.Load().funcs) }
 
+func (c *Collection) indexFunc(index string) (cache.IndexFunc, error) {
+	return c.set.Load().find(index)
+}
+
+func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
+
 // byValues returns the objects filed under any of the values, each once.
 func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}

@@ -1,11 +1,250 @@
 package store
 
-import "k8s.io/client-go/tools/cache"
+import (
+	"context"
+	"fmt"
+	"sync"
 
-// Indexer is a collection as a cache.Indexer of client-go.
-type Indexer struct{ cache.Indexer }
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
 
-func newIndexer(Interface) *Indexer { return nil }
+// Indexer is a collection as a cache.Indexer of client-go: same results, same
+// errors, objects decoded anew by each call.
+//
+// Where client-go's methods have no way to say that the disk failed, they
+// return nothing, and Err keeps the first error. Methods that write go through
+// Apply and BeginReplace; they are for those who drive a store by hand, not for
+// the readers of an informer.
+type Indexer struct {
+	b backend
+
+	mu     sync.Mutex
+	err    error         // guarded by mu
+	failed chan struct{} // closed with the first error
+}
+
+var _ cache.Indexer = (*Indexer)(nil)
+
+// backend is what an Indexer needs besides Interface.
+type backend interface {
+	Interface
+	// byValues returns the objects that an index files under any of the values, each once.
+	byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error)
+	indexFunc(index string) (cache.IndexFunc, error)
+	keyOf(obj any) (string, error)
+}
+
+func newIndexer(b backend) *Indexer {
+	return &Indexer{b: b, failed: make(chan struct{})}
+}
 
 // Err returns the first error that a method without an error result met, or nil.
-func (i *Indexer) Err() error { return nil }
+func (i *Indexer) Err() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.err
+}
+
+// Failed returns a channel that is closed once Err is not nil.
+func (i *Indexer) Failed() <-chan struct{} { return i.failed }
+
+func (i *Indexer) fail(method string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.err == nil {
+		i.err = fmt.Errorf("cache.Indexer.%s: %w", method, err)
+		close(i.failed)
+	}
+}
+
+// key returns the object's key, or an error as client-go's, but without the
+// object in its text.
+func (i *Indexer) key(obj any) (string, error) {
+	key, err := i.b.keyOf(obj)
+	if err != nil {
+		return "", cache.KeyError{Obj: fmt.Sprintf("a %T", obj), Err: err}
+	}
+	return key, nil
+}
+
+// Add implements cache.Store.
+func (i *Indexer) Add(obj any) error { return i.apply(Upsert, obj) }
+
+// Update implements cache.Store.
+func (i *Indexer) Update(obj any) error { return i.apply(Upsert, obj) }
+
+// Delete implements cache.Store.
+func (i *Indexer) Delete(obj any) error { return i.apply(Delete, obj) }
+
+// apply writes one object. As in client-go, the store then stands at the
+// object's resourceVersion, if it has one.
+func (i *Indexer) apply(t OpType, obj any) error {
+	if _, err := i.key(obj); err != nil {
+		return err
+	}
+	batch := Batch{Ops: []Op{{Type: t, Object: obj}}}
+	if o, ok := obj.(runtime.Object); ok {
+		if _, rv := identityOf(o); validRV(rv) {
+			batch.ResourceVersion = rv
+		}
+	}
+	res, err := i.b.Apply(context.Background(), batch)
+	if err == nil && len(res.Skipped) > 0 {
+		err = res.Skipped[0].Err
+	}
+	return err
+}
+
+// List implements cache.Store.
+func (i *Indexer) List() []any {
+	objs, err := i.b.List(context.Background())
+	if err != nil {
+		i.fail("List", err)
+	}
+	return anys(objs)
+}
+
+// ListKeys implements cache.Store.
+func (i *Indexer) ListKeys() []string {
+	keys, err := i.b.Keys(context.Background())
+	if err != nil {
+		i.fail("ListKeys", err)
+		return []string{}
+	}
+	return keys
+}
+
+// Get implements cache.Store.
+func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
+	key, err := i.key(obj)
+	if err != nil {
+		return nil, false, err
+	}
+	return i.GetByKey(key)
+}
+
+// GetByKey implements cache.Store.
+func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
+	obj, err := i.b.Get(context.Background(), key)
+	if err != nil || obj == nil {
+		return nil, false, err
+	}
+	return obj, true, nil
+}
+
+// Replace implements cache.Store. If an object can not be stored, nothing is
+// replaced and the error says why.
+func (i *Indexer) Replace(list []any, resourceVersion string) error {
+	ctx := context.Background()
+	items := make([]runtime.Object, len(list))
+	for n, obj := range list {
+		if _, err := i.key(obj); err != nil {
+			return err
+		}
+		item, ok := obj.(runtime.Object)
+		if !ok {
+			return fmt.Errorf("a %T can not be stored", obj)
+		}
+		items[n] = item
+	}
+	info, err := i.b.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := i.b.BeginReplace(ctx, ReplaceOptions{Rewrite: true, Attributes: info.Attributes})
+	if err != nil {
+		return err
+	}
+	defer r.Abort()
+	res, err := r.Page(ctx, items)
+	if err == nil && len(res.Skipped) > 0 {
+		err = res.Skipped[0].Err
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.Commit(ctx, Batch{ResourceVersion: resourceVersion})
+	return err
+}
+
+// Resync implements cache.Store. It does nothing.
+func (i *Indexer) Resync() error { return nil }
+
+// Bookmark implements cache.Store.
+func (i *Indexer) Bookmark(rv string) {
+	if _, err := i.b.Apply(context.Background(), Batch{ResourceVersion: rv}); err != nil {
+		i.fail("Bookmark", err)
+	}
+}
+
+// LastStoreSyncResourceVersion implements cache.Store.
+func (i *Indexer) LastStoreSyncResourceVersion() string {
+	info, err := i.b.Info(context.Background())
+	if err != nil {
+		i.fail("LastStoreSyncResourceVersion", err)
+	}
+	return info.ResourceVersion
+}
+
+// Index implements cache.Indexer. obj need not be of the type that is stored:
+// listers pass a bare *metav1.ObjectMeta.
+func (i *Indexer) Index(indexName string, obj any) ([]any, error) {
+	fn, err := i.b.indexFunc(indexName)
+	if err != nil {
+		return nil, err
+	}
+	values, err := indexValues(indexName, fn, obj)
+	if err != nil {
+		return nil, err
+	}
+	objs, err := i.b.byValues(context.Background(), indexName, values)
+	if err != nil {
+		return nil, err
+	}
+	return anys(objs), nil
+}
+
+// IndexKeys implements cache.Indexer.
+func (i *Indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
+	return i.b.IndexKeys(context.Background(), indexName, indexedValue)
+}
+
+// ListIndexFuncValues implements cache.Indexer. Of an index that does not exist
+// it returns nothing, as client-go does.
+func (i *Indexer) ListIndexFuncValues(indexName string) []string {
+	if _, err := i.b.indexFunc(indexName); err != nil {
+		return []string{}
+	}
+	values, err := i.b.IndexValues(context.Background(), indexName)
+	if err != nil {
+		i.fail("ListIndexFuncValues", err)
+		return []string{}
+	}
+	return values
+}
+
+// ByIndex implements cache.Indexer.
+func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
+	objs, err := i.b.ByIndex(context.Background(), indexName, indexedValue)
+	if err != nil {
+		return nil, err
+	}
+	return anys(objs), nil
+}
+
+// GetIndexers implements cache.Indexer. The map is the caller's.
+func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
+
+// AddIndexers implements cache.Indexer.
+func (i *Indexer) AddIndexers(newIndexers cache.Indexers) error {
+	return i.b.AddIndexers(newIndexers, nil)
+}
+
+func anys(objs []runtime.Object) []any {
+	list := make([]any, len(objs))
+	for n, obj := range objs {
+		list[n] = obj
+	}
+	return list
+}

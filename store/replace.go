@@ -22,7 +22,11 @@ type replacement struct {
 	o    ReplaceOptions
 	mode replaceMode
 	done bool
-	// newest and skipped gather what Info.Newest will be.
+	gathered
+}
+
+// gathered is what Info.Newest will be after a list.
+type gathered struct {
 	newest  []ObjectRef
 	skipped map[string]bool
 }
@@ -43,7 +47,7 @@ type replaceMode interface {
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &replacement{c: c, o: o, skipped: map[string]bool{}}
+	r := &replacement{c: c, o: o}
 	err := c.beginLocked(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
@@ -169,32 +173,35 @@ func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *write
 }
 
 // note keeps track of the newest objects of the list.
-func (r *replacement) note(x *write) {
+func (g *gathered) note(x *write) {
 	if x.del {
-		r.newest = dropRef(r.newest, x.key)
+		g.newest = dropRef(g.newest, x.key)
 		return
 	}
-	r.newest = offerRef(r.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+	g.newest = offerRef(g.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
 }
 
 // noteSkipped leaves out objects that the server has in a state that we could not store.
-func (r *replacement) noteSkipped(skipped []Skipped) {
+func (g *gathered) noteSkipped(skipped []Skipped) {
+	if g.skipped == nil {
+		g.skipped = map[string]bool{}
+	}
 	for _, s := range skipped {
-		r.skipped[s.Key] = true
+		g.skipped[s.Key] = true
 	}
 }
 
 // finish makes the state that of a whole list at b.ResourceVersion.
-func (r *replacement) finish(st *state, b Batch) {
-	st.Complete, st.Attributes = true, r.o.Attributes
+func (g *gathered) finish(st *state, o ReplaceOptions, b Batch) {
+	st.Complete, st.Attributes = true, o.Attributes
 	st.ResourceVersion, st.MustRelist = "", ""
 	if b.ResourceVersion == "" {
 		st.MustRelist = "the list came without a resourceVersion"
 	}
 	st.advance(b)
 	st.Newest = nil
-	for _, ref := range r.newest {
-		if !r.skipped[ref.Key] {
+	for _, ref := range g.newest {
+		if !g.skipped[ref.Key] {
 			st.Newest = append(st.Newest, ref)
 		}
 	}

@@ -49,7 +49,7 @@ func (m *coldReplace) event(ctx context.Context, op Op) (res Result, err error) 
 }
 
 func (m *coldReplace) commit(ctx context.Context, b Batch) (Result, error) {
-	return m.flush(ctx, nil, func(st *state) { m.r.finish(st, b) })
+	return m.flush(ctx, nil, func(st *state) { m.r.finish(st, m.r.o, b) })
 }
 
 func (m *coldReplace) abort() {}

@@ -114,7 +114,7 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (ch
 			w.state.MustRelist = interrupted
 			return nil
 		}
-		m.r.finish(&w.state, b)
+		m.r.finish(&w.state, m.r.o, b)
 		return dropStaging(w.bucket)
 	})
 	if err != nil {

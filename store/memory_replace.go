@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// memoryReplacement takes a list into a Memory. It holds the whole list, which
+// the Memory will share.
+type memoryReplacement struct {
+	m    *Memory
+	o    ReplaceOptions
+	cold bool // changes are made at once
+	done bool
+	set  *indexSet // the terms were computed with it
+	gathered
+
+	listed map[string]*memoryEntry
+	events map[string]*memoryEntry
+}
+
+// memoryEntry is what the list or an event says about a key.
+type memoryEntry struct {
+	*write
+	same bool // as it was stored; it has no terms
+	bad  bool // it is skipped, and what is stored stays
+}
+
+// BeginReplace starts to take in a list; see Interface and Collection.BeginReplace.
+func (m *Memory) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.replacing != nil {
+		return nil, ErrReplacing
+	}
+	m.replacing = &memoryReplacement{
+		m: m, o: o, set: m.set,
+		cold:   !m.info.Complete && len(m.objects) == 0,
+		listed: map[string]*memoryEntry{}, events: map[string]*memoryEntry{},
+	}
+	return m.replacing, ctx.Err()
+}
+
+// Page takes the next items of the list; see Replacement.
+func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object) (res Result, err error) {
+	if err := r.begin(ctx); err != nil {
+		return res, err
+	}
+	var entries []*memoryEntry
+	for _, item := range items {
+		e, skipped := r.prepare(Op{Object: item})
+		res.Skipped = append(res.Skipped, skipped...)
+		if e != nil {
+			entries = append(entries, e)
+		}
+	}
+	keys := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if other := r.listed[e.key]; other == nil || !newerRV(other.rv, e.rv) {
+			r.listed[e.key] = e
+			keys = append(keys, e.key)
+		}
+	}
+	r.noteSkipped(res.Skipped)
+	if r.cold {
+		slices.Sort(keys)
+		res.Changes = r.settle(slices.Compact(keys))
+	}
+	return res, nil
+}
+
+// Event folds in a watched event; see Replacement.
+func (r *memoryReplacement) Event(ctx context.Context, op Op) (res Result, err error) {
+	if err := r.begin(ctx); err != nil {
+		return res, err
+	}
+	e, skipped := r.prepare(op)
+	r.noteSkipped(skipped)
+	res.Skipped = skipped
+	if e == nil || e.bad {
+		return res, nil
+	}
+	r.events[e.key] = e
+	if r.cold {
+		res.Changes = r.settle([]string{e.key})
+	}
+	return res, nil
+}
+
+// Commit applies what was taken in; see Replacement.
+func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, err error) {
+	if err := r.begin(ctx); err != nil {
+		return res, err
+	}
+	if len(b.Ops) > 0 {
+		return res, errBatchOps
+	}
+	for {
+		r.refill(r.m.indexSet())
+		r.m.mu.Lock()
+		if r.m.set == r.set {
+			break
+		}
+		r.m.mu.Unlock()
+	}
+	defer r.m.mu.Unlock()
+	if !r.cold {
+		keys := maps.Clone(r.listed)
+		maps.Copy(keys, r.events)
+		for key := range r.m.objects {
+			keys[key] = nil
+		}
+		res.Changes = r.settleLocked(slices.Sorted(maps.Keys(keys)))
+	}
+	for key := range r.m.objects {
+		if e := r.target(key); e != nil && !e.bad {
+			r.note(e.write)
+		}
+	}
+	st := state{Info: r.m.info}
+	r.finish(&st, r.o, b)
+	r.m.info = st.Info
+	r.m.replacing, r.done = nil, true
+	return res, nil
+}
+
+// Abort forgets what was taken in; see Replacement.
+func (r *memoryReplacement) Abort() {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	if !r.done {
+		r.m.replacing, r.done = nil, true
+	}
+}
+
+func (r *memoryReplacement) begin(ctx context.Context) error {
+	if r.done {
+		return errReplaceDone
+	}
+	return ctx.Err()
+}
+
+// prepare keys and indexes an op. An op without a usable key yields no entry.
+func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
+	enc := r.m.encoder(r.set)
+	x, err := enc.identify(op)
+	if err != nil {
+		return nil, []Skipped{{Key: x.key, Err: err}}
+	}
+	e := &memoryEntry{write: x}
+	if x.del {
+		return e, nil
+	}
+	r.m.mu.RLock()
+	old := r.m.objects[x.key]
+	r.m.mu.RUnlock()
+	if e.same = r.unchanged(old, x); e.same {
+		return e, nil
+	}
+	if err := enc.fill(x); err != nil {
+		e.bad = true
+		return e, []Skipped{{Key: x.key, Err: err}}
+	}
+	return e, nil
+}
+
+func (r *memoryReplacement) unchanged(old *memoryObject, x *write) bool {
+	return !r.o.Rewrite && x.rv != "" && old != nil && old.uid == x.uid && old.rv == x.rv
+}
+
+// target returns what becomes of key: the event, unless the list has it newer; nil is nothing.
+func (r *memoryReplacement) target(key string) *memoryEntry {
+	l, e := r.listed[key], r.events[key]
+	if e == nil || l != nil && !l.bad && newerRV(l.rv, e.rv) {
+		return l
+	}
+	return e
+}
+
+func (r *memoryReplacement) settle(keys []string) []Change {
+	for {
+		r.refill(r.m.indexSet())
+		r.m.mu.Lock()
+		if r.m.set == r.set {
+			defer r.m.mu.Unlock()
+			return r.settleLocked(keys)
+		}
+		r.m.mu.Unlock()
+	}
+}
+
+// settleLocked makes the keys what they are to become.
+func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
+	for _, key := range keys {
+		old, e := r.m.objects[key], r.target(key)
+		switch {
+		case e == nil || e.del:
+			if old == nil {
+				continue
+			}
+			ch := changeOf(key, old.obj, nil)
+			if e != nil && r.cold {
+				ch.New = e.obj
+			}
+			changes = append(changes, ch)
+			r.m.removeLocked(key)
+		case e.bad || e.same || r.unchanged(old, e.write):
+		default:
+			r.m.putLocked(e.write)
+			sameVersion := old != nil && old.uid == e.uid && old.rv == e.rv
+			if !sameVersion || !semanticallyEqual(old.obj, e.obj) {
+				changes = append(changes, changeOf(key, old.object(), e.obj))
+			}
+		}
+	}
+	return changes
+}
+
+// refill computes the terms anew if index functions were added since.
+func (r *memoryReplacement) refill(set *indexSet) {
+	if r.set == set {
+		return
+	}
+	for _, entries := range []map[string]*memoryEntry{r.listed, r.events} {
+		for _, e := range entries {
+			if !e.same && !e.bad && !e.del {
+				e.terms = set.workingTerms(e.obj)
+			}
+		}
+	}
+	r.set = set
+}
