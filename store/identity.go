@@ -115,9 +115,6 @@ func (id Identity) ID() string {
 	if c, err := id.Canonical(); err == nil {
 		id = c
 	}
-	if id.Representation == "" {
-		id.Representation = Typed
-	}
 	var b []byte
 	for _, field := range []string{
 		id.Group, id.Version, id.Resource, id.Namespace,

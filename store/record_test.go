@@ -118,6 +118,14 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 	}
 }
 
+func TestRecordRefusesShortHeaders(t *testing.T) {
+	head := appendHeader(nil, header{UID: "uid"})
+	head[0]-- // one element less, with its bytes still there
+	if _, err := decodeHeader(head); err == nil {
+		t.Fatal("a header with too few fields was accepted")
+	}
+}
+
 // seal writes the checksum that makes hostile bytes pass as a record.
 func seal(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
