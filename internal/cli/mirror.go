@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
@@ -48,7 +49,16 @@ func newMember(st *store.Store, config *rest.Config, r resource, id store.Identi
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
+	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
 	return &member{resource: r, identity: id, informer: inf, conn: conn}, nil
+}
+
+// logQuietly is the watch error handler. What it hears is in the status, and so in the display; client-go's own
+// handler would log it at each attempt.
+func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
+	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
 }
 
 // run mirrors until ctx ends or an informer gives up, which is the error. When it returns

@@ -233,6 +233,14 @@ func runMirror(ctx context.Context, s IO, d display, m *mirror) error {
 	err := m.run(ctx)
 	stopShowing()
 	wg.Wait()
-	d.finish(s.Now(), m.mirrored())
+	d.finish(s.Now(), stopped(m.mirrored()))
 	return err
+}
+
+// stopped is the collections as they are left: neither live nor out of contact.
+func stopped(all []source.Collection) []source.Collection {
+	for _, c := range all {
+		c.Live.Source = "stopped"
+	}
+	return all
 }
