@@ -8,6 +8,8 @@ var (
 	ErrLocked = errors.New("another process holds the store")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	// ErrForeign: the file is something else than a store. It is left alone.
+	ErrForeign = errors.New("the file is not a store of Larder")
 	// ErrDamaged: the file, or a record or an index in it, is not what was written.
 	ErrDamaged = errors.New("the store is damaged")
 )

@@ -9,6 +9,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
 // handle is one open bbolt file.
@@ -89,6 +91,11 @@ func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
 }
 
 func (h *handle) begin(writable bool) (*bolt.Tx, error) {
+	// bbolt takes its locks and then looks at the meta pages; a panic there would
+	// keep them from everybody.
+	if err := boltcheck.Readable(h.file); err != nil {
+		return nil, &faultError{what: err}
+	}
 	began := false
 	defer func() {
 		if !began {
@@ -97,6 +104,9 @@ func (h *handle) begin(writable bool) (*bolt.Tx, error) {
 	}()
 	tx, err := h.db.Begin(writable)
 	began = true
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		err = ErrClosed
+	}
 	return tx, err
 }
 

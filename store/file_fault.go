@@ -8,6 +8,18 @@ import (
 	"strings"
 )
 
+// faultError is a panic that contain has caught.
+type faultError struct{ what any }
+
+func (e *faultError) Error() string {
+	if fault, ok := e.what.(interface{ Addr() uintptr }); ok {
+		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", ErrDamaged, fault.Addr())
+	}
+	return fmt.Sprintf("%v: a page makes no sense (%v)", ErrDamaged, e.what)
+}
+
+func (e *faultError) Unwrap() error { return ErrDamaged }
+
 // contain runs fn. A memory fault in it (the file is mapped, and was cut
 // short or can not be read) and a panic of bbolt (a page that makes no sense)
 // become an error that wraps ErrDamaged. Every other panic goes on: it is a
@@ -26,7 +38,7 @@ func contain(fn func() error) (err error) {
 		if !fromBolt && !errors.As(cause, &fault) {
 			panic(r)
 		}
-		err = fmt.Errorf("reading it failed (%v): %w", r, ErrDamaged)
+		err = &faultError{what: r}
 	}()
 	return fn()
 }

@@ -17,6 +17,11 @@ type hooks struct {
 // view runs fn in one read transaction, which is closed when it returns.
 // What fn gets from tx dies with it. fn must not call view or update.
 func (s *Store) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return s.viewHandle(ctx, func(_ *handle, tx *bolt.Tx) error { return fn(tx) })
+}
+
+// viewHandle is view for those who need the handle too.
+func (s *Store) viewHandle(ctx context.Context, fn func(h *handle, tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -25,7 +30,7 @@ func (s *Store) view(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 		return err
 	}
 	defer h.release()
-	return s.settle(h, h.view(fn))
+	return s.settle(h, h.view(func(tx *bolt.Tx) error { return fn(h, tx) }))
 }
 
 // update runs fn in one write transaction and commits it. On an error nothing
@@ -47,7 +52,7 @@ func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	}
 	defer h.release()
 	if err := s.Err(); err != nil {
-		return err
+		return fmt.Errorf("nothing is written any more: %w", err)
 	}
 	commit := s.hooks.commit
 	if commit == nil {
@@ -56,11 +61,47 @@ func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	return s.settle(h, h.update(fn, commit))
 }
 
-// settle turns an error of a transaction into what the caller is told.
+// settle turns an error of a transaction into what the caller is told, and
+// stops the writing if it was one that calls for that.
 func (s *Store) settle(h *handle, err error) error {
+	var fault *faultError
 	var failed *commitError
-	if errors.As(err, &failed) {
-		return fmt.Errorf("write %s: %w", s.path, err)
+	switch {
+	case errors.As(err, &fault):
+		err = fmt.Errorf("%s: %w", s.path, err)
+		s.fail(h, err)
+	case errors.As(err, &failed):
+		err = s.classify(h, failed)
+	case errors.Is(err, ErrClosed):
+		err = fmt.Errorf("%s: %w", s.path, err)
 	}
 	return err
+}
+
+// classify finds out what became of a commit that failed. bbolt's readers see
+// a transaction once its meta page is written, which may be before the disk
+// refuses to sync it; such a transaction may be there after a crash or not.
+func (s *Store) classify(h *handle, failed *commitError) error {
+	advanced := true
+	err := h.view(func(tx *bolt.Tx) error {
+		advanced = tx.ID() >= failed.txid
+		return nil
+	})
+	if err == nil && !advanced && isNoSpace(failed.err) {
+		return fmt.Errorf("write %s: %w: %w", s.path, ErrNoSpace, failed.err)
+	}
+	// Even a transaction that did not advance may have lost the sync of a page: the
+	// kernel reports that once, and calls the page clean.
+	err = fmt.Errorf("write %s: %w: %w", s.path, ErrOutcomeUnknown, failed.err)
+	s.fail(h, err)
+	return err
+}
+
+// fail stops all writing until Rebuild. The first reason stays.
+func (s *Store) fail(h *handle, reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == h && s.failure == nil {
+		s.failure = reason
+	}
 }

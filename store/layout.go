@@ -7,7 +7,7 @@ var (
 	bucketLarder = []byte("larder")
 
 	// In bucketLarder, beside one bucket per collection, named by Identity.ID.
-	keyFormat  = []byte("format")  // formatVersion, big endian uint64
+	keyFormat  = []byte("format")  // formatVersion, big endian uint64, and its CRC-32C; the same in every format
 	keyCreated = []byte("created") // RFC 3339
 	keyFileID  = []byte("file-id") // random, hex
 	keyClean   = []byte("clean")   // present while the file was closed cleanly
@@ -17,4 +17,11 @@ var (
 	bucketObjects = []byte("objects")
 	bucketIndex   = []byte("index")
 	bucketStaging = []byte("staging") // a relist too large for memory; dropped at open
+)
+
+// The files beside the store's own, whose path they begin with.
+const (
+	suffixOpening = ".opening"  // there while a process opens the store; see openMark
+	suffixNew     = ".new-"     // a store that is being made; a crash leaves it, the next open removes it
+	suffixDamaged = ".damaged-" // a store that was moved aside, and when (UTC)
 )

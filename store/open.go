@@ -1,45 +1,125 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-
-	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
+	"path/filepath"
+	"time"
 )
 
-// Open opens or creates the file.
+// Open opens the store at path, and makes it if there is none, with its
+// directory. A damaged file is moved aside (see Quarantined) and a new one made.
+// It fails with ErrLocked while another process has the store open for writing,
+// with ErrNewerFormat if a newer program wrote it, and with ErrForeign if it is
+// not a store; it leaves the file alone then.
+//
+// With Options.ReadOnly nothing on the disk is changed; a file that is missing
+// is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{path: path, o: o, writer: make(chan struct{}, 1)}
-	h := &handle{path: path}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{
-		ReadOnly:     o.ReadOnly,
-		Timeout:      max(o.lockTimeout(), 1),
-		FreelistType: bolt.FreelistMapType,
-		MaxSize:      int(o.MaxSize),
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag, mode)
-			h.file = f
-			return f, err
-		},
-	})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("open %s: %w", path, ErrLocked)
+	open := s.openToWrite
+	if o.ReadOnly {
+		open = s.openToRead
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	h.db = db
-	s.handle = h
-	if !o.ReadOnly {
-		err := db.Update(func(tx *bolt.Tx) error {
-			_, err := tx.CreateBucketIfNotExists(bucketLarder)
-			return err
-		})
-		if err != nil {
-			return nil, errors.Join(err, h.close())
-		}
+	deadline := time.Now().Add(o.lockTimeout())
+	if err := open(deadline); err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// openTries bounds how often a damaged file is moved aside in one Open.
+const openTries = 3
+
+func (s *Store) openToWrite(deadline time.Time) (err error) {
+	if err := makeDir(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	mark, err := takeMark(s.path, deadline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, mark.release()) }()
+	for range openTries {
+		if err := s.ensureFile(); err != nil {
+			return err
+		}
+		f, err := openLocked(s.path, os.O_RDWR, true, deadline)
+		if err != nil {
+			return err
+		}
+		removeDebris(s.path)
+		mark.count()
+		o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, verify: mark.crashes > 0}
+		h, rt, err := o.open()
+		if err == nil {
+			err = s.start(h, rt)
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return err
+		}
+		if err := s.quarantine(err); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("it was damaged each time it was made anew: %w", ErrDamaged)
+}
+
+func (s *Store) openToRead(deadline time.Time) error {
+	f, err := openLocked(s.path, os.O_RDONLY, false, deadline)
+	if isMissing(err) {
+		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	o := opening{path: s.path, file: f, readOnly: true, verify: crashesSaid(s.path) > 0}
+	s.handle, _, err = o.open()
+	return err
+}
+
+// start takes the handle into use for writing: the file is not clean any more.
+// On a disk that is full or fails the store opens all the same, for what it can serve.
+func (s *Store) start(h *handle, rt root) error {
+	s.handle = h
+	switch err := s.update(context.Background(), rt.begin); {
+	case errors.Is(err, ErrNoSpace):
+		s.logger().Error(err, "The disk is full: the store can be read, and not be written")
+	case errors.Is(err, ErrOutcomeUnknown):
+		s.logger().Error(err, "The disk fails: the store can be read, and not be written")
+	case err != nil:
+		s.handle, s.failure = nil, nil
+		return errors.Join(err, h.close())
+	}
+	if !rt.clean {
+		s.goBackground("verify after an unclean close", s.verifyInBackground)
+	}
+	return nil
+}
+
+// ensureFile makes the store's file if there is none, or an empty one.
+func (s *Store) ensureFile() error {
+	info, err := os.Stat(s.path)
+	switch {
+	case isMissing(err):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: it is no regular file", ErrForeign)
+	case info.Size() > 0:
+		return nil
+	default:
+		s.logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
+	}
+	return createFile(s.path)
+}
+
+// makeDir makes the directory, for its owner only, if it is not there.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !isMissing(err) {
+		return err
+	}
+	return os.MkdirAll(dir, 0o700)
 }

@@ -2,12 +2,16 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
 // Options are the options of Open. The zero value works.
@@ -101,11 +105,34 @@ func (s *Store) Err() error {
 	return s.failure
 }
 
-// Check verifies the whole file.
-func (s *Store) Check(ctx context.Context) (Report, error) { return Report{}, nil }
+// Check verifies the whole file: that each page is sound and used once, and
+// what the collections hold. Contents are looked at only if the pages are sound.
+// The error is of reading; what is wrong with the file is in the report.
+func (s *Store) Check(ctx context.Context) (Report, error) {
+	pages, err := s.checkPages(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("check %s: %w", s.path, err)
+	}
+	r := Report{Problems: pages}
+	if len(pages) > 0 {
+		s.failNow(pagesError(s.path, pages))
+		return r, nil
+	}
+	if err := s.checkContent(ctx, &r); err != nil {
+		return r, fmt.Errorf("check %s: %w", s.path, err)
+	}
+	return r, nil
+}
 
 // Size returns the file's size and the part of it that is free, in bytes.
-func (s *Store) Size() (total, free int64, err error) { return 0, 0, nil }
+func (s *Store) Size() (total, free int64, err error) {
+	err = s.viewPages(context.Background(), func(pages *boltcheck.File) error {
+		total = pages.Size
+		free = int64(pages.FreePages()) * int64(pages.PageSize)
+		return nil
+	})
+	return total, free, err
+}
 
 // Close waits for the background work to end, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.
@@ -114,13 +141,22 @@ func (s *Store) Close() error {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	s.mu.Lock()
-	h := s.handle
+	h, failure := s.handle, s.failure
 	s.handle = nil
 	s.mu.Unlock()
 	if h == nil {
 		return nil
 	}
-	return h.close()
+	if !s.readOnly() && failure == nil {
+		err := h.update(func(tx *bolt.Tx) error { return putClean(tx, true) }, (*bolt.Tx).Commit)
+		if err != nil {
+			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
+		}
+	}
+	if err := h.close(); err != nil {
+		return fmt.Errorf("close the store %s: %w", s.path, err)
+	}
+	return nil
 }
 
 // Report is what Check found.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 )
 
 // File is one committed state of a bbolt file.
 type File struct {
 	Meta
-	r io.ReaderAt
+	// Size of the file in bytes.
+	Size int64
+	r    io.ReaderAt
 	// free has a bit for each page that the freelist names.
 	free bitmap
 }
@@ -45,6 +48,15 @@ func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 // looked at began. Begin another.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
+// FreePages returns how many pages the freelist names.
+func (f *File) FreePages() int {
+	n := 0
+	for _, word := range f.free {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
 // Readable reports whether r still begins with a valid meta page: a cheap
 // look before bbolt begins a transaction, which does not survive if there is none.
 func Readable(r io.ReaderAt) error {
@@ -53,7 +65,7 @@ func Readable(r io.ReaderAt) error {
 }
 
 func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
-	f := &File{Meta: m, r: r}
+	f := &File{Meta: m, Size: size, r: r}
 	// The first comparison keeps the product in the second from overflowing.
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
 		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize, ErrDamaged)

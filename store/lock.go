@@ -1,0 +1,65 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// lockPoll is how often a lock that another process holds is tried again.
+const lockPoll = 20 * time.Millisecond
+
+// locked is the error of a file that another process holds.
+func locked(path string) error {
+	return fmt.Errorf("%w: %s; stop that process, or use another file", ErrLocked, path)
+}
+
+// openLocked opens the file and locks it, waiting until the deadline. The file
+// it returns is the one that has this name: a lock on a file that was moved
+// aside meanwhile protects nothing.
+func openLocked(path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, flag, 0)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := tryLock(f, exclusive)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		if ok && hasName(f, path) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		if !waitUntil(deadline) {
+			return nil, locked(path)
+		}
+	}
+}
+
+// hasName reports whether the open file is the one at path.
+func hasName(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(open, named)
+}
+
+// waitUntil waits for the next try. It is false once the deadline has passed.
+func waitUntil(deadline time.Time) bool {
+	left := time.Until(deadline)
+	if left <= 0 {
+		return false
+	}
+	time.Sleep(min(left, lockPoll))
+	return true
+}
+
+// isMissing reports whether err says that there is no such file.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,35 @@
+//go:build !(darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd)
+
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// tryLock leaves locking to bbolt, which locks the file when it opens it.
+func tryLock(*os.File, bool) (bool, error) { return true, nil }
+
+// lockMark opens the mark; it is nil if another process has it. Here a file
+// that a process has open can not be renamed, which is the lock: what a
+// crash has left can be, and is brought back.
+func lockMark(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	old := path + ".old"
+	if err := os.Rename(path, old); err != nil {
+		return nil, nil
+	}
+	if err := os.Rename(old, path); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
+// unlockMark gives up the mark and removes it.
+func unlockMark(f *os.File, path string) error {
+	return errors.Join(f.Close(), os.Remove(path))
+}

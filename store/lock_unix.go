@@ -1,0 +1,47 @@
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package store
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// tryLock locks the file if no other process has it locked. bbolt takes the
+// same kind of lock, and gets it again on the same open file.
+func tryLock(f *os.File, exclusive bool) (bool, error) {
+	how := syscall.LOCK_NB
+	if exclusive {
+		how |= syscall.LOCK_EX
+	} else {
+		how |= syscall.LOCK_SH
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return false, nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return err == nil, err
+		}
+	}
+}
+
+// lockMark opens the mark and locks it; it is nil if another process has it.
+func lockMark(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := tryLock(f, true)
+	if err == nil && ok && hasName(f, path) {
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// unlockMark removes the mark and gives up its lock, in this order.
+func unlockMark(f *os.File, path string) error {
+	return errors.Join(os.Remove(path), f.Close())
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// root is what the root bucket says about the file.
+type root struct {
+	format uint64
+	// clean: the last process that wrote to the file has closed it.
+	clean bool
+}
+
+// begin makes the file ours, in the first transaction after opening it.
+func (rt root) begin(tx *bolt.Tx) error {
+	if err := upgrade(tx, rt.format, upgrades()); err != nil {
+		return err
+	}
+	return putClean(tx, false)
+}
+
+const formatSize = 8 + 4
+
+// writeRoot makes the root bucket of a new file.
+func writeRoot(tx *bolt.Tx, now time.Time) error {
+	b, err := tx.CreateBucket(bucketLarder)
+	if err != nil {
+		return err
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	if err := b.Put(keyCreated, []byte(now.UTC().Format(time.RFC3339))); err != nil {
+		return err
+	}
+	if err := b.Put(keyFileID, []byte(hex.EncodeToString(id))); err != nil {
+		return err
+	}
+	if err := putClean(tx, true); err != nil {
+		return err
+	}
+	return putFormat(tx, formatVersion)
+}
+
+// putFormat writes the format with a checksum: a flipped bit must not pass for a newer format.
+func putFormat(tx *bolt.Tx, format uint64) error {
+	v := binary.BigEndian.AppendUint64(nil, format)
+	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
+	return tx.Bucket(bucketLarder).Put(keyFormat, v)
+}
+
+// readRoot reads the root bucket.
+func readRoot(tx *bolt.Tx) (root, error) {
+	b := tx.Bucket(bucketLarder)
+	if b == nil {
+		return root{}, missingRoot(tx)
+	}
+	v := b.Get(keyFormat)
+	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
+		return root{}, fmt.Errorf("its format version is missing or wrong: %w", ErrDamaged)
+	}
+	return root{format: binary.BigEndian.Uint64(v), clean: b.Get(keyClean) != nil}, nil
+}
+
+// missingRoot tells a store whose root bucket has a flipped bit in its name
+// from a bbolt file that some other program made.
+func missingRoot(tx *bolt.Tx) error {
+	name, _ := tx.Cursor().First()
+	if name == nil {
+		return fmt.Errorf("it has no root bucket: %w", ErrDamaged)
+	}
+	if len(name) == len(bucketLarder) {
+		differ := 0
+		for i := range name {
+			differ += bits.OnesCount8(name[i] ^ bucketLarder[i])
+		}
+		if differ <= 2 {
+			return fmt.Errorf("its root bucket has the wrong name: %w", ErrDamaged)
+		}
+	}
+	return ErrForeign
+}
+
+// putClean sets or removes the mark of a clean close.
+func putClean(tx *bolt.Tx, clean bool) error {
+	b := tx.Bucket(bucketLarder)
+	if clean {
+		return b.Put(keyClean, []byte{1})
+	}
+	return b.Delete(keyClean)
+}

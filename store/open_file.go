@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// opening is a locked file on its way to a handle.
+type opening struct {
+	path     string
+	file     *os.File
+	readOnly bool
+	maxSize  int64
+	// verify looks at every page before bbolt maps the file.
+	verify bool
+}
+
+// branchDepth is the depth below which a walk after an unclean close leaves out
+// the leaves: that of the buckets of a collection, where the objects are.
+const branchDepth = 2
+
+// open verifies the file as far as that costs the same for any size, and opens
+// it. After an unclean close, it also looks at the branch pages: a cycle in
+// them would overflow the stack of whoever reads there, and nothing can contain that.
+// The file is closed if there is an error.
+func (o *opening) open() (*handle, root, error) {
+	pages, err := o.inspect()
+	if err != nil {
+		return nil, root{}, errors.Join(err, o.file.Close())
+	}
+	h, err := o.openBolt(mapSize(int64(pages.HighWater) * int64(pages.PageSize)))
+	if err != nil {
+		return nil, root{}, o.judge(err)
+	}
+	var rt root
+	err = h.view(func(tx *bolt.Tx) error {
+		rt, err = readRoot(tx)
+		return err
+	})
+	if err == nil {
+		err = checkFormat(rt.format, o.readOnly, upgrades())
+	}
+	if err == nil && !rt.clean && !o.verify {
+		err = o.walk(pages, boltcheck.WalkOptions{LeafDepth: branchDepth})
+	}
+	if err != nil {
+		return nil, root{}, errors.Join(err, h.close())
+	}
+	return h, rt, nil
+}
+
+// inspect looks at the file without mapping it.
+func (o *opening) inspect() (*boltcheck.File, error) {
+	info, err := o.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	pages, err := boltcheck.Open(o.file, info.Size())
+	if err == nil && o.verify {
+		err = o.walk(pages, boltcheck.WalkOptions{})
+	}
+	return pages, ownErrors(err)
+}
+
+// walk returns what a walk finds as an error.
+func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
+	problems, err := pages.Walk(context.Background(), how)
+	if err != nil {
+		return ownErrors(err)
+	}
+	if len(problems) > 0 {
+		return pagesError(o.path, problems)
+	}
+	return nil
+}
+
+// ownErrors adds our sentinels to those of boltcheck.
+func ownErrors(err error) error {
+	switch {
+	case errors.Is(err, boltcheck.ErrDamaged):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, boltcheck.ErrForeign):
+		return fmt.Errorf("%w: %w; use another file", ErrForeign, err)
+	}
+	return err
+}
+
+// openBolt opens the file with bbolt, which closes it if there is an error.
+func (o *opening) openBolt(mapped int) (*handle, error) {
+	h := &handle{path: o.path, file: o.file}
+	err := contain(func() error {
+		db, err := bolt.Open(o.path, 0o600, &bolt.Options{
+			Timeout:         1, // the file is locked already; do not wait
+			ReadOnly:        o.readOnly,
+			FreelistType:    bolt.FreelistMapType,
+			InitialMmapSize: mapped,
+			MaxSize:         clampInt(o.maxSize),
+			NoStatistics:    true, // a lock that every reader would take
+			OpenFile:        o.openLockedFile,
+		})
+		h.db = db
+		return err
+	})
+	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
+		// The process may not have that much address space (ulimit -v).
+		if o.file, err = os.OpenFile(o.path, o.flag(), 0); err != nil {
+			return nil, err
+		}
+		return o.openBolt(0)
+	}
+	if err != nil {
+		_ = o.file.Close() // which bbolt does unless it panicked
+		return nil, err
+	}
+	h.db.AllocSize = allocSize
+	return h, nil
+}
+
+// allocSize is by how much the file grows at a time, in bytes. What is not
+// used yet takes no room on most file systems.
+const allocSize = 4 << 20
+
+func (o *opening) flag() int {
+	if o.readOnly {
+		return os.O_RDONLY
+	}
+	return os.O_RDWR
+}
+
+// openLockedFile gives bbolt the file that is locked, rather than the one that
+// has the name by now.
+func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.file, nil }
+
+// judge decides what an error of bbolt's Open means.
+func (o *opening) judge(err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return locked(o.path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrChecksum):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case !errors.Is(err, ErrDamaged):
+		return err
+	}
+	// A page could not be read or made no sense: a disk that fails is no damaged file.
+	f, again := os.Open(o.path)
+	if again != nil {
+		return errors.Join(err, again)
+	}
+	defer func() { _ = f.Close() }()
+	look := &opening{path: o.path, file: f, verify: true}
+	if _, again := look.inspect(); again != nil {
+		return again
+	}
+	return err
+}
+
+func clampInt(n int64) int { return int(min(n, int64(int(^uint(0)>>1)))) }

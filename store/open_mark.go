@@ -1,0 +1,100 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// openMark is the file <path>.opening. It has two uses.
+//
+// It is the lock of those who open: whoever holds it may create the store,
+// move it aside or put another in its place. (The lock on the store itself
+// can not serve for that: it goes away with the file.)
+//
+// It holds the number of processes that died while they opened the store: the
+// count goes up before bbolt maps the file, and the mark goes away when that
+// has ended well. A process that finds a count verifies the file without mapping it
+// first, so that a file that kills its reader does so once. The process may
+// just as well have been killed: the file is moved aside only if it is damaged.
+type openMark struct {
+	f    *os.File
+	path string
+	// crashes is the count that was found.
+	crashes int
+}
+
+// takeMark waits until the deadline for the mark. It is an empty mark, and
+// crashes is 1, if the disk is too full to leave one.
+func takeMark(store string, deadline time.Time) (*openMark, error) {
+	m := &openMark{path: store + suffixOpening}
+	for {
+		f, err := lockMark(m.path)
+		if isNoSpace(err) {
+			m.crashes = 1
+			return m, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("leave a mark beside the store: %w", err)
+		}
+		if f != nil {
+			m.f = f
+			m.crashes, err = readCount(f)
+			return m, err
+		}
+		if !waitUntil(deadline) {
+			return nil, locked(store)
+		}
+	}
+}
+
+// crashesSaid returns the count in the mark of a store, for those who do not take it.
+func crashesSaid(store string) int {
+	f, err := os.Open(store + suffixOpening)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	n, _ := readCount(f)
+	return n
+}
+
+func readCount(f *os.File) (int, error) {
+	data, err := io.ReadAll(io.LimitReader(f, 20))
+	if err != nil {
+		return 0, err
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" {
+		return 0, nil // its process died before it touched the store
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 1, nil // torn
+	}
+	return n, nil
+}
+
+// count leaves word that the store is about to be opened. It is not synced:
+// what it is for is a crash of the process, not of the machine.
+func (m *openMark) count() {
+	if m.f == nil {
+		return
+	}
+	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.crashes+1)+"\n"), 0); err != nil {
+		m.crashes = max(m.crashes, 1) // no mark can be left: verify instead
+	}
+}
+
+// release ends the opening, well or not: this process has survived it.
+func (m *openMark) release() error {
+	if m.f == nil {
+		return nil
+	}
+	f := m.f
+	m.f = nil
+	return unlockMark(f, m.path)
+}
