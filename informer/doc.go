@@ -1,2 +1,80 @@
-// Package informer is a cache.SharedIndexInformer whose cache is a store.
+// Package informer is a cache.SharedIndexInformer of client-go whose cache is a
+// [store.Store]. It lists once; after that every start resumes the watch from
+// what is on disk.
+//
+// Open a store, call [New], register handlers, and run it:
+//
+//	st, err := store.Open("larder.db", store.Options{})
+//	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
+//		Store:    st,
+//		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+//	})
+//	inf.AddEventHandler(handler)
+//	inf.RunWithContext(ctx) // blocks
+//	st.Close()
+//
+// New opens the collection: what is stored can be read from then on, before
+// Run and with no API server. Listers, factories and controller-runtime take an
+// Informer as it is.
+//
+// # What handlers are told
+//
+// Each handler has a goroutine and an unbounded queue of its own. It gets calls in the order of the watch stream, one at a
+// time, and none before the change is stored.
+//
+//   - At a start with data on disk, first OnAdd(obj, true) for every stored object, in key order. Then what has
+//     changed since: as single events if the server still has the history, else as the difference that a list shows.
+//   - An object that vanished: OnDelete with the object of the DELETED event if there was one, else with a
+//     cache.DeletedFinalStateUnknown that carries the key and the last stored state (nil if that was lost to damage).
+//   - A cold start: OnAdd(obj, true), page by page as the list comes.
+//   - A list that was repeated tells only what differs: deletes first. client-go also repeats OnUpdate for every unchanged object.
+//   - isInInitialList is true until the informer has synced.
+//   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go, but for those of a
+//     list that writes every body anew: there the body has changed.
+//   - A handler that registers while the informer runs gets OnAdd(obj, true) for what is stored at that moment,
+//     and every change after it; nothing twice, nothing left out.
+//
+// Objects are shared and must not be modified.
+//
+// # HasSynced
+//
+// With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had
+// then has been stored and queued for the handlers, or a list has been. With [Disk] it is true as
+// soon as the stored state has been queued for the handlers; if no list was ever complete, it waits for one. A
+// registration has synced when its handler has returned from every call up to there.
+//
+// # What is stored, and when
+//
+// What is there of the stream, up to a bound, is committed in one transaction together with the
+// resourceVersion that covers it. So after a crash the file is the state after some prefix of the stream, and the server sends
+// the rest again. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
+// encoded or indexed, is reported, counted in Status.Skipped and left out; its previous state, if one is stored, stays until
+// the next change or delete of it.
+//
+// What the contents depend on besides the objects (cluster, codec, Go types, version of the transform, OpenAPI
+// schema) is compared with what they were stored under. A difference does not hide them: they are served, Status.Rewriting says why
+// they will be replaced, and a list writes every body anew. It is made before HasSynced (with Resumed), for a changed OpenAPI hash
+// within ten minutes after. Handlers are told the difference. What was unknown when the contents were
+// listed, such as a cluster id that could not be read, is filled in by the next list.
+//
+// Secrets are kept in memory only unless Options.PersistSecrets is set.
+//
+// # When the store fails
+//
+// Nothing advances: the batch is tried again, with back-off, for as long as it takes. Reads are served from the last good
+// state. The queue fills, and then the reflector stops reading the watch. Status.Err, the log (once) and the watch error handler
+// (once) tell. If the outcome of a write is unknown, or the file is damaged, the store is rebuilt from what can be
+// read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
+// unknown is told again as OnUpdate if it turns out that it had been stored. A store that is closed ends the run.
+//
+// # Ownership and shutdown
+//
+// The Informer owns its goroutines; the caller owns the Store and closes it after the run. When Run returns, nothing of the
+// informer is running. It ends in this order: the reflector, the pump, the handlers (each after the call that it is making). Changes
+// that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
+// are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
+// Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
+// new informer can be made on the same collection.
+//
+// Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
 package informer

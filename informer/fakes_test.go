@@ -36,14 +36,6 @@ func quietHandlers(t *testing.T) {
 	t.Cleanup(func() { utilruntime.PanicHandlers = old })
 }
 
-// quietErrors does the same for expected errors.
-func quietErrors(t *testing.T) {
-	t.Helper()
-	old := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = nil
-	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
-}
-
 // slowStore stops the first Iterate at a key.
 type slowStore struct {
 	store.Interface

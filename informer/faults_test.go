@@ -155,11 +155,12 @@ func TestOutcomeUnknown(t *testing.T) {
 					if rebuilds++; rebuilds < 3 {
 						return errors.New("from the test")
 					}
+					f.set(nil, 0, false)
 					return nil
 				}
 				r.run(h)
 				h.take()
-				f.set(store.ErrOutcomeUnknown, 1, applied)
+				f.set(store.ErrOutcomeUnknown, -1, applied)
 				r.srv.write("a/3", "x")
 				synctest.Wait()
 				r.srv.delete("a/2")

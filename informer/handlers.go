@@ -25,7 +25,8 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 }
 
 // AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each object
-// in the store first. It fails after the informer has stopped, and if the store can not be read.
+// in the store first. It fails after the informer has stopped, and if the store can not be read at all; single
+// objects that can not be read are reported and left out.
 func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
 	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
@@ -98,14 +99,27 @@ func effectiveResync(logger klog.Logger, desired, check time.Duration) time.Dura
 func (i *Informer) join(l *listener) error {
 	i.deltasMu.Lock()
 	defer i.deltasMu.Unlock()
-	err := i.store.Iterate(context.Background(), "", func(_ string, obj runtime.Object) error {
-		l.add(notification{typ: cache.Added, new: obj, initial: true})
-		return nil
-	})
+	state, err := i.holdsStateLocked()
+	if err == nil && state {
+		_, err = i.eachStored(context.Background(), "", func(_ string, obj runtime.Object) error {
+			l.add(notification{typ: cache.Added, new: obj, initial: true})
+			return nil
+		})
+	}
 	if err != nil {
 		return err
 	}
 	return i.processor.add(l)
+}
+
+// holdsStateLocked reports whether handlers are to be told of what is stored. They are not while it is what a cold
+// start, interrupted in an earlier process, has left: the first list removes that.
+func (i *Informer) holdsStateLocked() (bool, error) {
+	if i.listBegun {
+		return true, nil
+	}
+	info, err := i.store.Info(context.Background())
+	return info.Complete, err
 }
 
 // RemoveEventHandler removes a handler. It does not wait for the call that is being made: see

@@ -43,6 +43,7 @@ type Informer struct {
 	store     store.Interface
 	indexer   *store.Indexer
 	rebuild   func(ctx context.Context) error // nil if the objects are in memory only
+	release   func() error                    // gives the collection back after Run; nil if there is no file
 	volatile  string                          // why they are; empty if they are not
 	attrs     store.Attributes                // what this program would write, as far as it is known without the server
 	clock     clock.WithTicker
@@ -56,7 +57,8 @@ type Informer struct {
 
 	// deltasMu is held while a batch is committed and queued for the handlers, and
 	// while a late handler joins. No code of users runs under it but index functions.
-	deltasMu sync.Mutex
+	deltasMu  sync.Mutex
+	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu

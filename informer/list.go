@@ -16,7 +16,7 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 	return p.commit(ctx, func() (store.Result, error) {
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
-			p.list, p.rewrites = list, s.options.Rewrite
+			p.list, p.rewrites, p.listBegun = list, s.options.Rewrite, true
 		}
 		return store.Result{}, err
 	}, p.tellListed)

@@ -84,7 +84,7 @@ func (i *Informer) open() error {
 	if err != nil {
 		return err
 	}
-	i.store, i.indexer = c, c.Indexer()
+	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	if r, ok := any(o.Store).(interface{ Rebuild(context.Context) error }); ok {
 		i.rebuild = r.Rebuild
 	}

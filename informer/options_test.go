@@ -81,7 +81,6 @@ func TestBeforeRun(t *testing.T) {
 // TestTransformErrors: an object whose transform fails is left out and reported; what was stored of it before stays,
 // and its delete is delivered all the same.
 func TestTransformErrors(t *testing.T) {
-	quietErrors(t)
 	bubble(t, func(t *testing.T) {
 		transform := func(obj any) (any, error) {
 			switch p := obj.(*corev1.Pod); p.Labels["value"] {
@@ -126,7 +125,6 @@ func TestTransformErrors(t *testing.T) {
 }
 
 func TestWatchErrorHandler(t *testing.T) {
-	quietErrors(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.setFail(refuse)

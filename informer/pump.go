@@ -121,7 +121,10 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
 		n := notification{typ: c.Type}
 		resync := false
-		switch c.Type {
+		if c.Type == cache.Updated && c.Old == nil {
+			n.typ = cache.Added // the old state could not be read, so no handler was told of it in this run
+		}
+		switch n.typ {
 		case cache.Added:
 			n.new, n.initial = c.New, !p.HasSynced()
 		case cache.Updated:
@@ -164,7 +167,7 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	err := p.store.Iterate(ctx, "", func(_ string, obj runtime.Object) error {
+	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
 		p.processor.distribute(notification{typ: cache.Updated, old: obj, new: obj}, true)
 		return ctx.Err()
 	})

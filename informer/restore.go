@@ -2,37 +2,116 @@ package informer
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // restore gives the stored objects to the handlers that were registered before the start. The stream is not touched
-// before that is done, so nothing comes earlier.
+// before that is done, so nothing comes earlier. What an interrupted cold start has left is not a state, and nobody is
+// told of it: the first list removes it. A store that can not be read is waited for. restore returns an error only if
+// ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
-	info, err := p.store.Info(ctx)
-	if err != nil {
+	var complete bool
+	var unreadable error
+	err := p.readRetry(ctx, func() error {
+		info, err := p.store.Info(ctx)
+		complete = info.Complete
 		return err
-	}
-	after := ""
-	err = p.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
-		p.detector.AddObject(obj)
-		for _, l := range p.replay {
-			l.add(notification{typ: cache.Added, new: obj, initial: true})
-		}
-		after = key
-		return ctx.Err()
 	})
+	if err == nil && complete {
+		after := ""
+		err = p.readRetry(ctx, func() error {
+			bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {
+				after = key
+				p.detector.AddObject(obj)
+				for _, l := range p.replay {
+					l.add(notification{typ: cache.Added, new: obj, initial: true})
+				}
+				return nil
+			})
+			unreadable = errors.Join(unreadable, bad)
+			return err
+		})
+	}
 	p.replay = nil
-	if ctx.Err() != nil || isClosed(err) {
-		return err
+	if err == nil && unreadable != nil {
+		err = p.replaceUnreadable(ctx, unreadable)
 	}
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Stored objects could not be read", "type", p.o.ObjectDescription, "after", after)
-	}
-	if p.o.SyncPolicy == Disk && info.Complete {
+	if err == nil && complete && p.o.SyncPolicy == Disk {
 		p.markSynced()
 	}
+	return err
+}
+
+// readRetry repeats a read until it succeeds.
+func (p *pump) readRetry(ctx context.Context, read func() error) error {
+	for delay := storeBackoff(); ; {
+		err := read()
+		if err == nil {
+			p.healthy(ctx)
+			return nil
+		}
+		if ctx.Err() != nil || isClosed(err) {
+			return err
+		}
+		p.unhealthy(ctx, err)
+		if needsRebuild(err) && p.repair(ctx) == nil {
+			continue
+		}
+		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
+			return err
+		}
+	}
+}
+
+// replaceUnreadable sees to it that records which could not be read are written anew.
+func (p *pump) replaceUnreadable(ctx context.Context, unreadable error) error {
+	if needsRebuild(unreadable) && p.rebuild != nil {
+		return p.readRetry(ctx, func() error { return p.repair(ctx) })
+	}
+	p.setRewriting(reflector.ReasonCodec)
+	p.relist(reflector.ReasonCodec)
 	return nil
+}
+
+// eachStored calls fn for each object whose key is after the given one. Records that can not be read are reported and
+// left out; unreadable joins their errors. err is a failure to read anything at all, or fn's.
+func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (unreadable, err error) {
+	var fnErr error
+	err = i.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
+		after = key
+		fnErr = fn(key, obj)
+		return fnErr
+	})
+	if err == nil || fnErr != nil || ctx.Err() != nil || isClosed(err) {
+		return nil, err
+	}
+	// Some record is bad: go on one by one.
+	keys, err := i.store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if key <= after {
+			continue
+		}
+		obj, err := i.store.Get(ctx, key)
+		switch {
+		case ctx.Err() != nil || isClosed(err):
+			return unreadable, err
+		case err != nil:
+			unreadable = errors.Join(unreadable, err)
+			utilruntime.HandleErrorWithContext(ctx, err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", key)
+		case obj != nil:
+			if err := fn(key, obj); err != nil {
+				return unreadable, err
+			}
+		}
+	}
+	return unreadable, nil
 }

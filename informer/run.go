@@ -26,7 +26,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		return
 	}
 	var wg sync.WaitGroup
-	defer i.end(cancel, p, &wg)
+	defer i.end(ctx, cancel, p, &wg)
 	wg.Go(func() { i.detector.Run(ctx.Done()) })
 	wg.Go(func() { i.runReflector(ctx, cancel) })
 	wg.Go(func() { i.resyncLoop(ctx) })
@@ -36,8 +36,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	}
 }
 
-// end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the handlers.
-func (i *Informer) end(cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGroup) {
+// end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the
+// handlers, then the collection's background work. The store stays readable.
+func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGroup) {
 	i.mu.Lock()
 	i.stopped = true
 	i.mu.Unlock()
@@ -46,6 +47,11 @@ func (i *Informer) end(cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGro
 	wg.Wait()
 	p.delayed.close()
 	i.processor.stop()
+	if i.release != nil {
+		if err := i.release(); err != nil {
+			runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
+		}
+	}
 }
 
 // start marks the informer as started and builds what runs; it returns nil if it has been started before.

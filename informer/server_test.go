@@ -31,6 +31,7 @@ type server struct {
 	lists     int                                           // probes are not counted
 	pages     map[string]*corev1.PodList                    // by continue token
 	resumedAt []string                                      // resourceVersions of the watches
+	log       []string                                      // what a handler that misses nothing is told
 }
 
 func newServer() *server {
@@ -55,6 +56,11 @@ func (s *server) write(key, value string) *corev1.Pod {
 	} else {
 		pod.UID = old.UID
 	}
+	if old == nil {
+		s.log = append(s.log, "add "+describe(pod))
+	} else {
+		s.log = append(s.log, "update "+describe(old)+" to "+describe(pod))
+	}
 	s.pods[key] = pod
 	s.sendLocked(watch.Event{Type: typ, Object: pod})
 	return pod
@@ -72,6 +78,7 @@ func (s *server) delete(key string) {
 	last := old.DeepCopy()
 	last.ResourceVersion = strconv.Itoa(s.rv)
 	delete(s.pods, key)
+	s.log = append(s.log, "delete "+describe(last))
 	s.sendLocked(watch.Event{Type: watch.Deleted, Object: last})
 }
 
@@ -123,7 +130,15 @@ func (s *server) setFail(fn func(verb string, o metav1.ListOptions) error) {
 	s.fail = fn
 }
 
-// keys returns "key@resourceVersion=value" of every pod, sorted.
+// takeLog returns the log since the last takeLog.
+func (s *server) takeLog() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.log = nil }()
+	return s.log
+}
+
+// state returns "key@resourceVersion=value" of every pod, sorted.
 func (s *server) state() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
