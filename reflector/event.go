@@ -54,7 +54,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	s.bookmarks = true
 	s.stream.bookmarks++
-	rv := bookmarkRV(ev)
+	rv := eventRV(ev)
 	cur := s.cur
 	if at := cur.advance(rv); at == "" || at != rv {
 		return nil
@@ -66,8 +66,8 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	return nil
 }
 
-// bookmarkRV is the resourceVersion of a bookmark; empty if it has none.
-func bookmarkRV(ev watch.Event) string {
+// eventRV is the resourceVersion of an event or bookmark; empty if it has none.
+func eventRV(ev watch.Event) string {
 	acc, err := meta.Accessor(ev.Object)
 	if err != nil {
 		return ""

@@ -2,6 +2,8 @@ package reflector
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,20 +42,23 @@ func examine(held ObjectRef, at string, got ObjectRef, found bool) finding {
 	return contradicts
 }
 
+// doubts are held objects by key.
+type doubts map[string]ObjectRef
+
 // verdict is what all look-ups of a connect say.
 type verdict struct {
 	rewound bool
-	// doubts are the keys whose change an event must explain, and by the resourceVersion by which it must have come
+	// doubts are the objects whose change an event must explain, and by the resourceVersion by which it must have come
 	// (the probe's counts too).
-	doubts map[string]struct{}
+	doubts doubts
 	by     string
 }
 
 // lookUp is the guard against a rewound server that has overtaken us: it reads the newest
-// objects that we hold.
-func (s *session) lookUp(ctx context.Context) (verdict, error) {
-	v := verdict{doubts: map[string]struct{}{}}
-	for _, held := range s.newest.top() {
+// objects that we hold, n of them.
+func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
+	v := verdict{doubts: doubts{}}
+	for _, held := range s.suspects(n) {
 		got, found, usable, err := s.lookUpOne(ctx, held.Key)
 		if err != nil {
 			return verdict{}, s.describe("look up "+held.Key+" of", err)
@@ -67,12 +72,24 @@ func (s *session) lookUp(ctx context.Context) (verdict, error) {
 				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
 			return verdict{rewound: true}, nil
 		case changed:
-			v.doubts[held.Key] = struct{}{}
+			v.doubts[held.Key] = held
 			v.by = maxRV(v.by, got.ResourceVersion)
 		case agrees:
 		}
 	}
 	return v, nil
+}
+
+// suspects are what to look up: the newest that we hold, and first of all what the last connection left
+// in doubt, since the events of a history that is not ours may have pushed it out of the newest.
+func (s *session) suspects(n int) []ObjectRef {
+	refs := slices.Collect(maps.Values(s.doubts))
+	for _, ref := range s.newest.refs {
+		if _, ok := s.doubts[ref.Key]; !ok {
+			refs = append(refs, ref)
+		}
+	}
+	return refs[:min(n, len(refs))]
 }
 
 // lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.

@@ -40,7 +40,7 @@ func (s *session) relist(ctx context.Context) outcome {
 	o := l.run(ctx)
 	l.pages.close()
 	if o.Kind == listed {
-		s.stream = l.tail.release(ctx)
+		s.stream, s.opening = l.tail.release()
 		return l.finish(ctx)
 	}
 	l.tail.close(ctx)
@@ -70,7 +70,7 @@ func (l *list) run(ctx context.Context) outcome {
 			o = l.take(ctx, p)
 		case <-l.pages.retryC():
 			l.pages.again(ctx)
-		case a := <-l.tail.answers:
+		case a := <-l.tail.opening.answer():
 			l.tail.accept(ctx, a)
 		case ev, ok := <-l.tail.events():
 			o = l.tail.handle(ctx, ev, ok)
@@ -96,7 +96,8 @@ func (l *list) take(ctx context.Context, p page) outcome {
 		return l.pageFailed(ctx, p.err)
 	}
 	l.s.heard()
-	l.s.healthy()
+	l.pages.err = nil
+	l.showErr()
 	l.pages.backoff.reset()
 	first := !l.begun
 	if first {
@@ -180,6 +181,15 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	return outcome{}
 }
 
+// showErr puts into the status what is wrong: the pages count more than the watch.
+func (l *list) showErr() {
+	err := l.pages.err
+	if err == nil {
+		err = l.tail.err
+	}
+	l.s.r.board.update(func(st *Status) { st.Err = err })
+}
+
 // again gives the list up, to begin another after a wait.
 func (l *list) again(ctx context.Context, err error) outcome {
 	l.s.report(ctx, err)
@@ -209,7 +219,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	}
 	s.moveTo(l.fold)
 	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
-	s.routine, s.announced = false, false
+	s.last, s.announced = lost, false
 	s.lastList = s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {

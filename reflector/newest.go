@@ -4,11 +4,11 @@ import (
 	"slices"
 )
 
-// newestSize is how many references are kept, and lookups how many of them are looked up at a connect. More are kept so that
-// deletions leave some.
+// newestSize is how many references are kept, and maxLookups how many of them are looked up at a connect. More are
+// kept so that deletions leave some.
 const (
 	newestSize = 16
-	lookups    = 5
+	maxLookups = 5
 )
 
 // newest is a small list of the newest objects of the stream, highest resourceVersion first: what
@@ -41,9 +41,4 @@ func (n *newest) put(ref ObjectRef) {
 // remove forgets an object.
 func (n *newest) remove(key string) {
 	n.refs = slices.DeleteFunc(n.refs, func(r ObjectRef) bool { return r.Key == key })
-}
-
-// top returns the references to look up.
-func (n *newest) top() []ObjectRef {
-	return slices.Clone(n.refs[:min(lookups, len(n.refs))])
 }

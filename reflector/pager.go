@@ -29,7 +29,9 @@ type pager struct {
 	// done: the last page has been taken.
 	done bool
 	// retry is set while a failed page waits for another try.
-	retry   clock.Timer
+	retry clock.Timer
+	// err is why it failed.
+	err     error
 	backoff backoff
 	cancel  context.CancelFunc
 }
@@ -63,6 +65,7 @@ func (p *pager) request(ctx context.Context, token string) page {
 
 // retryLater starts the wait before the same page is asked for again.
 func (p *pager) retryLater(err error) {
+	p.err = err
 	wait := p.backoff.next
 	if isDenied(err) {
 		wait = p.backoff.slow

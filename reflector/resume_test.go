@@ -6,17 +6,41 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
+
+// tb is what testing and rapid have in common.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // rig runs a reflector on a server and a sink in a bubble.
 type rig struct {
-	t      *testing.T
+	t      tb
 	s      *server
 	m      *memory
 	r      *Reflector
 	errs   []error
 	cancel context.CancelFunc
 	done   chan error
+	// lwHangs makes every page but the first hang until the request is given up.
+	lwHangs bool
+}
+
+// hanging is a ListerWatcher whose second page hangs.
+type hanging struct{ *server }
+
+func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.Continue != "" {
+		h.log(request{ListOptions: o})
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.server.ListWithContext(ctx, o)
 }
 
 // start runs a new reflector. Called again after stop, it is a restart on the same sink.
@@ -30,6 +54,9 @@ func (g *rig) start(o Options) {
 		}
 	}
 	g.r = New(g.s, g.m, o)
+	if g.lwHangs {
+		g.r = New(hanging{g.s}, g.m, o)
+	}
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancel(context.Background())
 	g.done = make(chan error, 1)

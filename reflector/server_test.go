@@ -46,6 +46,8 @@ type server struct {
 	uid     int
 	objects map[string]*corev1.ConfigMap
 	history []past
+	// ledger is the history that is never forgotten.
+	ledger []past
 	// floor: a watch from below it gets 410.
 	floor int
 	// snapshots behind continue tokens, by resourceVersion.
@@ -77,8 +79,8 @@ type openWatch struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	result  chan watch.Event
-	queue   []watch.Event // guarded by s.mu
-	ended   bool          // guarded by s.mu: no more will come
+	queue   []*watch.Event // guarded by s.mu
+	ended   bool           // guarded by s.mu: no more will come
 	kick    chan struct{}
 	mute    bool // guarded by s.mu: half-open, nothing is sent
 	bookRV  int  // guarded by s.mu: the newest resourceVersion sent or started from
@@ -118,7 +120,7 @@ func (w *openWatch) run() {
 		case <-w.ctx.Done():
 			return
 		case out <- *ev:
-			w.sent()
+			w.sent(ev)
 		case <-w.kick:
 		case <-minute.C:
 			w.s.bookmark(w)
@@ -142,20 +144,23 @@ func (w *openWatch) take() (*watch.Event, bool) {
 	if w.mute || len(w.queue) == 0 {
 		return nil, w.ended && !w.mute
 	}
-	return &w.queue[0], false
+	return w.queue[0], false
 }
 
-func (w *openWatch) sent() {
+// sent takes ev from the queue, unless that was emptied meanwhile.
+func (w *openWatch) sent(ev *watch.Event) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	w.queue = w.queue[1:]
+	if len(w.queue) > 0 && w.queue[0] == ev {
+		w.queue = w.queue[1:]
+	}
 }
 
 func (w *openWatch) pushLocked(ev watch.Event) {
 	if w.ended {
 		return
 	}
-	w.queue = append(w.queue, ev)
+	w.queue = append(w.queue, &ev)
 	select {
 	case w.kick <- struct{}{}:
 	default:
@@ -222,6 +227,7 @@ func (s *server) other(n int) {
 
 func (s *server) recordLocked(p past) {
 	s.history = append(s.history, p)
+	s.ledger = append(s.ledger, p)
 	for _, w := range s.watches {
 		w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
 		if !w.mute {
@@ -272,12 +278,13 @@ type backup struct {
 	rv      int
 	objects map[string]*corev1.ConfigMap
 	history []past
+	ledger  []past
 }
 
 func (s *server) backup() backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := backup{rv: s.rv, objects: map[string]*corev1.ConfigMap{}, history: slices.Clone(s.history)}
+	b := backup{rv: s.rv, objects: map[string]*corev1.ConfigMap{}, history: slices.Clone(s.history), ledger: slices.Clone(s.ledger)}
 	for k, v := range s.objects {
 		b.objects[k] = v
 	}
@@ -286,7 +293,7 @@ func (s *server) backup() backup {
 
 func (s *server) restore(b backup) {
 	s.mu.Lock()
-	s.rv, s.history = b.rv, slices.Clone(b.history)
+	s.rv, s.history, s.ledger = b.rv, slices.Clone(b.history), slices.Clone(b.ledger)
 	s.objects = map[string]*corev1.ConfigMap{}
 	for k, v := range b.objects {
 		s.objects[k] = v
@@ -303,6 +310,24 @@ func (s *server) state() map[string]string {
 	m := map[string]string{}
 	for k, v := range s.objects {
 		m[k] = digest(v)
+	}
+	return m
+}
+
+// stateAt is what the server had at rv.
+func (s *server) stateAt(rv string) map[string]string {
+	at, _ := strconv.Atoi(rv)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := map[string]string{}
+	for _, p := range s.ledger {
+		if p.rv > at {
+			break
+		}
+		key := p.obj.Namespace + "/" + p.obj.Name
+		if m[key] = digest(p.obj); p.typ == watch.Deleted {
+			delete(m, key)
+		}
 	}
 	return m
 }

@@ -21,14 +21,15 @@ type session struct {
 
 	// stream is the open watch; nil if there is none.
 	stream *stream
+	// opening is a watch that a list began to open; it goes on as the stream.
+	opening *opening
 	// target is the resourceVersion to drain to; empty if drained.
 	target string
-	// doubts are keys that the server has changed since our state, as the look-ups say: each needs an event
-	// before target is reached.
-	doubts map[string]struct{}
-	// routine: the last watch ended in order at its own time-out, so the server we reach is the one we
-	// left. Look-ups and a new drain are spared.
-	routine bool
+	// doubts are objects that the server has changed since our state, as the look-ups say: each needs an event
+	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
+	doubts doubts
+	// last is how the last watch ended.
+	last ending
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
 	// announced: Synced has been called since the last list, or since the connection was lost.
@@ -48,6 +49,18 @@ type session struct {
 	// sinkErr is why the sink made us stop.
 	sinkErr error
 }
+
+// ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
+type ending string
+
+const (
+	// lost: with an error, or before its time, or there was none yet. The server may be another one, or restored.
+	lost ending = ""
+	// timedOut: in order, at its own time-out.
+	timedOut ending = "timedOut"
+	// drainedOut: the same for a watch with the short time-out of a drain.
+	drainedOut ending = "drainedOut"
+)
 
 func newSession(r *Reflector) *session {
 	return &session{r: r, lw: r.lw, sink: r.sink, o: r.o, pos: position{State: Restore}}
@@ -149,7 +162,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	s.report(ctx, err)
-	s.lastErr, s.routine, s.announced = err, false, false
+	s.lastErr, s.last = err, lost
 	if isDenied(err) {
 		return outcome{Kind: denied}
 	}

@@ -54,7 +54,9 @@ func (m *memory) Checkpoint(context.Context) (Checkpoint, error) {
 	return cp, nil
 }
 
-func (m *memory) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+func (m *memory) note(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
 
 // move checks that the stream never goes back.
 func (m *memory) move(rv string) {

@@ -111,8 +111,10 @@ func (st *stream) close(ctx context.Context, s *session) {
 	}
 }
 
-// closeStream closes the session's stream, if it has one. A long life makes the next error the first.
+// closeStream closes the session's stream, if it has one or is getting one. A long life makes the next error the first.
 func (s *session) closeStream() {
+	s.opening.giveUp(context.Background())
+	s.opening = nil
 	if s.stream == nil {
 		return
 	}

@@ -8,27 +8,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// opened is the answer to a watch request.
-type opened struct {
-	st  *stream
-	err error
-}
-
 // tail is the watch that is folded into a list while it is paged. It keeps itself open, from where the
 // fold stands, until it is released or its history is gone.
 type tail struct {
 	l *list
 	// st is the open watch; nil if there is none.
 	st *stream
-	// answers gets what became of an opening; nil if none is under way. cancel gives it up.
-	answers chan opened
-	cancel  context.CancelFunc
+	// opening is under way; nil if none is.
+	opening *opening
 	// timer is the silence of an open watch, or the wait before the next one.
 	timer   clock.Timer
 	backoff backoff
 	// draining: all pages are there, the fold only has to reach them.
 	draining bool
 	quiet    int
+	// err is why there is no watch at the moment.
+	err error
 	// dead is why there can be no watch any more: the history is gone.
 	dead error
 }
@@ -39,28 +34,21 @@ func (t *tail) start(ctx context.Context) {
 	if t.draining {
 		timeout = drainTimeout
 	}
-	ctx, t.cancel = context.WithCancel(ctx)
-	rv, answers := t.l.fold.rv, make(chan opened, 1)
-	t.answers = answers
-	go func() {
-		st, err := t.l.s.open(ctx, rv, timeout)
-		answers <- opened{st, err}
-	}()
+	t.opening = t.l.s.startOpening(ctx, t.l.fold.rv, timeout)
 }
 
 // accept takes the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
-	t.answers = nil
-	if a.err != nil {
-		t.cancel()
-		t.lost(ctx, a.err)
+	st, err := t.opening.took(a)
+	t.opening = nil
+	if err != nil {
+		t.lost(ctx, err)
 		return
 	}
-	// The stream outlives the list: it takes the opening's context with it.
-	inner, outer := a.st.cancel, t.cancel
-	a.st.cancel = func() { inner(); outer() }
-	t.st = a.st
+	t.st = st
 	t.l.s.accepted(t.st)
+	t.err = nil
+	t.l.showErr()
 	t.setTimer(t.st.limit())
 }
 
@@ -101,7 +89,7 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		s.bookmarks = true
 		t.st.bookmarks++
-		l.fold.advance(bookmarkRV(ev))
+		l.fold.advance(eventRV(ev))
 		return nil
 	}
 	ref, ok := s.check(ctx, ev)
@@ -151,6 +139,8 @@ func (t *tail) lost(ctx context.Context, err error) {
 		return
 	}
 	t.l.s.report(ctx, err)
+	t.err = err
+	t.l.showErr()
 	wait := t.backoff.next
 	if isDenied(err) {
 		wait = t.backoff.slow
@@ -161,10 +151,10 @@ func (t *tail) lost(ctx context.Context, err error) {
 // hurry: all pages are there. A watch with a short time-out brings the bookmark that tells where the server stands.
 func (t *tail) hurry(ctx context.Context) {
 	t.draining = true
-	if t.dead != nil || (t.st == nil && t.answers == nil && t.timer != nil) {
+	if t.dead != nil || (t.st == nil && t.opening == nil && t.timer != nil) {
 		return // given up, or waiting for the next try
 	}
-	t.stop(ctx)
+	t.close(ctx)
 	t.start(ctx)
 }
 
@@ -217,26 +207,17 @@ func (t *tail) drop(ctx context.Context) {
 	t.st = nil
 }
 
-// stop closes what is open or under way, and waits for it.
-func (t *tail) stop(ctx context.Context) {
+// close ends what is open or under way, and waits for it.
+func (t *tail) close(ctx context.Context) {
 	t.drop(ctx)
-	if t.answers == nil {
-		return
-	}
-	t.cancel()
-	if a := <-t.answers; a.st != nil {
-		a.st.close(ctx, t.l.s)
-	}
-	t.answers = nil
+	t.opening.giveUp(ctx)
+	t.opening = nil
 }
 
-// release gives the open watch away and ends everything else.
-func (t *tail) release(ctx context.Context) *stream {
-	st := t.st
-	t.st = nil
-	t.stop(ctx)
-	return st
+// release gives the watch away, the open one or the one that is being opened, and ends everything else.
+func (t *tail) release() (*stream, *opening) {
+	st, o := t.st, t.opening
+	t.st, t.opening = nil, nil
+	t.stopTimer()
+	return st, o
 }
-
-// close ends everything.
-func (t *tail) close(ctx context.Context) { t.stop(ctx) }

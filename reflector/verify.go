@@ -22,9 +22,11 @@ func (s *session) verify(ctx context.Context) outcome {
 	if !comparableRV(s.cur.rv) {
 		return s.verifyOpaque()
 	}
-	if !s.routine {
-		s.target, s.doubts, s.announced = "", nil, false
-		verdict, err := s.lookUp(ctx)
+	if s.last == lost {
+		s.announced = false
+	}
+	if n := lookUpsAfter(s.last); n > 0 {
+		verdict, err := s.lookUp(ctx, n)
 		if err != nil {
 			return s.lose(ctx, err)
 		}
@@ -40,6 +42,19 @@ func (s *session) verify(ctx context.Context) outcome {
 	return s.judge(ctx, rv)
 }
 
+// lookUpsAfter is how many objects to look up at a connect. After a watch that ended in order at its time-out one will
+// do, for the case that the server was replaced at this very moment; after a drain none, since the look-ups were a
+// moment ago.
+func lookUpsAfter(e ending) int {
+	switch e {
+	case timedOut:
+		return 1
+	case drainedOut:
+		return 0
+	}
+	return maxLookups
+}
+
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
 	logger := klog.FromContext(ctx)
@@ -50,14 +65,16 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	case below(server, s.cur.rv):
 		logger.Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup", "resourceVersion", s.cur.rv, "server", server)
 		return s.listFor(ReasonAhead)
-	case !s.routine:
-		s.target = maxRV(s.target, server)
-	case s.target == "":
+	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:
 		return outcome{Kind: level}
-	case below(server, s.target):
-		s.target = server
+	case s.last == drainedOut:
+		// The drain goes on with its target, or a busy server would never be reached.
+		if below(server, s.target) {
+			s.target = server
+		}
+	default:
+		s.target = maxRV(s.target, server)
 	}
-	// A drain that goes on keeps its target otherwise, or a busy server would never be reached.
 	if server != s.cur.rv {
 		return outcome{Kind: behind}
 	}

@@ -11,11 +11,7 @@ import (
 // what comes until the state is left.
 func (s *session) watch(ctx context.Context) outcome {
 	if s.stream == nil {
-		timeout := watchTimeout()
-		if s.pos.State == Drain {
-			timeout = drainTimeout
-		}
-		st, err := s.open(ctx, s.cur.rv, timeout)
+		st, err := s.openStream(ctx)
 		if err != nil {
 			return s.watchFailed(ctx, err)
 		}
@@ -28,6 +24,19 @@ func (s *session) watch(ctx context.Context) outcome {
 		}
 	}
 	return s.consume(ctx)
+}
+
+// openStream opens a watch, or waits for the one that the list began to open.
+func (s *session) openStream(ctx context.Context) (*stream, error) {
+	if o := s.opening; o != nil {
+		s.opening = nil
+		return o.took(<-o.answers)
+	}
+	timeout := watchTimeout()
+	if s.pos.State == Drain {
+		timeout = drainTimeout
+	}
+	return s.open(ctx, s.cur.rv, timeout)
 }
 
 // consume reads the stream.
@@ -72,19 +81,33 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	}
 	s.heard()
 	s.stream.messages++
+	if s.pos.State == Drain && s.unexplained(ev) {
+		return s.drained(ctx)
+	}
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
-	if s.pos.State != Drain || !s.cur.reached(s.target) {
+	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
 		return outcome{}
 	}
 	return s.drained(ctx)
 }
 
+// unexplained reports whether ev shows that the watch has passed the target and left doubts. It is not delivered then, so that
+// no place in a history that is not ours gets stored. An event at the target itself
+// proves nothing: another one may have the same resourceVersion.
+func (s *session) unexplained(ev watch.Event) bool {
+	rv := eventRV(ev)
+	if len(s.doubts) == 0 || !comparableRV(rv) {
+		return false
+	}
+	return below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
+}
+
 // drained ends the drain: what the look-ups saw must have been explained by now.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.doubts) > 0 {
-		klog.FromContext(ctx).Info("The server has changed objects without an event: it was rewound", "objects", len(s.doubts), "resourceVersion", s.target)
+		klog.FromContext(ctx).Info("The server has changed objects without an event: it was rewound", "objects", len(s.doubts), "resourceVersion", s.cur.rv, "server", s.target)
 		return s.listFor(ReasonRewound)
 	}
 	if err := s.synced(ctx); err != nil {
@@ -119,9 +142,13 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	if !lively {
 		return s.lose(ctx, s.describe("watch", ErrShortWatch))
 	}
-	s.routine = full
-	if !full {
-		s.announced = false
+	switch {
+	case !full:
+		s.last = lost
+	case s.stream.timeout == drainTimeout:
+		s.last = drainedOut
+	default:
+		s.last = timedOut
 	}
 	if s.pos.State == Drain && full && s.drainedQuietly() {
 		if o := s.drained(ctx); o.Kind != drained {
@@ -160,6 +187,6 @@ func (s *session) silent(ctx context.Context) outcome {
 	case s.stream.bookmarks > 0:
 		return s.lose(ctx, s.describe("watch", ErrSilent))
 	}
-	s.routine, s.announced = false, false
+	s.last = lost
 	return outcome{Kind: ended}
 }

@@ -1,0 +1,371 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var things = schema.GroupResource{Resource: "configmaps"}
+
+// transportErrors are those after which a watch goes on where it was.
+func transportErrors() map[string]error {
+	return map[string]error{
+		"EOF":            io.EOF,
+		"unexpected EOF": io.ErrUnexpectedEOF,
+		"reset":          &net.OpError{Op: "read", Err: syscall.ECONNRESET},
+		"refused":        &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"DNS":            &net.DNSError{Err: "no such host", Name: "example"},
+		"timeout":        context.DeadlineExceeded,
+		"401":            apierrors.NewUnauthorized("no"),
+		"429":            apierrors.NewTooManyRequests("storage is (re)initializing", 1),
+		"500":            apierrors.NewInternalError(errors.New("boom")),
+		"503":            apierrors.NewServiceUnavailable("away"),
+		"504":            apierrors.NewTimeoutError("slow", 1),
+		"no body":        apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", things, "", "", 0, true),
+		"400":            apierrors.NewBadRequest("what"),
+		"409":            apierrors.NewConflict(things, "x", errors.New("no")),
+	}
+}
+
+func deniedErrors() map[string]error {
+	return map[string]error{
+		"403": apierrors.NewForbidden(things, "", errors.New("no")),
+		"404": apierrors.NewNotFound(things, ""),
+		"405": apierrors.NewMethodNotSupported(things, "watch"),
+	}
+}
+
+// TestErrorsOfTheWatchRequest: the request fails three times, then works.
+func TestErrorsOfTheWatchRequest(t *testing.T) {
+	for name, fault := range transportErrors() {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				left := 3
+				g.restart(func() {
+					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+						if left == 0 {
+							return nil, nil
+						}
+						left--
+						return nil, fault
+					}
+				}, Options{})
+				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != Backoff || st.Resumes != 0 {
+					t.Errorf("status %+v", st)
+				}
+				g.sleep(time.Minute)
+				g.s.put("a/x", "2")
+				synctest.Wait()
+				g.wantNoList()
+				st := g.r.Status()
+				if st.Watches != 4 || st.Resumes != 1 || st.Err != nil || st.State != Watch || len(g.errs) != 3 {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				for _, r := range g.s.seen() {
+					if r.Watch && r.ResourceVersion != "101" {
+						t.Errorf("watched at %s", r.ResourceVersion)
+					}
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestErrorsInTheStream: an ERROR event of any code but 410, after events.
+func TestErrorsInTheStream(t *testing.T) {
+	for name, fault := range transportErrors() {
+		var status *apierrors.StatusError
+		if !errors.As(fault, &status) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.restart(func() {}, Options{})
+				g.s.put("a/y", "1")
+				g.sleep(time.Second)
+				g.s.cut(status)
+				synctest.Wait()
+				if st := g.r.Status(); st.State != Backoff || st.Err == nil {
+					t.Errorf("status %+v", st)
+				}
+				g.s.put("a/y", "2")
+				g.sleep(10 * time.Second)
+				g.wantNoList()
+				if r := g.s.seen(); len(g.errs) != 1 || g.r.Status().Err != nil || r[len(r)-2].ResourceVersion == "101" {
+					t.Errorf("errors %v, requests %s", g.errs, asJSON(r))
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestErrorsOfTheProbe: they are errors of the connection too.
+func TestErrorsOfTheProbe(t *testing.T) {
+	faults := transportErrors()
+	faults["410"] = apierrors.NewResourceExpired("odd")
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				left := 2
+				g.restart(func() {
+					g.s.onList = func(r request) (runtime.Object, error) {
+						if left == 0 || r.FieldSelector != "" {
+							return nil, nil
+						}
+						left--
+						return nil, fault
+					}
+				}, Options{})
+				g.sleep(time.Minute)
+				g.wantNoList()
+				if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 || len(g.errs) != 2 {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestDenied(t *testing.T) {
+	for name, fault := range deniedErrors() {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				on := true
+				g.restart(func() {
+					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+						if on {
+							return nil, fault
+						}
+						return nil, nil
+					}
+				}, Options{})
+				if st := g.r.Status(); st.State != Degraded || !errors.Is(st.Err, fault) {
+					t.Errorf("status %+v", st)
+				}
+				g.sleep(10 * time.Minute)
+				// Slowly: every 15 to 30 s.
+				if st := g.r.Status(); st.Watches < 20 || st.Watches > 41 {
+					t.Errorf("%d watches in ten minutes", st.Watches)
+				}
+				on = false
+				g.s.put("a/x", "2")
+				g.sleep(31 * time.Second)
+				g.wantNoList()
+				if st := g.r.Status(); st.Err != nil || st.State != Watch && st.State != Drain {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		n := 0
+		g.restart(func() {
+			g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+				if n++; n == 1 {
+					return nil, apierrors.NewTooManyRequests("later", 20)
+				}
+				return nil, nil
+			}
+		}, Options{})
+		g.sleep(19900 * time.Millisecond)
+		if n != 1 {
+			t.Errorf("asked again before the time that the server named")
+		}
+		g.sleep(time.Second)
+		if n != 2 {
+			t.Errorf("%d watches after it", n)
+		}
+		g.stop()
+	})
+}
+
+func TestExpired(t *testing.T) {
+	for _, inBand := range []bool{true, false} {
+		t.Run(fmt.Sprintf("in band %v", inBand), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.expireInBand = inBand
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.restart(func() { g.s.put("a/y", "1"); g.s.compact() }, Options{})
+				g.wantRelist(ReasonExpired)
+				st := g.r.Status()
+				if st.Resumes != 0 || st.Lists != 1 || st.Watches != 2 || st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+				if len(g.errs) != 1 || !apierrors.IsResourceExpired(g.errs[0]) {
+					t.Errorf("errors %v", g.errs)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestGoneIsExpired(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.start(Options{})
+		g.s.put("a/x", "1")
+		synctest.Wait()
+		g.sleep(5 * time.Minute / 2)
+		g.s.cut(apierrors.NewGone("too old resource version"))
+		g.sleep(time.Second)
+		g.wantRelist(ReasonExpired)
+		g.stop()
+	})
+}
+
+func TestTooLarge(t *testing.T) {
+	cause := apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
+	cause.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	for name, fault := range map[string]error{
+		"by cause":   cause,
+		"by message": apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				n := 0
+				g.restart(func() {
+					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+						if n++; n == 1 {
+							return nil, fault
+						}
+						return nil, nil
+					}
+				}, Options{})
+				g.wantRelist(ReasonAhead)
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestExpiredInACircle: a server whose history is always too short is not listed without a pause.
+func TestExpiredInACircle(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+			return nil, apierrors.NewResourceExpired("too old")
+		}
+		g.start(Options{})
+		g.sleep(10 * time.Minute)
+		if st := g.r.Status(); st.Lists < 10 || st.Lists > 100 {
+			t.Errorf("%d lists in ten minutes", st.Lists)
+		}
+		g.stop()
+	})
+}
+
+func TestBackoffIsResetByHealth(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.start(Options{})
+		boom := apierrors.NewInternalError(errors.New("boom"))
+		for range 20 {
+			g.s.cut(boom)
+			g.sleep(31 * time.Second)
+		}
+		s := g.s.seen()
+		g.sleep(3 * time.Minute)
+		if len(g.s.seen()) > len(s)+2 {
+			t.Errorf("unstable")
+		}
+		g.s.cut(boom)
+		g.sleep(801 * time.Millisecond)
+		if st := g.r.Status(); st.Err != nil {
+			t.Errorf("no new watch within the first back-off: %+v", st)
+		}
+		g.stop()
+	})
+}
+
+func TestServerAwayForAMinute(t *testing.T) {
+	for name, fault := range map[string]error{"refused": errRefused, "half-open": nil} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.restart(func() {}, Options{})
+				away := true
+				g.s.onList = func(request) (runtime.Object, error) {
+					if away {
+						return nil, errRefused
+					}
+					return nil, nil
+				}
+				if fault == nil {
+					g.s.mute()
+				} else {
+					g.s.cut(apierrors.NewServiceUnavailable("going down"))
+				}
+				g.sleep(time.Minute)
+				away = false
+				g.s.put("a/y", "1")
+				g.sleep(3 * time.Minute)
+				g.wantNoList()
+				if st := g.r.Status(); st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestHangingRequests(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		n := 0
+		g.restart(func() {
+			g.s.onWatch = func(ctx context.Context, _ request) (watch.Interface, error) {
+				if n++; n == 1 {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return nil, nil
+			}
+		}, Options{})
+		g.sleep(89 * time.Second)
+		if n != 1 {
+			t.Errorf("%d watches while the first hangs", n)
+		}
+		g.sleep(2 * time.Second)
+		if st := g.r.Status(); n != 2 || st.Err != nil || st.Resumes != 1 {
+			t.Errorf("%d watches, status %+v", n, st)
+		}
+		g.wantNoList()
+		g.stop()
+	})
+}

@@ -1,0 +1,364 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestExamine(t *testing.T) {
+	held := ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
+	tests := []struct {
+		name  string
+		got   ObjectRef
+		found bool
+		want  finding
+	}{
+		{"the same", held, true, agrees},
+		{"not found", ObjectRef{}, false, changed},
+		{"updated since", ObjectRef{UID: "u1", ResourceVersion: "101"}, true, changed},
+		{"replaced since", ObjectRef{UID: "u2", ResourceVersion: "101"}, true, changed},
+		{"an older state", ObjectRef{UID: "u1", ResourceVersion: "80"}, true, contradicts},
+		{"a state between ours and where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "95"}, true, contradicts},
+		{"at where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "100"}, true, contradicts},
+		{"another object, old", ObjectRef{UID: "u2", ResourceVersion: "90"}, true, contradicts},
+		{"not comparable", ObjectRef{UID: "u2", ResourceVersion: "x"}, true, agrees},
+	}
+	for _, tt := range tests {
+		if got := examine(held, "100", tt.got, tt.found); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// wantRelist fails unless exactly one relist was made, for that reason, and the sink has what the server has.
+func (g *rig) wantRelist(reason Reason) {
+	g.t.Helper()
+	st := g.r.Status()
+	if len(st.Relists) != 1 || st.Relists[reason] != 1 || st.LastRelist != reason {
+		g.t.Errorf("relists %v (last %s), want one for %s", st.Relists, st.LastRelist, reason)
+	}
+	g.converged()
+}
+
+func (g *rig) wantNoList() {
+	g.t.Helper()
+	if st := g.r.Status(); st.Lists != 0 {
+		g.t.Errorf("%d lists (%v)", st.Lists, st.Relists)
+	}
+	g.converged()
+}
+
+func TestAheadOfServer(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		b := g.s.backup()
+		g.s.put("a/y", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.restore(b) }, Options{})
+		g.wantRelist(ReasonAhead)
+		g.stop()
+	})
+}
+
+func TestRewoundServerHasOvertakenUs(t *testing.T) {
+	// What the server did before the backup, in the lost part of history, and after it.
+	tests := []struct {
+		name         string
+		lost, after  func(s *server)
+		noticed      bool
+		longHistory  bool
+		wantNoChange bool
+	}{
+		{"created in the lost part", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.other(10) }, true, true, false},
+		{"updated in the lost part", func(s *server) { s.put("a/x", "2") }, func(s *server) { s.other(10) }, true, true, false},
+		{"created in both", func(s *server) { s.put("a/y", "1") }, func(s *server) { s.put("a/y", "2"); s.other(10) }, true, true, false},
+		{"updated in both, past us", func(s *server) { s.put("a/x", "2"); s.other(2) }, func(s *server) { s.other(10); s.put("a/x", "3") }, false, true, false},
+		{"created, then everything past us", func(s *server) { s.put("a/y", "1"); s.put("a/z", "1") }, func(s *server) { s.other(10); s.put("a/y", "2") }, true, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				b := g.s.backup()
+				tt.lost(g.s)
+				g.start(Options{})
+				g.restart(func() { g.s.restore(b); tt.after(g.s) }, Options{})
+				g.sleep(10 * time.Second)
+				if tt.noticed {
+					g.wantRelist(ReasonRewound)
+				} else {
+					g.wantNoList()
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestRewoundWhileRunning(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		b := g.s.backup()
+		g.start(Options{})
+		g.s.put("a/y", "1") // comes as an event: the guard must know events too
+		g.sleep(time.Second)
+		g.s.restore(b)
+		g.s.other(50)
+		g.sleep(time.Minute)
+		g.wantRelist(ReasonRewound)
+		g.stop()
+	})
+}
+
+func TestRewoundToTheSameVersion(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		b := g.s.backup()
+		g.s.put("a/y", "1")
+		g.s.remove("a/x")
+		g.start(Options{})
+		g.restart(func() { g.s.restore(b); g.s.other(2) }, Options{})
+		g.wantRelist(ReasonRewound)
+		g.stop()
+	})
+}
+
+func TestChangesSinceAreNoRewind(t *testing.T) {
+	changes := map[string]func(s *server){
+		"updated":               func(s *server) { s.put("a/x", "2") },
+		"deleted":               func(s *server) { s.remove("a/x") },
+		"deleted and recreated": func(s *server) { s.remove("a/x"); s.put("a/x", "2") },
+		"recreated and deleted": func(s *server) { s.remove("a/x"); s.put("a/x", "2"); s.remove("a/x") },
+		"all of it, busy": func(s *server) {
+			for i := range 50 {
+				s.put(fmt.Sprintf("a/%d", i), "1")
+				s.remove(fmt.Sprintf("a/%d", i-1))
+			}
+			s.remove("a/x")
+			s.other(100)
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.s.put("a/y", "1")
+				g.start(Options{})
+				g.restart(func() { change(g.s) }, Options{})
+				g.sleep(5 * time.Second)
+				g.wantNoList()
+				if g.m.syncs() != 1 {
+					t.Errorf("%d syncs", g.m.syncs())
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestGuardRaces changes the looked-up object in every gap between two requests of a connect.
+func TestGuardRaces(t *testing.T) {
+	changes := map[string]func(s *server){
+		"update":   func(s *server) { s.put("a/x", "2") },
+		"delete":   func(s *server) { s.remove("a/x") },
+		"recreate": func(s *server) { s.remove("a/x"); s.put("a/x", "3") },
+	}
+	for name, change := range changes {
+		for gap := range 4 {
+			t.Run(fmt.Sprintf("%s in gap %d", name, gap), func(t *testing.T) {
+				bubble(t, func(g *rig) {
+					g.s.put("a/x", "1")
+					g.s.put("a/y", "1")
+					g.start(Options{})
+					g.restart(func() {
+						if gap == 0 {
+							change(g.s)
+						}
+						n := 0
+						g.s.afterList = func(request) {
+							if n++; n == gap { // look-up of y, of x, the probe
+								change(g.s)
+							}
+						}
+					}, Options{})
+					g.sleep(10 * time.Second)
+					g.wantNoList()
+					g.stop()
+				})
+			})
+		}
+	}
+}
+
+// TestNoFalseRewindUnderLoad writes all the time while the connection is lost again and again.
+func TestNoFalseRewindUnderLoad(t *testing.T) {
+	bubble(t, func(g *rig) {
+		for i := range 20 {
+			g.s.put(fmt.Sprintf("a/%d", i), "1")
+		}
+		i := 0
+		g.s.afterList = func(request) { i++; g.s.put(fmt.Sprintf("a/%d", i%20), "2"); g.s.remove(fmt.Sprintf("a/%d", (i*7)%20)) }
+		g.start(Options{})
+		g.m.forget()
+		lists := g.r.Status().Lists
+		for n := range 600 {
+			g.s.put(fmt.Sprintf("a/%d", n%20), "3")
+			g.s.remove(fmt.Sprintf("a/%d", (n*3)%20))
+			if n%3 == 0 {
+				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			}
+			g.sleep(500 * time.Millisecond)
+		}
+		g.sleep(time.Minute)
+		g.converged()
+		st := g.r.Status()
+		if st.Lists != lists || len(st.Relists) != 0 {
+			t.Errorf("relists %v", st.Relists)
+		}
+		if st.Lookups < 50 {
+			t.Errorf("only %d look-ups: the test tests nothing", st.Lookups)
+		}
+		g.stop()
+	})
+}
+
+func TestRoutineReconnectIsCheap(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		for range 130 { // between six and thirteen watches
+			g.sleep(30 * time.Second)
+			g.s.other(1) // so that there are bookmarks
+		}
+		st := g.r.Status()
+		if st.Lookups != st.Watches-1 || st.Probes != 2*(st.Watches-1) || st.Watches < 7 || st.Watches > 14 || st.Lists != 1 || st.Resumes != st.Watches-1 {
+			t.Errorf("status %+v", st)
+		}
+		if len(g.errs) != 0 || g.m.syncs() != 1 {
+			t.Errorf("errors %v, %d syncs", g.errs, g.m.syncs())
+		}
+		g.stop()
+	})
+}
+
+func TestAtMostFiveLookups(t *testing.T) {
+	bubble(t, func(g *rig) {
+		for i := range 30 {
+			g.s.put(fmt.Sprintf("a/%d", i), "1")
+		}
+		g.start(Options{})
+		for i := range 30 {
+			g.s.put(fmt.Sprintf("a/%d", i), "2")
+		}
+		synctest.Wait()
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(time.Second)
+		if st := g.r.Status(); st.Lookups != 5 || st.Probes != 6 {
+			t.Errorf("status %+v", st)
+		}
+		// The newest five, by key.
+		if r := g.s.seen()[2]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
+			t.Errorf("looked up with %s", asJSON(r))
+		}
+		g.stop()
+	})
+}
+
+func TestLookupOption(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		fail := true
+		g.restart(func() {}, Options{Lookup: func(_ context.Context, key string) (ObjectRef, bool, error) {
+			if key != "a/x" {
+				t.Errorf("looked up %q", key)
+			}
+			if fail {
+				fail = false
+				return ObjectRef{}, false, errRefused
+			}
+			return ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
+		}})
+		g.sleep(time.Second)
+		g.wantRelist(ReasonRewound)
+		if len(g.errs) != 1 || !errors.Is(g.errs[0], errRefused) {
+			t.Errorf("errors %v", g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestLookupsThatCannotWork: the guard is off, and nothing else suffers.
+func TestLookupsThatCannotWork(t *testing.T) {
+	setups := map[string]func(s *server){
+		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
+		"the field selector is refused": func(s *server) {
+			s.onList = func(r request) (runtime.Object, error) {
+				if r.FieldSelector != "" {
+					return nil, apierrors.NewBadRequest("field label not supported: metadata.name")
+				}
+				return nil, nil
+			}
+		},
+	}
+	for name, setup := range setups {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				setup(g.s)
+				g.s.put("a/x", "1")
+				g.s.put("a/y", "1")
+				g.start(Options{})
+				g.restart(func() { g.s.put("a/z", "1"); g.s.remove("a/y") }, Options{})
+				g.sleep(time.Second)
+				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+				g.sleep(5 * time.Second)
+				g.wantNoList()
+				if st := g.r.Status(); st.Lookups != 1 {
+					t.Errorf("%d look-ups", st.Lookups)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+func TestVerifyHook(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		calls, reason, fail := 0, Reason(""), error(nil)
+		o := Options{Verify: func(context.Context) (Reason, error) {
+			calls++
+			if slices.Contains(g.m.lines(), "BEGIN ClusterChanged") {
+				return "", nil
+			}
+			return reason, fail
+		}}
+		g.start(o)
+		if calls != 1 {
+			t.Errorf("%d calls for a cold start", calls)
+		}
+		g.restart(func() { fail = errRefused }, o)
+		if st := g.r.Status(); !errors.Is(st.Err, errRefused) || st.Watches != 0 || st.State != Backoff {
+			t.Errorf("status %+v", st)
+		}
+		fail = nil
+		g.sleep(time.Second)
+		g.wantNoList()
+		if g.r.Status().Err != nil {
+			t.Errorf("still %v", g.r.Status().Err)
+		}
+		reason = ReasonCluster
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(5 * time.Second)
+		g.wantRelist(ReasonCluster)
+		g.stop()
+	})
+}

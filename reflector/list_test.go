@@ -1,0 +1,458 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// fill creates n objects, a/00 and on.
+func (g *rig) fill(n int) {
+	for i := range n {
+		g.s.put(fmt.Sprintf("a/%02d", i), "1")
+	}
+}
+
+// atPage runs f before the n-th page (from 1) is answered; f may answer in its place.
+func (g *rig) atPage(n int, f func() error) {
+	seen := 0
+	g.s.onList = func(r request) (runtime.Object, error) {
+		if r.probe() {
+			return nil, nil
+		}
+		if seen++; seen == n {
+			return nil, f()
+		}
+		return nil, nil
+	}
+}
+
+// count returns how many of the lines begin with prefix.
+func count(lines []string, prefix string) (n int) {
+	for _, l := range lines {
+		if strings.HasPrefix(l, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPages(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(25)
+		g.start(Options{PageSize: 10})
+		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
+		g.converged()
+		if st := g.r.Status(); st.Lists != 3 || st.Watches != 1 || st.Resumes != 0 || st.State != Watch {
+			t.Errorf("status %+v", st)
+		}
+		for _, r := range g.s.seen() {
+			if r.Watch {
+				if r.ResourceVersion != "125" || *r.TimeoutSeconds < 300 {
+					t.Errorf("watched with %s", asJSON(r))
+				}
+			} else if r.Limit != 10 || r.ResourceVersion != "" || r.ResourceVersionMatch != "" {
+				t.Errorf("listed with %s", asJSON(r))
+			}
+		}
+		// The same watch goes on.
+		g.s.put("a/00", "2")
+		g.sleep(0)
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestFold: what happens while the list is paged comes as events, on either side of where the pages are.
+func TestFold(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/05", "2")
+			g.s.remove("a/06")
+			g.s.put("a/25", "2")
+			g.s.remove("a/26")
+			g.s.put("a/99", "1")
+			g.s.remove("a/10")
+			g.s.put("a/10", "again")
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(5 * time.Second)
+		g.converged()
+		log := g.m.lines()
+		if end := slices.Index(log, "END 137"); end < 0 || count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
+			t.Errorf("told %q", log)
+		}
+		if st := g.r.Status(); st.Lists != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
+			t.Errorf("status %+v", st)
+		}
+		// The deleted ones must not be looked up, or a healthy server would seem rewound.
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(10 * time.Second)
+		if st := g.r.Status(); st.Lists != 3 || st.Lookups != 5 || len(st.Relists) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestOnePageAhead: the next page is fetched while the sink takes the last, and never more.
+func TestOnePageAhead(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(50)
+		taken := 0
+		g.m.onPage = func() {
+			time.Sleep(time.Second)
+			taken++
+			if lists, _, _ := g.s.counts(); lists != min(taken+1, 5) {
+				t.Errorf("%d pages asked for when %d had been taken", lists, taken)
+			}
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(time.Minute)
+		g.converged()
+		if taken != 5 {
+			t.Errorf("%d pages", taken)
+		}
+		g.stop()
+	})
+}
+
+func TestServerIgnoresLimit(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.ignoreLimit = true
+		g.fill(25)
+		g.start(Options{PageSize: 10})
+		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
+		g.restart(func() { g.s.put("a/03", "2") }, Options{PageSize: 10})
+		g.sleep(5 * time.Second)
+		g.wantNoList()
+		g.stop()
+	})
+}
+
+// TestErrorsOfPages: the same page again, nothing begins anew.
+func TestErrorsOfPages(t *testing.T) {
+	for name, fault := range transportErrors() {
+		if apierrors.IsBadRequest(fault) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(25)
+				left := 3
+				g.s.onList = func(r request) (runtime.Object, error) {
+					if r.Continue != "" && left > 0 {
+						left--
+						return nil, fault
+					}
+					return nil, nil
+				}
+				g.start(Options{PageSize: 10})
+				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != Relist {
+					t.Errorf("status %+v", st)
+				}
+				g.sleep(time.Minute)
+				g.converged()
+				if st := g.r.Status(); st.Lists != 6 || st.Err != nil || len(g.errs) != 3 {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || count(l, "PAGE") != 3 {
+					t.Errorf("told %q", l)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestErrorsOfTheFirstPage: nothing has begun, so the sink hears of nothing.
+func TestErrorsOfTheFirstPage(t *testing.T) {
+	faults := transportErrors()
+	for k, v := range deniedErrors() {
+		faults[k] = v
+	}
+	faults["410"] = apierrors.NewResourceExpired("odd")
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(5)
+				left := 3
+				g.s.onList = func(request) (runtime.Object, error) {
+					if left > 0 {
+						left--
+						return nil, fault
+					}
+					return nil, nil
+				}
+				g.start(Options{})
+				g.wantLog()
+				g.sleep(2 * time.Minute)
+				if l := g.m.lines(); !slices.Equal(l[:4], []string{"BEGIN Cold", "PAGE 5", "END 105", "SYNCED"}) {
+					t.Errorf("told %q", l)
+				}
+				if st := g.r.Status(); st.Lists != 4 || st.Err != nil || len(g.errs) != 3 {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestTokenExpires: the server offers a newer token; the list ends when the watch has reached it.
+func TestTokenExpires(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(2, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.mu.Lock()
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // tokens only: the watch's history is still there
+			g.s.mu.Unlock()
+			g.s.put("a/05", "2")
+			g.s.remove("a/06")
+			g.s.put("a/25", "2")
+			g.s.remove("a/26")
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(10 * time.Second)
+		g.converged()
+		st := g.r.Status()
+		if st.ResourceVersion != "134" || len(st.Relists) != 0 || len(g.errs) != 0 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestTokenExpiresAndTheWatchLags: the pages are newer than the folded watch. It must reach them before the end.
+func TestTokenExpiresAndTheWatchLags(t *testing.T) {
+	for _, byBookmark := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by bookmark %v", byBookmark), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(30)
+				g.s.onWatch = func(_ context.Context, r request) (watch.Interface, error) {
+					if *r.TimeoutSeconds > 10 {
+						return nil, errRefused
+					}
+					return nil, nil
+				}
+				g.atPage(2, func() error {
+					g.s.mu.Lock()
+					g.s.snapshots = map[int][]*corev1.ConfigMap{}
+					g.s.mu.Unlock()
+					g.s.remove("a/01")
+					g.s.put("a/25", "2")
+					if byBookmark {
+						g.s.other(10)
+					}
+					return nil
+				})
+				g.start(Options{PageSize: 10})
+				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
+					t.Errorf("told %q", l)
+				}
+				g.sleep(60 * time.Second)
+				g.converged()
+				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "END 1") != 1 || slices.Contains(l, "END 130") {
+					t.Errorf("told %q", l)
+				}
+				g.s.onWatch = nil
+				g.sleep(60 * time.Second)
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestTokenIsNoGood: without another token, the list begins again.
+func TestTokenIsNoGood(t *testing.T) {
+	faults := map[string]error{
+		"410 without a token": apierrors.NewResourceExpired("no"),
+		"400":                 apierrors.NewBadRequest("continue key is not valid"),
+		"too large":           apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1),
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(25)
+				g.start(Options{PageSize: 10})
+				g.m.forget()
+				g.atPage(2, func() error { return fault })
+				g.r.Relist(ReasonStore)
+				g.sleep(10 * time.Second)
+				g.converged()
+				if l := g.m.lines(); count(l, "BEGIN StoreIncomplete") != 2 || count(l, "ABORT") != 1 || count(l, "END") != 1 {
+					t.Errorf("told %q", l)
+				}
+				if st := g.r.Status(); st.Relists[ReasonStore] != 2 || len(st.Relists) != 1 || st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestFoldedWatchBreaks: it goes on where it was, and the list does not mind.
+func TestFoldedWatchBreaks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			time.Sleep(100 * time.Millisecond)
+			g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			g.s.put("a/01", "2")
+			time.Sleep(5 * time.Second)
+			g.s.put("a/02", "2")
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); !slices.Contains(l, "END 133") || count(l, "BEGIN") != 1 {
+			t.Errorf("told %q", l)
+		}
+		var at []string
+		for _, r := range g.s.seen() {
+			if r.Watch {
+				at = append(at, r.ResourceVersion)
+			}
+		}
+		if !slices.Equal(at, []string{"130", "131"}) {
+			t.Errorf("watched at %v", at)
+		}
+		if st := g.r.Status(); st.Resumes != 1 || st.Err != nil || len(g.errs) != 1 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchExpires: consistent pages still make a state, from which the watch then expires.
+func TestFoldedWatchExpires(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/01", "2")
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			g.s.mu.Lock()
+			g.s.floor = g.s.rv
+			g.s.history = nil
+			g.s.mu.Unlock()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 || count(l, "ABORT") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchAndTokenExpire: then there is no consistent state to be had.
+func TestFoldedWatchAndTokenExpire(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(2, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			g.s.compact()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
+			t.Errorf("told %q", l)
+		}
+		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestStopWhileListing: Run returns with nothing running, whatever is under way.
+func TestStopWhileListing(t *testing.T) {
+	for name, setup := range map[string]func(g *rig){
+		"a page hangs": func(g *rig) {
+			g.s.afterList = nil
+			g.lwHangs = true
+		},
+		"a page waits for its retry": func(g *rig) { g.atPage(2, func() error { return errRefused }) },
+		"the watch hangs": func(g *rig) {
+			g.s.onWatch = func(ctx context.Context, _ request) (watch.Interface, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			g.atPage(2, func() error { return errRefused })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(25)
+				setup(g)
+				g.start(Options{PageSize: 10})
+				g.stop()
+				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 1 || count(l, "END") != 0 {
+					t.Errorf("told %q", l)
+				}
+			})
+		})
+	}
+}
+
+// TestVersionsOfItemsDoNotCount: the state is at the list's resourceVersion, not at an item's.
+func TestVersionsOfItemsDoNotCount(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.other(50)
+		g.start(Options{})
+		if rv := g.r.LastSyncResourceVersion(); rv != "151" {
+			t.Errorf("at %s", rv)
+		}
+		g.stop()
+	})
+}
+
+func TestItemsOfAnotherTypeAreSkipped(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.onList = func(r request) (runtime.Object, error) {
+			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}, Items: make([]corev1.Pod, 3)}, nil
+		}
+		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
+		if st := g.r.Status(); st.Skipped != 3 {
+			t.Errorf("status %+v", st)
+		}
+		g.wantLog("BEGIN Cold", "END 100", "SYNCED")
+		g.stop()
+	})
+}

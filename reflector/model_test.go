@@ -1,0 +1,217 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"pgregory.net/rapid"
+)
+
+// model is a random life of one server and one sink.
+type model struct {
+	rig
+	t *rapid.T
+	// down: nobody listens. faults are answered to the next requests.
+	down   bool
+	faults []error
+	o      Options
+	// What a list may be for.
+	lostHistory, rewinds int
+	n                    int
+}
+
+// TestModel: whatever the server does, the sink holds what the server had at the sink's resourceVersion, ends
+// up with what it has, and is listed only for what cannot be resumed.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rapid.SyncTest(t, func(t *rapid.T) {
+			m := &model{t: t, rig: rig{t: t, s: newServer(), m: newMemory()}}
+			m.run()
+		})
+	})
+}
+
+func (m *model) run() {
+	m.s.onList = func(request) (runtime.Object, error) { return nil, m.fault() }
+	m.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, m.fault() }
+	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
+	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
+	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
+		m.write()
+	}
+	m.start(m.o)
+	actions := []struct {
+		name string
+		f    func()
+	}{
+		{"write", m.write}, {"write", m.write}, {"write", m.write},
+		{"burst", m.burst},
+		{"other", func() { m.s.other(rapid.IntRange(1, 20).Draw(m.t, "n")) }},
+		{"sleep", m.nap}, {"sleep", m.nap}, {"sleep", m.nap},
+		{"error event", func() { m.s.cut(m.statusError()) }},
+		{"end", func() { m.s.cut(nil) }},
+		{"mute", m.s.mute},
+		{"faults", m.inject},
+		{"down", func() { m.down = true; m.s.cut(nil) }},
+		{"up", func() { m.down = false }},
+		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks = !m.s.noBookmarks; m.s.mu.Unlock() }},
+		{"compact", m.compact},
+		{"server restart", func() { m.compact(); m.s.cut(nil) }},
+		{"slow page", func() { m.s.afterList = func(r request) { time.Sleep(time.Second); m.write() } }},
+		{"fast page", func() { m.s.afterList = nil }},
+		{"our restart", m.again},
+		{"rewind", m.rewind},
+	}
+	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
+		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
+		m.prefix()
+	}
+	m.settle()
+	m.converged()
+	if st := m.r.Status(); st.Err != nil || st.State != Watch {
+		m.t.Errorf("status %+v", st)
+	}
+	m.reasons()
+	m.stop()
+}
+
+// fault is what the next request gets instead of an answer.
+func (m *model) fault() error {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.down {
+		return errRefused
+	}
+	if len(m.faults) == 0 {
+		return nil
+	}
+	err := m.faults[0]
+	m.faults = m.faults[1:]
+	return err
+}
+
+func (m *model) write() {
+	m.n++
+	key := fmt.Sprintf("a/%02d", (m.n*7)%23)
+	if m.n%4 == 0 {
+		m.s.remove(key)
+		return
+	}
+	m.s.put(key, fmt.Sprint(m.n))
+}
+
+func (m *model) burst() {
+	for range 30 {
+		m.write()
+	}
+}
+
+func (m *model) nap() {
+	m.sleep(time.Duration(rapid.SampledFrom([]int{1, 200, 900, 3000, 20_000, 100_000, 400_000}).Draw(m.t, "ms")) * time.Millisecond)
+}
+
+func (m *model) statusError() *apierrors.StatusError {
+	return rapid.SampledFrom([]*apierrors.StatusError{
+		apierrors.NewInternalError(errors.New("boom")),
+		apierrors.NewTooManyRequests("later", 2),
+		apierrors.NewUnauthorized("no"),
+		apierrors.NewForbidden(things, "", errors.New("no")),
+	}).Draw(m.t, "code")
+}
+
+func (m *model) inject() {
+	n := rapid.IntRange(1, 4).Draw(m.t, "n")
+	err := rapid.SampledFrom([]error{errRefused, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	for range n {
+		m.faults = append(m.faults, err)
+	}
+}
+
+func (m *model) compact() {
+	m.lostHistory++
+	m.s.compact()
+}
+
+// again restarts the reflector on the same sink; the counters go on.
+func (m *model) again() {
+	m.reasons()
+	m.stop()
+	m.m.mu.Lock()
+	m.m.replace = nil
+	m.m.mu.Unlock()
+	m.s.mu.Lock()
+	m.s.requests = nil
+	m.s.mu.Unlock()
+	m.start(m.o)
+}
+
+// rewind restores a backup, after the sink has seen something that the backup lacks. Nothing
+// touches that object again, so the guards must notice.
+func (m *model) rewind() {
+	m.settle()
+	m.rewinds++
+	b := m.s.backup()
+	m.n++
+	m.s.put(fmt.Sprintf("lost/%d", m.n), "1")
+	if rapid.Bool().Draw(m.t, "more is lost") {
+		m.write()
+	}
+	m.sleep(time.Second)
+	if !m.m.equal(m.s) {
+		m.t.Fatalf("before the rewind: the sink holds %v, the server has %v", m.m.state(), m.s.state())
+	}
+	m.s.restore(b)
+	m.s.other(rapid.SampledFrom([]int{0, 1, 2, 3, 50}).Draw(m.t, "overtakes by"))
+	if rapid.Bool().Draw(m.t, "writes after") {
+		m.write()
+		m.write()
+	}
+	m.settle()
+	m.converged()
+}
+
+// settle lets everything come to rest with a healthy server.
+func (m *model) settle() {
+	m.s.mu.Lock()
+	m.down, m.faults, m.s.noBookmarks, m.s.afterList = false, nil, false, nil
+	m.s.mu.Unlock()
+	m.s.other(1)
+	m.sleep(12 * time.Minute)
+}
+
+// prefix: the sink's state is the server's at the sink's resourceVersion.
+func (m *model) prefix() {
+	m.m.mu.Lock()
+	rv := m.m.rv
+	m.m.mu.Unlock()
+	if rv == "" {
+		return
+	}
+	if got, want := m.m.state(), m.s.stateAt(rv); !maps.Equal(got, want) {
+		m.t.Errorf("at %s the sink holds %v, the server had %v", rv, got, want)
+	}
+}
+
+// reasons: no list without one.
+func (m *model) reasons() {
+	synctest.Wait()
+	st := m.r.Status()
+	for reason, n := range st.Relists {
+		switch {
+		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
+		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
+		default:
+			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package reflector
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func keys(n newest) []string {
+	var k []string
+	for _, r := range n.refs {
+		k = append(k, r.Key+"@"+r.ResourceVersion)
+	}
+	return k
+}
+
+// TestNewest compares with the obvious: keep everything, sort, take the first. What has been pushed out and
+// would come back by deletions is the only thing that may differ.
+func TestNewest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var n newest
+		all := map[string]int{}
+		for rv := 1; rv < 200; rv++ {
+			key := fmt.Sprintf("a/%d", rapid.IntRange(0, 30).Draw(t, "key"))
+			if rapid.IntRange(0, 3).Draw(t, "del") == 0 {
+				n.remove(key)
+				delete(all, key)
+			} else {
+				n.put(ObjectRef{Key: key, UID: "u", ResourceVersion: fmt.Sprint(rv)})
+				all[key] = rv
+			}
+			for i, r := range n.refs {
+				if fmt.Sprint(all[r.Key]) != r.ResourceVersion {
+					t.Fatalf("holds %s@%s, the stream is at %d", r.Key, r.ResourceVersion, all[r.Key])
+				}
+				if i > 0 && below(n.refs[i-1].ResourceVersion, r.ResourceVersion) {
+					t.Fatalf("not sorted: %v", keys(n))
+				}
+			}
+			if len(n.refs) > newestSize {
+				t.Fatalf("%d refs", len(n.refs))
+			}
+			top := 0
+			for _, v := range all {
+				top = max(top, v)
+			}
+			if len(n.refs) > 0 && n.refs[0].ResourceVersion != fmt.Sprint(top) {
+				t.Fatalf("newest is %v, want %d", keys(n), top)
+			}
+		}
+	})
+}
+
+func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
+	var n newest
+	n.put(ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
+	n.put(ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
+	n.put(ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
+	n.put(ObjectRef{Key: "d", UID: "u", ResourceVersion: "10"})
+	if got := keys(n); !slices.Equal(got, []string{"d@10", "a@9"}) {
+		t.Errorf("got %v", got)
+	}
+	n.put(ObjectRef{Key: "a", UID: "u", ResourceVersion: ""})
+	if got := keys(n); !slices.Equal(got, []string{"d@10"}) {
+		t.Errorf("an object of unknown state is still held: %v", got)
+	}
+}
+
+func TestListNewest(t *testing.T) {
+	ref := func(key, rv string) ObjectRef { return ObjectRef{Key: key, UID: "u", ResourceVersion: rv} }
+	l := newListNewest()
+	l.item(ref("a", "1"))
+	l.item(ref("b", "2"))
+	l.remove("c") // deleted before its page comes
+	l.remove("a") // and after
+	l.put(ref("d", "11"))
+	l.item(ref("c", "3"))
+	l.item(ref("d", "4"))
+	l.item(ref("e", "5"))
+	if got := keys(l.result()); !slices.Equal(got, []string{"d@11", "e@5", "b@2"}) {
+		t.Errorf("got %v", got)
+	}
+	for i := range touchedMax + 1 {
+		l.remove(fmt.Sprint("x", i))
+	}
+	l.item(ref("x1", "6"))
+	if got := keys(l.result()); !slices.Equal(got, []string{"d@11"}) {
+		t.Errorf("with too many events to remember: %v", got)
+	}
+}

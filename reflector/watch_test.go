@@ -1,0 +1,432 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestDrainByBookmark: other resources have moved the resourceVersion, so only a bookmark can tell.
+func TestDrainByBookmark(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{})
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+			t.Errorf("synced before the bookmark: %+v", st)
+		}
+		g.sleep(time.Second)
+		g.wantLog("BOOKMARK 108", "SYNCED")
+		if st := g.r.Status(); st.State != Watch || st.ResourceVersion != "108" || st.Watches != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.sleep(3 * time.Second)
+		if st := g.r.Status(); st.Watches != 2 || st.Lists != 0 || *g.s.seen()[len(g.s.seen())-1].TimeoutSeconds < 300 {
+			t.Errorf("status %+v, requests %s", st, asJSON(g.s.seen()))
+		}
+		g.stop()
+	})
+}
+
+// TestDrainTakesSeveralWatches: the bookmark comes late, the target stays, and nothing is announced before.
+func TestDrainTakesSeveralWatches(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.noBookmarks = true
+		g.restart(func() { g.s.other(7) }, Options{})
+		g.sleep(4 * time.Second)
+		if st := g.r.Status(); st.State != Drain || st.Watches != 2 || g.m.syncs() != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.s.noBookmarks = false
+		g.s.other(1)
+		g.sleep(3 * time.Second)
+		if st := g.r.Status(); st.State != Watch || g.m.syncs() != 1 || st.Lookups != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestDrainWhileBusy: the target of the first probe is kept, or a busy server would never be reached.
+func TestDrainWhileBusy(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.noBookmarks = true
+		g.restart(func() { g.s.other(7) }, Options{})
+		g.s.afterList = func(request) { g.s.other(5) }
+		g.sleep(4 * time.Second)
+		if g.m.syncs() != 0 {
+			t.Error("synced early")
+		}
+		g.s.put("a/y", "1") // far above the first probe's
+		g.s.other(100)
+		synctest.Wait()
+		if g.m.syncs() != 1 {
+			t.Error("not synced although the first probe's resourceVersion has been passed")
+		}
+		g.stop()
+	})
+}
+
+// TestDrainWithoutBookmarks: a server that never sends any gets there too, and not before four silent watches.
+func TestDrainWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{})
+		g.sleep(11 * time.Second)
+		if g.m.syncs() != 0 {
+			t.Error("synced early")
+		}
+		g.sleep(2 * time.Second)
+		if st := g.r.Status(); g.m.syncs() != 1 || st.State != Watch || st.Lists != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestSyncedIsNotEarly: the drain watch ends in the middle of what it has to deliver.
+func TestSyncedIsNotEarly(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() {
+			for range 10 {
+				g.s.put("a/x", "2")
+			}
+			n := 0
+			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+				if n++; n > 3 {
+					return nil, nil
+				}
+				w, err := g.s.watch(ctx, r)
+				ow := w.(*openWatch)
+				g.s.mu.Lock()
+				ow.queue, ow.ended = ow.queue[:2], true // two events, then the end
+				g.s.mu.Unlock()
+				return w, err
+			}
+		}, Options{})
+		for g.m.syncs() == 0 {
+			if st := g.r.Status(); st.ResourceVersion == "111" {
+				t.Fatal("everything is there, but not synced")
+			}
+			g.sleep(100 * time.Millisecond)
+		}
+		if st := g.r.Status(); st.ResourceVersion != "111" {
+			t.Errorf("synced at %s", st.ResourceVersion)
+		}
+		g.wantNoList()
+		g.stop()
+	})
+}
+
+func TestShortWatchesBackOff(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() {
+			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+				w, err := g.s.watch(ctx, r)
+				ow := w.(*openWatch)
+				g.s.mu.Lock()
+				ow.ended = true
+				g.s.mu.Unlock()
+				return w, err
+			}
+		}, Options{})
+		g.sleep(10 * time.Minute)
+		st := g.r.Status()
+		if st.Watches < 15 || st.Watches > 150 || st.Lists != 0 {
+			t.Errorf("status %+v", st)
+		}
+		if !errors.Is(g.errs[0], ErrShortWatch) || !strings.Contains(g.errs[0].Error(), "objects") {
+			t.Errorf("error %v", g.errs[0])
+		}
+		g.stop()
+	})
+}
+
+// TestEarlyEndOfAHealthyWatch: another at once, but with look-ups: the server may have been replaced.
+func TestEarlyEndOfAHealthyWatch(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.sleep(time.Minute)
+		g.s.cut(nil)
+		synctest.Wait()
+		if st := g.r.Status(); st.Watches != 2 || st.Lookups != 1 || st.Err != nil || len(g.errs) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestDeadConnection: half-open, with a server that moves on.
+func TestDeadConnection(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.other(1)
+		g.sleep(61 * time.Second) // a bookmark
+		g.s.mute()
+		g.s.put("a/y", "1")
+		g.sleep(2 * time.Minute)
+		if g.m.equal(g.s) || g.r.Status().Watches != 1 {
+			t.Fatal("the test tests nothing")
+		}
+		g.sleep(35 * time.Second)
+		g.converged()
+		if st := g.r.Status(); st.Lists != 1 || st.Watches < 2 || len(g.errs) != 1 || !errors.Is(g.errs[0], ErrSilent) {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestSilenceIsNotDeath: an idle server sends no bookmarks; its watch stays, and costs a probe.
+func TestSilenceIsNotDeath(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.sleep(299 * time.Second)
+		if st := g.r.Status(); st.Watches != 1 || st.Probes != 1 || len(g.errs) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestSilenceWithoutBookmarks: a server that sends none and whose resourceVersion moves is watched anew; that is no error.
+func TestSilenceWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.other(1)
+		g.sleep(151 * time.Second)
+		if st := g.r.Status(); st.Watches != 2 || len(g.errs) != 0 || st.Err != nil {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestSlowSink: time in which the sink blocks is not the server's silence.
+func TestSlowSink(t *testing.T) {
+	bubble(t, func(g *rig) {
+		slow := &slowSink{memory: g.m}
+		g.s.put("a/x", "1")
+		g.r = New(g.s, slow, Options{OnError: func(_ context.Context, err error) { g.errs = append(g.errs, err) }})
+		var ctx context.Context
+		ctx, g.cancel = context.WithCancel(context.Background())
+		g.done = make(chan error, 1)
+		go func() { g.done <- g.r.Run(ctx) }()
+		synctest.Wait()
+		g.s.other(1)
+		g.s.put("a/y", "1")
+		g.s.put("a/z", "1")
+		g.sleep(250 * time.Second) // more than the limit
+		if st := g.r.Status(); st.Watches != 1 || st.Probes != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.sleep(10 * time.Minute)
+		g.converged()
+		g.stop()
+	})
+}
+
+// slowSink takes two minutes for an event.
+type slowSink struct{ *memory }
+
+func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Object, rv string) error {
+	select {
+	case <-time.After(2 * time.Minute):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.memory.Event(ctx, t, obj, rv)
+}
+
+// TestOddEvents: what is not an object of ours is skipped, and does not move the stream on.
+func TestOddEvents(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
+		g.s.mu.Lock()
+		w := g.s.watches[0]
+		w.pushLocked(watch.Event{Type: watch.Modified, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "500"}}})
+		w.pushLocked(watch.Event{Type: watch.Modified, Object: &metav1.Status{}})
+		w.pushLocked(watch.Event{Type: "BANANA", Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "501"}}})
+		w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{}})
+		w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}})
+		w.pushLocked(watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "norv"}}})
+		g.s.mu.Unlock()
+		g.m.forget()
+		synctest.Wait()
+		g.wantLog("ADDED a/norv ")
+		if st := g.r.Status(); st.Skipped != 3 || st.ResourceVersion != "101" || st.Err != nil {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+func TestCheckType(t *testing.T) {
+	widget := func(version string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x/" + version, "kind": "Widget"}}
+	}
+	table := &metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
+	tests := []struct {
+		name      string
+		want, got runtime.Object
+		ok        bool
+	}{
+		{"nothing expected", nil, &corev1.Pod{}, true},
+		{"a table", nil, table, false},
+		{"the type", &corev1.Pod{}, &corev1.Pod{}, true},
+		{"another type", &corev1.Pod{}, &corev1.ConfigMap{}, false},
+		{"the kind", widget("v1"), widget("v1"), true},
+		{"another version", widget("v1"), widget("v2"), false},
+		{"any kind", &unstructured.Unstructured{}, widget("v2"), true},
+		{"metadata only", &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}, true},
+	}
+	for _, tt := range tests {
+		if err := checkType(tt.want, tt.got); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestErrorEventWithoutStatus(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.start(Options{})
+		g.s.mu.Lock()
+		g.s.watches[0].pushLocked(watch.Event{Type: watch.Error})
+		g.s.mu.Unlock()
+		g.sleep(time.Second)
+		if st := g.r.Status(); st.Watches != 2 || st.Lists != 1 || len(g.errs) != 1 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+func TestRelistOnRequest(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.m.forget()
+		g.r.Relist(ReasonStore)
+		g.r.Relist(ReasonCodec)
+		g.r.Relist("")
+		synctest.Wait()
+		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
+		g.wantRelist(ReasonCodec)
+		g.stop()
+	})
+}
+
+func TestRelistBeforeRun(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.stop()
+		g.m.forget()
+		g.s.requests = nil
+		g.r = New(g.s, g.m, Options{})
+		g.r.Relist(ReasonCodec)
+		var ctx context.Context
+		ctx, g.cancel = context.WithCancel(context.Background())
+		go func() { g.done <- g.r.Run(ctx) }()
+		synctest.Wait()
+		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
+		g.stop()
+	})
+}
+
+func TestCheckpointWantsARelist(t *testing.T) {
+	tests := []struct {
+		cp   Checkpoint
+		want Reason
+	}{
+		{Checkpoint{}, ReasonCold},
+		{Checkpoint{ResourceVersion: "101", Relist: ReasonTransform}, ReasonTransform},
+		{Checkpoint{Relist: ReasonStore}, ReasonStore},
+		{Checkpoint{ResourceVersion: "abc"}, ReasonStore},
+		{Checkpoint{ResourceVersion: "0"}, ReasonStore},
+	}
+	for _, tt := range tests {
+		bubble(t, func(g *rig) {
+			g.s.put("a/x", "1")
+			g.m.cp = &tt.cp
+			g.start(Options{})
+			g.wantLog("BEGIN "+string(tt.want), "PAGE 1", "END 101", "SYNCED")
+			g.stop()
+		})
+	}
+}
+
+func TestSinkCloses(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.start(Options{})
+		g.m.mu.Lock()
+		g.m.closed = true
+		g.m.mu.Unlock()
+		g.s.put("a/x", "1")
+		if err := <-g.done; !errors.Is(err, errSinkClosed) {
+			t.Errorf("Run: %v", err)
+		}
+		if err := g.r.Run(context.Background()); !errors.Is(err, ErrRunTwice) {
+			t.Errorf("second Run: %v", err)
+		}
+		g.cancel()
+	})
+}
+
+// TestOpaqueVersions: a server without comparable resourceVersions is listed at every start, and nothing else.
+func TestOpaqueVersions(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noListRV = true
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ") // a watch from nowhere tells the state
+		if st := g.r.Status(); !st.NotResumable || st.ResourceVersion != "" {
+			t.Errorf("status %+v", st)
+		}
+		g.s.put("a/x", "2")
+		g.s.other(1)
+		g.sleep(61 * time.Second)
+		g.converged()
+		for _, l := range g.m.lines() {
+			if strings.HasPrefix(l, "BOOKMARK") {
+				t.Errorf("told %q", l)
+			}
+		}
+		// Without a resourceVersion deletions would be missed: list.
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.s.remove("a/x")
+		g.sleep(10 * time.Second)
+		g.wantRelist(ReasonNotResumable)
+		g.restart(func() {}, Options{})
+		if st := g.r.Status(); st.Lists != 1 || len(st.Relists) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
