@@ -58,6 +58,49 @@ func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, r
 	})
 }
 
+// lockedStore calls check in every call that has to be made under the lock. The restore of a start that
+// has something to restore need not be.
+type lockedStore struct {
+	store.Interface
+	check func(what string)
+}
+
+func (s *lockedStore) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+	s.check("Iterate")
+	return s.Interface.Iterate(ctx, after, fn)
+}
+
+func (s *lockedStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+	s.check("Apply")
+	return s.Interface.Apply(ctx, b)
+}
+
+func (s *lockedStore) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	s.check("BeginReplace")
+	r, err := s.Interface.BeginReplace(ctx, o)
+	return &lockedReplacement{r, s}, err
+}
+
+type lockedReplacement struct {
+	store.Replacement
+	s *lockedStore
+}
+
+func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object) (store.Result, error) {
+	r.s.check("Page")
+	return r.Replacement.Page(ctx, items)
+}
+
+func (r *lockedReplacement) Event(ctx context.Context, op store.Op) (store.Result, error) {
+	r.s.check("Event")
+	return r.Replacement.Event(ctx, op)
+}
+
+func (r *lockedReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+	r.s.check("Commit")
+	return r.Replacement.Commit(ctx, b)
+}
+
 // faultyStore fails the next writes.
 type faultyStore struct {
 	store.Interface

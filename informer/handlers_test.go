@@ -59,6 +59,35 @@ func TestLateHandlers(t *testing.T) {
 	})
 }
 
+// TestOneLock: whatever changes or lists the store for handlers holds the lock that keeps the two together.
+func TestOneLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.PageSize = 1
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		i := r.open()
+		calls := 0
+		i.store = &lockedStore{Interface: i.store, check: func(what string) {
+			calls++
+			if i.deltasMu.TryLock() {
+				i.deltasMu.Unlock()
+				t.Errorf("%s without deltasMu", what)
+			}
+		}}
+		r.run(&recorder{})
+		r.srv.write("a/3", "x")
+		synctest.Wait()
+		if _, err := i.AddEventHandler(&recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		if calls < 6 { // begin, two pages, end, one change, one late handler
+			t.Errorf("only %d calls", calls)
+		}
+		r.close()
+	})
+}
+
 // TestLateHandlerDuringRestore: the stored objects are still being handed to the handlers from before the start.
 func TestLateHandlerDuringRestore(t *testing.T) {
 	bubble(t, func(t *testing.T) {

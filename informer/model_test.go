@@ -33,6 +33,7 @@ func TestModelClientGo(t *testing.T) {
 		n++
 		rapid.SyncTest(t, func(t *rapid.T) {
 			m := &model{t: t, srv: newServer(), path: filepath.Join(dir, fmt.Sprint(n))}
+			m.srv.pageDelay = time.Second
 			m.startTheirs()
 			m.startOurs()
 			defer m.end()
@@ -83,6 +84,14 @@ func (m *model) write(t *rapid.T) {
 	m.srv.write(m.key(t), fmt.Sprint(m.value))
 }
 
+func (m *model) change(t *rapid.T) {
+	if rapid.Bool().Draw(t, "delete") {
+		m.remove(t)
+	} else {
+		m.write(t)
+	}
+}
+
 func (m *model) remove(t *rapid.T) { m.srv.delete(m.key(t)) }
 
 // quiet lets events pass, but does not compare.
@@ -95,30 +104,27 @@ func (m *model) outage(t *rapid.T) {
 	m.srv.disconnect()
 	time.Sleep(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 	for range rapid.IntRange(0, 4).Draw(t, "changes") {
-		if rapid.Bool().Draw(t, "delete") {
-			m.remove(t)
-		} else {
-			m.write(t)
-		}
+		m.change(t)
 	}
 	m.srv.setFail(nil)
 }
 
+// loseHistory also goes on changing things while the informers list.
 func (m *model) loseHistory(t *rapid.T) {
 	m.outage(t)
 	m.lost = true
 	m.srv.compact()
+	for range rapid.IntRange(0, 4).Draw(t, "changes") {
+		time.Sleep(time.Duration(rapid.IntRange(0, 2000).Draw(t, "milliseconds")) * time.Millisecond)
+		m.change(t)
+	}
 }
 
 func (m *model) restart(t *rapid.T) {
 	m.settle() // theirs is to be compared with what ours has told so far
 	m.stopOurs()
 	for range rapid.IntRange(0, 5).Draw(t, "changes") {
-		if rapid.Bool().Draw(t, "delete") {
-			m.remove(t)
-		} else {
-			m.write(t)
-		}
+		m.change(t)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "lose history") == 0 {
 		m.cut, m.lost = true, true
@@ -200,6 +206,7 @@ func (m *model) startOurs() {
 	for _, p := range m.pairs {
 		m.attach(p)
 	}
+	m.cut = true // lists take time
 	m.stops = append(m.stops, runInformer(m.ours))
 }
 

@@ -31,6 +31,7 @@ type server struct {
 	lists     int                                           // probes are not counted
 	pages     map[string]*corev1.PodList                    // by continue token
 	resumedAt []string                                      // resourceVersions of the watches
+	pageDelay time.Duration                                 // before each page but the first; set before use
 	log       []string                                      // what a handler that misses nothing is told
 }
 
@@ -158,7 +159,14 @@ func (s *server) List(o metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(context.Background(), o)
 }
 
-func (s *server) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.Continue != "" {
+		select {
+		case <-time.After(s.pageDelay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
