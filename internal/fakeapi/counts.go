@@ -2,6 +2,8 @@ package fakeapi
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,9 +21,9 @@ type Counts struct {
 }
 
 type counters struct {
-	mu       sync.Mutex
-	byKind   map[schema.GroupVersionResource]*counter
-	requests []string
+	mu     sync.Mutex
+	byKind map[schema.GroupVersionResource]*counter
+	log    []Request
 }
 
 // counter counts for one resource; discovery and what no resource serves is under the empty one.
@@ -67,19 +69,43 @@ func (s *Server) ResetCounts() {
 		one.counts = Counts{}
 		one.bytes.Store(0)
 	}
-	c.requests = nil
+	c.log = nil
 }
 
 // maxRequests bounds the request log.
 const maxRequests = 100_000
 
+// Request is one line of the request log.
+type Request struct {
+	// Verb as in Fault, or "deletecollection" or "discovery"; Resource is empty for discovery.
+	Verb, Resource string
+	// Path and Query are those of the request line.
+	Path  string
+	Query url.Values
+	// UserAgent is what the client called itself.
+	UserAgent string
+}
+
 // Requests returns a line per request served since ResetCounts, or the newest 50,000 to 100,000 of
 // them: verb, path and query.
 func (s *Server) Requests() []string {
+	var lines []string
+	for _, r := range s.Log() {
+		line := r.Verb + " " + r.Path
+		if len(r.Query) > 0 {
+			line += "?" + r.Query.Encode()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Log returns what Requests returns, in parts.
+func (s *Server) Log() []Request {
 	c := &s.counters
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]string(nil), c.requests...)
+	return slices.Clone(c.log)
 }
 
 func (c *counters) ofLocked(gvr schema.GroupVersionResource) *counter {
@@ -113,10 +139,12 @@ func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http
 	default:
 		one.counts.Writes++
 	}
-	if len(c.requests) >= maxRequests {
-		c.requests = append([]string(nil), c.requests[maxRequests/2:]...)
+	if len(c.log) >= maxRequests {
+		c.log = slices.Clone(c.log[maxRequests/2:])
 	}
-	c.requests = append(c.requests, verb+" "+r.URL.RequestURI())
+	c.log = append(c.log, Request{
+		Verb: verb, Resource: gvr.Resource, Path: r.URL.Path, Query: r.URL.Query(), UserAgent: r.UserAgent(),
+	})
 	return one.bytes
 }
 

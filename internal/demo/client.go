@@ -1,0 +1,133 @@
+package demo
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// client is a client with connections of its own, whose bytes are counted.
+type client struct {
+	kubernetes.Interface
+	userAgent string
+	received  atomic.Int64
+
+	mu       sync.Mutex // guards what follows
+	conns    map[net.Conn]struct{}
+	watching bool
+	answered time.Time
+}
+
+func newClient(cluster Cluster, userAgent string) (*client, error) {
+	c := &client{userAgent: userAgent, conns: map[net.Conn]struct{}{}}
+	config := rest.CopyConfig(cluster.Config(userAgent))
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	dial := config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return c.keep(conn), nil
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &clientTransport{client: c, next: next} })
+	var err error
+	c.Interface, err = kubernetes.NewForConfig(config)
+	return c, err
+}
+
+func (c *client) keep(conn net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := &clientConn{Conn: conn, client: c}
+	c.conns[kept] = struct{}{}
+	return kept
+}
+
+// close closes the connections.
+func (c *client) close() {
+	c.mu.Lock()
+	var conns []net.Conn
+	for conn := range c.conns {
+		conns = append(conns, conn)
+	}
+	c.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+}
+
+// noteAnswer makes firstAnswer tell when the server answers next, with success.
+func (c *client) noteAnswer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watching, c.answered = true, time.Time{}
+}
+
+// firstAnswer is when the first request after noteAnswer was answered; zero if none has been.
+func (c *client) firstAnswer() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered
+}
+
+type clientConn struct {
+	net.Conn
+	client *client
+}
+
+func (c *clientConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.client.received.Add(int64(n))
+	return n, err
+}
+
+func (c *clientConn) Close() error {
+	c.client.mu.Lock()
+	delete(c.client.conns, c)
+	c.client.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type clientTransport struct {
+	client *client
+	next   http.RoundTripper
+}
+
+func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(q)
+	if err == nil && response.StatusCode < http.StatusMultipleChoices {
+		c := t.client
+		c.mu.Lock()
+		if c.watching {
+			c.watching, c.answered = false, time.Now()
+		}
+		c.mu.Unlock()
+	}
+	return response, err
+}
+
+// listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
+func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
+	pods := c.CoreV1().Pods(namespace)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pods.Watch(ctx, o)
+		},
+	}, traits)
+}

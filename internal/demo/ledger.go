@@ -1,0 +1,131 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ledger is a handler that writes down what it was told.
+type ledger struct {
+	marker string
+
+	mu sync.Mutex // guards what follows
+	// stored is what was on disk before the start, with the resourceVersions; told removes from it.
+	stored   map[string]string
+	replayed int
+	got      changes
+	problems []string
+	// marked is closed when the marker comes, unmarked when it goes.
+	marked, unmarked chan struct{}
+}
+
+// newLedger returns a ledger for a start with these objects on disk. marker is the key of a pod that is created
+// to know that everything before it has been written down, and then deleted.
+func newLedger(stored map[string]string, marker string) *ledger {
+	return &ledger{stored: stored, marker: marker, marked: make(chan struct{}), unmarked: make(chan struct{})}
+}
+
+var _ cache.ResourceEventHandler = (*ledger)(nil)
+
+// OnAdd implements cache.ResourceEventHandler.
+func (l *ledger) OnAdd(obj any, _ bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		l.problemLocked("an add of %T", obj)
+		return
+	}
+	key := pod.Namespace + "/" + pod.Name
+	rv, waiting := l.stored[key]
+	switch {
+	case key == l.marker:
+		l.closeLocked(l.marked, "added")
+	case waiting && rv == pod.ResourceVersion:
+		delete(l.stored, key)
+		l.replayed++
+	case waiting:
+		l.problemLocked("%s came at %s, but was stored at %s", key, pod.ResourceVersion, rv)
+	default:
+		l.got.created = append(l.got.created, key)
+	}
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (l *ledger) OnUpdate(before, after any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was, ok1 := before.(*corev1.Pod)
+	is, ok2 := after.(*corev1.Pod)
+	switch {
+	case !ok1 || !ok2:
+		l.problemLocked("an update from %T to %T", before, after)
+	case was.ResourceVersion == is.ResourceVersion:
+		l.problemLocked("an update of %s that changes nothing", is.Name)
+	default:
+		l.got.updated = append(l.got.updated, is.Namespace+"/"+is.Name)
+	}
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (l *ledger) OnDelete(obj any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || len(pod.Spec.Containers) == 0 {
+		l.problemLocked("a delete without the last state: %T", obj)
+		return
+	}
+	key := pod.Namespace + "/" + pod.Name
+	if key == l.marker {
+		l.closeLocked(l.unmarked, "deleted")
+		return
+	}
+	l.got.deleted = append(l.got.deleted, key)
+}
+
+func (l *ledger) closeLocked(c chan struct{}, what string) {
+	select {
+	case <-c:
+		l.problemLocked("%s was %s twice", l.marker, what)
+	default:
+		close(c)
+	}
+}
+
+func (l *ledger) problemLocked(format string, args ...any) {
+	l.problems = append(l.problems, fmt.Sprintf(format, args...))
+}
+
+// compare tells what the handler was told too much or too little.
+func (l *ledger) compare(replayed int, want changes) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, problem := range l.problems {
+		errs = append(errs, errors.New(problem))
+	}
+	if l.replayed != replayed || len(l.stored) > 0 {
+		errs = append(errs, fmt.Errorf("%d stored pods were replayed, not %d", l.replayed, replayed))
+	}
+	got := changes{
+		created: slices.Clone(l.got.created), updated: slices.Clone(l.got.updated), deleted: slices.Clone(l.got.deleted),
+	}.sort()
+	for _, kind := range []struct {
+		name      string
+		got, want []string
+	}{{"adds", got.created, want.created}, {"updates", got.updated, want.updated}, {"deletes", got.deleted, want.deleted}} {
+		if !slices.Equal(kind.got, kind.want) {
+			errs = append(errs, fmt.Errorf("%s of %v, but what happened is %v", kind.name, kind.got, kind.want))
+		}
+	}
+	return errors.Join(errs...)
+}

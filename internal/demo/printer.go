@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// namesPerLine is how many deleted pods are named in a line.
+const namesPerLine = 6
+
+// printer tells the story to people. It remembers the first error of its writer.
+type printer struct {
+	w        io.Writer
+	chapters int
+	err      error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(p.w, format, args...); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *printer) title(label string, pods int, namespace string) {
+	p.printf("Larder on %s: %s pods in the namespace %s\n\n", label, count(pods), namespace)
+}
+
+func (p *printer) chapter(format string, args ...any) {
+	p.chapters++
+	p.printf("\n%d. %s\n", p.chapters, fmt.Sprintf(format, args...))
+}
+
+func (p *printer) line(format string, args ...any) { p.printf("   "+format+"\n", args...) }
+
+// cost prints what a start of Larder cost.
+func (p *printer) cost(m Measure) {
+	p.line("%s, %s received, %s.", m.Requests, size(m.Received), span(m.Took))
+}
+
+// told prints what the handler was told; format has room for the number of stored pods.
+func (p *printer) told(step *Step, format string) {
+	p.line(format, count(step.Replayed))
+	p.line("  %s updated, %s created, %s deleted; the deleted ones are", count(len(step.Updated)), count(len(step.Created)), count(len(step.Deleted)))
+	names := make([]string, 0, len(step.Deleted))
+	for _, key := range step.Deleted {
+		names = append(names, nameOf(key))
+	}
+	for len(names) > 0 {
+		n := min(namesPerLine, len(names))
+		p.line("    %s", strings.Join(names[:n], " "))
+		names = names[n:]
+	}
+}
+
+// String is what was done, in words.
+func (c changes) String() string {
+	return fmt.Sprintf("%s pods were changed, %s created, %s deleted", count(len(c.updated)), count(len(c.created)), count(len(c.deleted)))
+}
+
+// String names what was asked, leaving out what was not.
+func (r Requests) String() string {
+	parts := []string{fmt.Sprintf("%d %s", r.Lists, plural("LIST", r.Lists))}
+	for _, part := range []struct {
+		n    int
+		name string
+	}{{r.WatchLists, "WATCH of the whole state"}, {r.Watches, "WATCH"}, {r.Probes, "probe"}, {r.Lookups, "look-up"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, plural(part.name, part.n)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(name string, n int) string {
+	switch {
+	case n == 1:
+		return name
+	case strings.HasPrefix(name, "WATCH"):
+		return "WATCHes" + strings.TrimPrefix(name, "WATCH")
+	}
+	return name + "s"
+}
+
+// table prints the steps side by side.
+func (p *printer) table(r Report) {
+	p.printf("\n")
+	w := tabwriter.NewWriter(p.w, 0, 0, 3, ' ', 0)
+	row := func(cells ...string) {
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil && p.err == nil {
+			p.err = err
+		}
+	}
+	row("", "Larder", "client-go (default)", "client-go (LIST)")
+	for _, step := range r.Steps {
+		row(step.Name+":", "", "", "")
+		columns := []Measure{step.Larder, step.Default, step.List}
+		row(cells("  whole state asked for", columns, wholeState)...)
+		row(cells("  received", columns, func(m Measure) string { return size(m.Received) })...)
+		row(cells("  time", columns, func(m Measure) string {
+			if !m.Synced {
+				return "never"
+			}
+			return span(m.Took)
+		})...)
+		row(cells("  pods", columns, func(m Measure) string { return count(m.Objects) })...)
+	}
+	if err := w.Flush(); err != nil && p.err == nil {
+		p.err = err
+	}
+	p.printf("\nclient-go's default asks for the state by a watch (WatchList), which servers do not compress; a LIST is compressed.\n" +
+		"Times are from the start of the informer until it has synced and its handler has been told all; for Larder\n" +
+		"in the last step, which was running already, from the server's first answer.\n")
+}
+
+func cells(name string, columns []Measure, cell func(Measure) string) []string {
+	out := []string{name}
+	for _, m := range columns {
+		out = append(out, cell(m))
+	}
+	return out
+}
+
+func wholeState(m Measure) string {
+	switch r := m.Requests; {
+	case r.WatchLists > 0 && r.Lists == 0:
+		return fmt.Sprintf("%d WatchList", r.WatchLists)
+	case r.WatchLists > 0:
+		return fmt.Sprintf("%d WatchList, %d %s", r.WatchLists, r.Lists, plural("LIST", r.Lists))
+	default:
+		return fmt.Sprintf("%d %s", r.Lists, plural("LIST", r.Lists))
+	}
+}
+
+// count writes a number with commas.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// size writes bytes as people read them; a kB is 1,000 bytes.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
+// span writes a duration as people read it.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
