@@ -58,6 +58,7 @@ func (c *cluster) close() {
 //	server fill N                             pods many/p00000 and so on
 //	server bookmark
 //	server reset                              the counts
+//	server empty RESOURCE                     fails unless there are none
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	c, ok := ts.Value(clusterKey{}).(*cluster)
@@ -88,6 +89,10 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		got := c.server.Counts(gvr(args[1])).Lists
 		if strconv.Itoa(got) != args[2] {
 			ts.Fatalf("%d lists of %s, want %s\n%s", got, args[1], args[2], strings.Join(c.server.Requests(), "\n"))
+		}
+	case "empty":
+		if n := len(c.server.List(gvr(args[1]))); n != 0 {
+			ts.Fatalf("%d %s are left", n, args[1])
 		}
 	default:
 		ts.Fatalf("server %s: no such command", verb)

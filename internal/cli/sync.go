@@ -81,7 +81,7 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	}
 	d, logger := newDisplay(s, o.verbosity)
 	ctx = klog.NewContext(ctx, logger)
-	st, err := openForSync(ctx, o.store.path, logger)
+	st, err := openForSync(ctx, o.store.path, lockWait, logger)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 }
 
 // openForSync opens the file for writing. It waits for a reader, but not for another sync.
-func openForSync(ctx context.Context, path string, logger logr.Logger) (*store.Store, error) {
+func openForSync(ctx context.Context, path string, wait time.Duration, logger logr.Logger) (*store.Store, error) {
 	options := store.Options{Logger: &logger}
 	st, err := store.Open(path, options)
 	if !errors.Is(err, store.ErrLocked) {
@@ -134,7 +134,7 @@ func openForSync(ctx context.Context, path string, logger logr.Logger) (*store.S
 		}
 	}
 	logger.Info("Waiting for a process that reads the store", "store", path)
-	options.LockTimeout = lockWait
+	options.LockTimeout = wait
 	st, err = store.Open(path, options)
 	if errors.Is(err, store.ErrLocked) {
 		return nil, withHint(err, "find the process that has %s open and stop it", path)

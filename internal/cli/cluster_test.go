@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+func startServer(t *testing.T) *fakeapi.Server {
+	t.Helper()
+	server := fakeapi.New(fakeapi.Options{})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func createPod(t *testing.T, server *fakeapi.Server, namespace, name string, labels map[string]string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{}}}
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	u.SetLabels(labels)
+	created, err := server.Create(pods.GroupVersionResource, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func mustConnect(t *testing.T, config *rest.Config) *connection {
+	t.Helper()
+	c, err := connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+func podsOf(namespace, labels, fields string) store.Identity {
+	return store.Identity{
+		GroupVersionResource: pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
+		Representation: store.Unstructured,
+	}
+}
+
+func TestListAsksForTheIdentity(t *testing.T) {
+	server := startServer(t)
+	web := map[string]string{"app": "web"}
+	createPod(t, server, "a", "x", web)
+	createPod(t, server, "a", "y", nil)
+	createPod(t, server, "b", "x", web)
+	c := mustConnect(t, server.Config())
+	for _, tc := range []struct {
+		id      store.Identity
+		request string // a field selector of the request's own
+		want    []string
+	}{
+		{podsOf("", "", ""), "", []string{"a/x", "a/y", "b/x"}},
+		{podsOf("a", "", ""), "", []string{"a/x", "a/y"}},
+		{podsOf("", "app=web", ""), "", []string{"a/x", "b/x"}},
+		{podsOf("", "", "metadata.name=x"), "", []string{"a/x", "b/x"}},
+		{podsOf("", "", "metadata.name=x"), "metadata.namespace=b", []string{"b/x"}},
+		{podsOf("", "app=web", ""), "metadata.namespace=a", []string{"a/x"}},
+	} {
+		list, err := c.listWatch(tc.id).ListWithContext(context.Background(), metav1.ListOptions{FieldSelector: tc.request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, u := range list.(*unstructured.UnstructuredList).Items {
+			got = append(got, u.GetNamespace()+"/"+u.GetName())
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s: %s", tc.id, d)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	server := startServer(t)
+	web := createPod(t, server, "a", "x", map[string]string{"app": "web"})
+	createPod(t, server, "a", "xx", nil)
+	c := mustConnect(t, server.Config())
+	want := reflector.ObjectRef{Key: "a/x", UID: string(web.GetUID()), ResourceVersion: web.GetResourceVersion()}
+	for _, tc := range []struct {
+		id    store.Identity
+		key   string
+		found bool
+	}{
+		{podsOf("", "", ""), "a/x", true},
+		{podsOf("a", "", ""), "a/x", true},
+		{podsOf("", "app=web", ""), "a/x", true},
+		{podsOf("", "app=db", ""), "a/x", false}, // it has left the selection
+		{podsOf("", "", "metadata.name!=x"), "a/x", false},
+		{podsOf("", "", ""), "b/x", false},
+	} {
+		got, found, err := c.lookup(tc.id)(context.Background(), tc.key)
+		if err != nil || found != tc.found {
+			t.Errorf("%s, %s: found %t, %v", tc.id, tc.key, found, err)
+		}
+		if found && got != want {
+			t.Errorf("%s, %s: got %+v, want %+v", tc.id, tc.key, got, want)
+		}
+	}
+	if _, _, err := c.lookup(podsOf("", "", ""))(context.Background(), "a/b/c"); err == nil {
+		t.Error("no error for a malformed key")
+	}
+}
+
+// What is counted is what the network carried: headers, and the body as it was compressed.
+func TestBytesReceived(t *testing.T) {
+	server := startServer(t)
+	for _, name := range []string{"x", "y", "z"} {
+		createPod(t, server, "a", name, map[string]string{"app": "web"})
+	}
+	mine, other := mustConnect(t, server.Config()), mustConnect(t, server.Config())
+	server.ResetCounts()
+	resp, err := mine.http.Do(mustRequest(t, server.Config().Host+"/api/v1/pods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	mine.http.CloseIdleConnections()
+	server.Stop() // only then has everything been counted
+	sent, received := server.Counts(pods.GroupVersionResource).BytesSent, mine.counter.received.Load()
+	if sent == 0 || received != sent {
+		t.Errorf("the server sent %d bytes, %d were counted", sent, received)
+	}
+	if n := other.counter.received.Load(); n != 0 {
+		t.Errorf("another connection counted %d bytes", n)
+	}
+}
+
+func mustRequest(t *testing.T, url string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func TestDiscover(t *testing.T) {
+	server := startServer(t)
+	found, err := discover(context.Background(), server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := matchResource("po", found.all)
+	if len(got) != 1 || got[0].full() != pods.full() || got[0].Kind != "Pod" || got[0].Singular != "pod" || !got[0].Namespaced {
+		t.Errorf("got %+v", got)
+	}
+	if got := matchResource("deploy", found.all); len(got) != 1 || got[0].full() != deployments.full() {
+		t.Errorf("got %+v", got)
+	}
+	server.Stop()
+	if _, err := discover(context.Background(), server.Config()); err == nil {
+		t.Error("no error from a server that is down")
+	}
+}

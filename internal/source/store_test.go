@@ -1,0 +1,136 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// write stores one object in a collection of its own and returns the collection's id.
+func write(t *testing.T, s *store.Store, r store.Representation, obj runtime.Object) string {
+	t.Helper()
+	ctx := context.Background()
+	codec, err := store.CodecFor(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := store.Identity{GroupVersionResource: podsGVR, Representation: r}
+	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: codec, Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := list.Page(ctx, []runtime.Object{obj}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := list.Commit(ctx, store.Batch{ResourceVersion: "5"}); err != nil {
+		t.Fatal(err)
+	}
+	return id.ID()
+}
+
+// Every representation can be read, also while the file is open for writing and from the closed file.
+func TestFileReadsEveryRepresentation(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "s")
+	st, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5", Labels: map[string]string{"app": "web"}}
+	ids := map[store.Representation]string{
+		store.Typed:        write(t, st, store.Typed, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n"}}),
+		store.Metadata:     write(t, st, store.Metadata, &metav1.PartialObjectMetadata{ObjectMeta: meta}),
+		store.Unstructured: write(t, st, store.Unstructured, pod("a", "x", map[string]string{"app": "web"})),
+	}
+	read := func(src Source) {
+		t.Helper()
+		for r, id := range ids {
+			n := 0
+			err := src.Objects(ctx, Query{Collection: id, Selector: "app=web"}, func(u *unstructured.Unstructured) error {
+				n++
+				if keyOf(u) != "a/x" {
+					t.Errorf("%s: got %s", r, keyOf(u))
+				}
+				if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); r == store.Typed && node != "n" {
+					t.Errorf("spec.nodeName is %q", node)
+				}
+				return nil
+			})
+			if err != nil || n != 1 {
+				t.Errorf("%s: %d objects, %v", r, n, err)
+			}
+		}
+		status, err := src.Status(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range status.Collections {
+			if c.ID != ids[store.Representation(c.Representation)] || c.Identity().ID() != c.ID || c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" {
+				t.Errorf("got %+v", c)
+			}
+		}
+		if len(status.Collections) != 3 || status.Bytes == 0 || status.Store != path {
+			t.Errorf("got %+v", status)
+		}
+		if report, err := src.Check(ctx); err != nil || report.Objects != 3 || len(report.Problems) != 0 {
+			t.Errorf("check: %+v, %v", report, err)
+		}
+		if _, err := collect(ctx, src, Query{Collection: "none"}); !errors.Is(err, ErrNoCollection) {
+			t.Errorf("got %v", err)
+		}
+	}
+	read(NewFile(st))
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	src, err := Open(ctx, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	read(src)
+}
+
+func TestOpenHeldByAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	st, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	_, err = Open(context.Background(), path, Options{Wait: -1})
+	var held *HeldError
+	if !errors.As(err, &held) || !errors.Is(err, store.ErrLocked) || held.Path != path {
+		t.Errorf("got %v", err)
+	}
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(NewFile(st), me)
+	server.Start(l)
+	defer server.Close()
+	src, err := Open(context.Background(), path, Options{Wait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	if status, err := src.Status(context.Background()); err != nil || status.Sync == nil || status.Sync.PID != me.PID {
+		t.Errorf("got %+v, %v", status, err)
+	}
+}
