@@ -11,6 +11,16 @@ const childMode = "LARDER_STORE_TEST_CHILD"
 
 // child is what a child process does, and its exit status.
 func child() int {
-	fmt.Fprintln(os.Stderr, "unknown child mode", os.Getenv(childMode))
-	return 2
+	var err error
+	switch mode := os.Getenv(childMode); mode {
+	case "file-size-limit":
+		err = childFileSizeLimit(os.Args[1])
+	default:
+		err = fmt.Errorf("unknown child mode %q", mode)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }

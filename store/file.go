@@ -41,9 +41,8 @@ func (h *handle) release() { h.users.Done() }
 // close waits for the transactions and closes the file.
 func (h *handle) close() error {
 	if h.stuck.Load() {
-		// bbolt's own Close would wait for ever. Closing the file gives up the
-		// lock; the mapping stays, and is not used.
-		return h.file.Close()
+		// bbolt's own Close would wait for ever. The mapping stays, and is not used.
+		return closeMapped(h.file)
 	}
 	h.users.Wait()
 	return h.db.Close()
@@ -93,8 +92,11 @@ func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
 func (h *handle) begin(writable bool) (*bolt.Tx, error) {
 	// bbolt takes its locks and then looks at the meta pages; a panic there would
 	// keep them from everybody.
-	if err := boltcheck.Readable(h.file); err != nil {
+	switch err := boltcheck.Readable(h.file); {
+	case errors.Is(err, boltcheck.ErrDamaged), errors.Is(err, boltcheck.ErrForeign):
 		return nil, &faultError{what: err}
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", h.path, err)
 	}
 	began := false
 	defer func() {

@@ -97,11 +97,19 @@ func (s *Store) classify(h *handle, failed *commitError) error {
 	return err
 }
 
-// fail stops all writing until Rebuild. The first reason stays.
+// fail stops all writing until Rebuild. The first reason stays. It leaves a
+// mark, so that the next process that opens the file looks at every page first,
+// and moves the file aside if it is damaged.
 func (s *Store) fail(h *handle, reason error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.handle == h && s.failure == nil {
+	first := s.handle == h && s.failure == nil
+	if first {
 		s.failure = reason
+	}
+	s.mu.Unlock()
+	if first && !s.readOnly() {
+		if err := leaveMark(s.path); err != nil {
+			s.logger().Error(err, "No mark could be left for the next process that opens the store")
+		}
 	}
 }

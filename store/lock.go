@@ -41,6 +41,12 @@ func openLocked(path string, flag int, exclusive bool, deadline time.Time) (*os.
 	}
 }
 
+// closeMapped closes a file of which a mapping may be left. That would keep
+// the lock if it were not given up first.
+func closeMapped(f *os.File) error {
+	return errors.Join(unlock(f), f.Close())
+}
+
 // hasName reports whether the open file is the one at path.
 func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()

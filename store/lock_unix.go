@@ -28,6 +28,9 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
+// unlock gives up the lock of tryLock.
+func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
 // lockMark opens the mark and locks it; it is nil if another process has it.
 func lockMark(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -117,7 +117,7 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 		return o.openBolt(0)
 	}
 	if err != nil {
-		_ = o.file.Close() // which bbolt does unless it panicked
+		_ = closeMapped(o.file) // which bbolt does unless it panicked
 		return nil, err
 	}
 	h.db.AllocSize = allocSize

@@ -20,6 +20,7 @@ import (
 // has ended well. A process that finds a count verifies the file without mapping it
 // first, so that a file that kills its reader does so once. The process may
 // just as well have been killed: the file is moved aside only if it is damaged.
+// A process that finds the store failing leaves a count too.
 type openMark struct {
 	f    *os.File
 	path string
@@ -87,6 +88,12 @@ func (m *openMark) count() {
 	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.crashes+1)+"\n"), 0); err != nil {
 		m.crashes = max(m.crashes, 1) // no mark can be left: verify instead
 	}
+}
+
+// leaveMark makes the next process that opens the store verify it. Somebody who
+// holds the mark just now may remove it: then a verification is missed, no more.
+func leaveMark(store string) error {
+	return os.WriteFile(store+suffixOpening, []byte("1\n"), 0o600)
 }
 
 // release ends the opening, well or not: this process has survived it.

@@ -57,10 +57,17 @@ func (f *File) FreePages() int {
 	return n
 }
 
-// Readable reports whether r still begins with a valid meta page: a cheap
-// look before bbolt begins a transaction, which does not survive if there is none.
+// Readable reports whether r still has both meta pages, and one that is valid: a
+// cheap look before bbolt begins a transaction, which does not survive it if not.
 func Readable(r io.ReaderAt) error {
-	_, err := readMetas(r)
+	metas, err := readMetas(r)
+	if err != nil || len(metas) == 2 {
+		return err
+	}
+	_, err = r.ReadAt(make([]byte, 1), 2*int64(metas[0].PageSize)-1)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the file ends in its meta pages: %w", ErrDamaged)
+	}
 	return err
 }
 

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// childFileSizeLimit fills a store under RLIMIT_FSIZE, lifts the limit and goes on.
+func childFileSizeLimit(path string) error {
+	// Without this the kernel's signal ends the process.
+	signal.Ignore(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	low := old
+	low.Cur = 10 << 20
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low); err != nil {
+		return err
+	}
+	s, err := Open(path, Options{Logger: &quiet})
+	if err != nil {
+		return err
+	}
+	n, err := fill(s, 0)
+	for range 3 {
+		if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrOutcomeUnknown) || s.Err() != nil {
+			return fmt.Errorf("after %d keys: %w; Err: %w", n, err, s.Err())
+		}
+		fmt.Fprintln(os.Stderr, err)
+		if all, err := readAll(s); err != nil || len(all) != n {
+			return fmt.Errorf("%d keys of %d: %w", len(all), n, err)
+		}
+		_, err = fill(s, n)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	for i := range 100 {
+		if err := put(s, make([]byte, 100_000), fmt.Sprintf("after-%d", i)); err != nil {
+			return fmt.Errorf("with room again: %w", err)
+		}
+	}
+	all, err := readAll(s)
+	if err != nil || len(all) != n+100 {
+		return fmt.Errorf("%d keys of %d: %w", len(all), n+100, err)
+	}
+	return s.Close()
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// TestFileChangedWhileOpen: somebody cuts the file short, or writes zeros over
+// it, while it is mapped. Reads and writes fail and say so, nobody crashes,
+// and Close returns.
+func TestFileChangedWhileOpen(t *testing.T) {
+	cut := func(size int64) func(path string) error {
+		return func(path string) error { return os.Truncate(path, size) }
+	}
+	for what, change := range map[string]func(path string) error{
+		"cut to 0":       cut(0),
+		"cut to a page":  cut(4096),
+		"cut to 64 KiB":  cut(64 << 10),
+		"cut to 400 KiB": cut(400 << 10),
+		"zeros over it": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(make([]byte, 1<<20), 0)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		path, _ := populated(t, true)
+		s := mustOpen(t, path, Options{})
+		reader := mustBeginView(t, s)
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAll(s); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: read: %v", what, err)
+		}
+		if err := put(s, []byte("v"), "namespace-1/new"); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: write: %v", what, err)
+		}
+		if !errors.Is(s.Err(), ErrDamaged) {
+			t.Errorf("%s: Err: %v", what, s.Err())
+		}
+		if err := reader(); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: a reader that had begun before: %v", what, err)
+		}
+		mustClose(t, s)
+		if noticed := survive(t, path, what); noticed != "open" && !(what == "cut to 0" && noticed == "") {
+			t.Errorf("%s: the next process noticed at %q", what, noticed)
+		}
+	}
+}
+
+// TestStuckLock: bbolt faults while it holds its locks (the file is cut short in
+// the moment between our look and its own). Close must not wait for them.
+func TestStuckLock(t *testing.T) {
+	for _, writable := range []bool{false, true} {
+		path, _ := populated(t, true)
+		s := mustOpen(t, path, Options{})
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+"-copy", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.Open(path + "-copy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapped := s.handle.file
+		s.handle.file = whole // what our look sees
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		if writable {
+			err = put(s, nil, "k")
+		} else {
+			_, err = readAll(s)
+		}
+		if !errors.Is(err, ErrDamaged) || !s.handle.stuck.Load() {
+			t.Errorf("writable %t: %v, stuck %t", writable, err, s.handle.stuck.Load())
+		}
+		s.handle.file = mapped
+		mustClose(t, s)
+		if err := whole.Close(); err != nil {
+			t.Error(err)
+		}
+		survive(t, path, "stuck")
+	}
+}
+
+// mustBeginView begins a read transaction that reads, and ends, when the
+// function that it returns is called.
+func mustBeginView(t *testing.T, s *Store) func() error {
+	t.Helper()
+	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.view(t.Context(), func(tx *bolt.Tx) error {
+			close(begun)
+			<-read
+			sum := 0
+			return tx.Bucket(bucketLarder).Bucket([]byte("test")).Bucket(bucketObjects).ForEach(func(_, v []byte) error {
+				for _, b := range v {
+					sum += int(b)
+				}
+				return nil
+			})
+		})
+	}()
+	<-begun
+	return func() error {
+		close(read)
+		return <-done
+	}
+}
+
+// TestOtherPanics: a mistake of the program is not called damage. It goes on,
+// with the transaction ended.
+func TestOtherPanics(t *testing.T) {
+	path, _ := populated(t, true)
+	s := mustOpen(t, path, Options{})
+	for name, run := range map[string]func(fn func(tx *bolt.Tx) error) error{
+		"view":   func(fn func(tx *bolt.Tx) error) error { return s.view(t.Context(), fn) },
+		"update": func(fn func(tx *bolt.Tx) error) error { return s.update(t.Context(), fn) },
+	} {
+		for _, mistake := range []func(){
+			func() { panic("ours") },
+			func() { var m map[string]int; m["x"] = 1 },
+			func() { var p *Store; _ = p.path },
+		} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: a panic was swallowed", name)
+					}
+				}()
+				err := run(func(*bolt.Tx) error { mistake(); return nil })
+				t.Errorf("%s: no panic, but %v", name, err)
+			}()
+		}
+	}
+	if s.Err() != nil {
+		t.Errorf("Err: %v", s.Err())
+	}
+	if err := put(s, nil, "still/works"); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// TestFileSizeLimit runs a child that may write no more than some MiB to a file.
+func TestFileSizeLimit(t *testing.T) {
+	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
+}
+
+// runChild runs this test binary as a child and waits for it.
+func runChild(t *testing.T, mode string, args ...string) {
+	t.Helper()
+	cmd := childCommand(mode, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("child %s: %v\n%s", mode, err, out)
+	}
+}
+
+func childCommand(mode string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	return cmd
+}
+
+// TestFullDisk fills a small file system, makes room, and goes on. Only root may
+// mount one; TestFileSizeLimit and TestMaxSize need no rights.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Logf("no file system of our own: %v", err)
+		return
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "store")
+	s := mustOpen(t, path, Options{})
+	n, err := fill(s, 0)
+	wantFull(t, s, n, err)
+
+	// A full disk does not keep the store from being opened and read.
+	mustClose(t, s)
+	rest, err := os.Create(filepath.Join(dir, "rest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = rest.Write(make([]byte, 4096))
+	}
+	if err := rest.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, path, Options{})
+	_, err = fill(s, n)
+	wantFull(t, s, n, err)
+
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	more, err := fill(s, n)
+	wantFull(t, s, more, err)
+	if more <= n {
+		t.Errorf("%s keys before there was room, %s after", strconv.Itoa(n), strconv.Itoa(more))
+	}
+}

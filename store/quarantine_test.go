@@ -1,0 +1,326 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// populated returns the path of a store that was closed, cleanly or not, and
+// has every kind of page, and what readAll returns of it.
+func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	for round := range 4 {
+		var keys []string
+		for i := range 1500 {
+			keys = append(keys, fmt.Sprintf("namespace-%d/a-name-as-long-as-that-of-a-pod-%d", i%10, i+200*round))
+		}
+		if err := put(s, bytes.Repeat([]byte{byte(round)}, 300), keys...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := put(s, bytes.Repeat([]byte("large"), 5000), "large/1", "large/2"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := readAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if clean {
+		mustClose(t, s)
+	} else if err := s.handle.close(); err != nil { // no mark, as after a crash
+		t.Fatal(err)
+	}
+	return path, all
+}
+
+// pagesOf returns the offsets of the file's pages, by kind; of what is not a page, nothing.
+func pagesOf(t *testing.T, data []byte) map[string][]int {
+	t.Helper()
+	f, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]int{"meta": {0, f.PageSize}, "freelist": {int(f.Freelist) * f.PageSize}}
+	for id := 2; id < int(f.HighWater); id++ {
+		at := id * f.PageSize
+		if binary.NativeEndian.Uint64(data[at:]) != uint64(id) {
+			continue
+		}
+		overflow := int(binary.NativeEndian.Uint32(data[at+12:]))
+		switch binary.NativeEndian.Uint16(data[at+8:]) {
+		case 1:
+			kinds["branch"] = append(kinds["branch"], at)
+		case 2:
+			kinds["leaf"] = append(kinds["leaf"], at)
+			if overflow > 0 {
+				kinds["overflow"] = append(kinds["overflow"], at+f.PageSize)
+			}
+		}
+	}
+	for _, kind := range []string{"branch", "leaf", "overflow"} {
+		if len(kinds[kind]) == 0 {
+			t.Fatalf("the store has no %s page", kind)
+		}
+	}
+	return kinds
+}
+
+// survive opens the file, reads and writes all of it, and closes it. Whatever the
+// damage: no crash, no hang, and every error says that the store is damaged.
+// It returns where that was noticed: "open", "use" or "".
+func survive(t *testing.T, path, what string) (noticed string) {
+	t.Helper()
+	s, err := Open(path, Options{Logger: &quiet})
+	if err != nil {
+		t.Errorf("%s: open: %v", what, err)
+		return "error"
+	}
+	if s.Quarantined() != "" {
+		noticed = "open"
+		if _, err := os.Stat(s.Quarantined()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if all, err := readAll(s); err != nil || len(all) > 0 {
+			t.Errorf("%s: the new store has %d keys, %v", what, len(all), err)
+		}
+	}
+	_, readErr := readAll(s)
+	writeErr := put(s, []byte("new"), "namespace-1/new", "namespace-9/new")
+	for _, err := range []error{readErr, writeErr} {
+		if err != nil {
+			noticed = "use"
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	if readErr != nil && !errors.Is(s.Err(), ErrDamaged) {
+		t.Errorf("%s: a page could not be read, and Err is %v", what, s.Err())
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("%s: close: %v", what, err)
+	}
+	return noticed
+}
+
+// TestFlippedBits flips bits in each kind of page. What bbolt can not see (a
+// bit in a value) is seen by the records' checksums, which these values have not.
+func TestFlippedBits(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	for kind, offsets := range pagesOf(t, data) {
+		noticed := map[string]int{}
+		for i := range 30 {
+			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
+			if i < 10 {
+				bit = random.IntN(16 * 8) // the header
+			}
+			bad := bytes.Clone(data)
+			bad[off+bit/8] ^= 1 << (bit % 8)
+			path := filepath.Join(t.TempDir(), "store")
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			noticed[survive(t, path, fmt.Sprintf("%s page at %d, bit %d", kind, off, bit))]++
+		}
+		t.Logf("%s: %v", kind, noticed)
+		if kind == "branch" && noticed["open"]+noticed["use"] == 0 || kind == "freelist" && noticed["open"] == 0 {
+			t.Errorf("%s: no flipped bit was noticed", kind)
+		}
+	}
+}
+
+// TestWrecked: files that are cut short, zeros or partly zeros are moved aside
+// at once, read-only ones refused; and the page size of the file does not matter.
+func TestWrecked(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := pagesOf(t, data)
+	wrecks := map[string][]byte{"zeros": make([]byte, len(data)), "ones": bytes.Repeat([]byte{0xFF}, len(data))}
+	for _, size := range []int{1, 100, 4096, 5000, 8192, 100_000, len(data) / 3} {
+		wrecks[fmt.Sprintf("cut to %d", size)] = data[:size]
+	}
+	for _, kind := range []string{"meta", "freelist"} {
+		bad := bytes.Clone(data)
+		for _, off := range pages[kind] {
+			clear(bad[off : off+4096])
+		}
+		wrecks["no "+kind] = bad
+	}
+	for what, bad := range wrecks {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "store")
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s, read-only: %v", what, err)
+		}
+		wantNames(t, dir, "store")
+		if noticed := survive(t, path, what); noticed != "open" {
+			t.Errorf("%s: noticed at %q", what, noticed)
+		}
+		moved := beside(path, suffixDamaged)
+		if len(moved) != 1 {
+			t.Fatalf("%s: %q were moved aside", what, moved)
+		}
+		if kept, err := os.ReadFile(moved[0]); err != nil || !bytes.Equal(kept, bad) {
+			t.Errorf("%s: what was moved aside is not what was there (%v)", what, err)
+		}
+	}
+}
+
+// TestQuarantineKeepsFew: a disk that damages the store every time is not filled with stores.
+func TestQuarantineKeepsFew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	var last string
+	for range keepDamaged + 3 {
+		if err := os.WriteFile(path, make([]byte, 9000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := mustOpen(t, path, Options{})
+		last = s.Quarantined()
+		mustClose(t, s)
+	}
+	moved := beside(path, suffixDamaged)
+	if len(moved) != keepDamaged || moved[len(moved)-1] != last {
+		t.Errorf("%q are kept, the last was %s", moved, last)
+	}
+}
+
+// TestCycle: a branch that points to itself overflows the stack of whoever
+// reads there, which kills the process. That may happen once; the next process
+// finds the file unclean, and looks at its branches first.
+func TestCycle(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		path, _ := populated(t, clean)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, off := range pagesOf(t, data)["branch"] {
+			last := int(binary.NativeEndian.Uint16(data[off+10:])) - 1
+			copy(data[off+16+16*last+8:], data[off:off+8])
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := mustOpen(t, path, Options{})
+		if clean == (s.Quarantined() != "") {
+			t.Errorf("closed cleanly %t: quarantined %q", clean, s.Quarantined())
+		}
+		mustClose(t, s)
+	}
+}
+
+// TestMarkLeftBehind: a process has died while it opened the store.
+func TestMarkLeftBehind(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		for _, damage := range []bool{false, true} {
+			path, all := populated(t, true)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if damage { // where only a walk of every page sees it
+				offsets := pagesOf(t, data)["leaf"]
+				data[offsets[len(offsets)/2]] ^= 1
+				if err := os.WriteFile(path, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(path+suffixOpening, []byte("1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(path, Options{ReadOnly: readOnly, Logger: &quiet})
+			if readOnly && damage {
+				if !errors.Is(err, ErrDamaged) {
+					t.Errorf("read-only, damaged: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := readAll(s)
+			if err != nil {
+				t.Error(err)
+			}
+			if damage != (s.Quarantined() != "") || !damage && len(got) != len(all) {
+				t.Errorf("damage %t: quarantined %q, %d keys of %d", damage, s.Quarantined(), len(got), len(all))
+			}
+			if _, err := os.Stat(path + suffixOpening); isMissing(err) == readOnly {
+				t.Errorf("read-only %t: the mark: %v", readOnly, err)
+			}
+			mustClose(t, s)
+		}
+	}
+}
+
+// TestVerifyAfterUncleanClose: what a clean file is spared is found in the
+// background, and stops the writing.
+func TestVerifyAfterUncleanClose(t *testing.T) {
+	path, _ := populated(t, false)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets := pagesOf(t, data)["leaf"]
+	data[offsets[len(offsets)/2]] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{})
+	s.background.wg.Wait()
+	if err := s.Err(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		t.Errorf("after the verification: %v", err)
+	}
+	if err := put(s, nil, "k"); !errors.Is(err, ErrDamaged) {
+		t.Errorf("write: %v", err)
+	}
+	mustClose(t, s)
+	// The next process looks before it uses the file.
+	s = mustOpen(t, path, Options{})
+	if s.Quarantined() == "" || s.Err() != nil {
+		t.Errorf("when opened again: quarantined %q, %v", s.Quarantined(), s.Err())
+	}
+	wantNames(t, filepath.Dir(path), "store", filepath.Base(s.Quarantined()))
+}
+
+// TestCheckFindsPages: Check tells of the pages, and of nothing else then.
+func TestCheckFindsPages(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets := pagesOf(t, data)["leaf"]
+	data[offsets[len(offsets)/2]] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{ReadOnly: true})
+	r, err := s.Check(context.Background())
+	if err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "page") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
