@@ -82,8 +82,8 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
 	}
 	for name := range st.indexes {
-		if w.indexes[name], err = root.CreateBucketIfNotExists([]byte(name)); err != nil {
-			return nil, err
+		if w.indexes[name] = root.Bucket([]byte(name)); w.indexes[name] == nil {
+			return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", c.name, name, ErrDamaged)
 		}
 	}
 	return w, nil
@@ -160,7 +160,7 @@ func (w *writer) put(x *write, old stored) error {
 	if !old.found {
 		w.state.Objects++
 	}
-	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 	return nil
 }
 

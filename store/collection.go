@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -66,18 +67,25 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	left, err := c.needsBuckets(ctx)
+	if err == nil && left && !c.readOnly {
+		err = s.update(ctx, c.ensureBuckets)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return c, c.claimLocked(ctx, set)
 }
 
-// claimLocked makes the buckets what set needs, without a write if they are so
-// already, and then puts set in place.
+// claimLocked makes the indexes in the file what set needs, without a write if
+// they are so already, and then puts set in place.
 func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	var ready []string
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
 	if err == nil && needed && !c.readOnly {
 		err = c.store.update(ctx, func(tx *bolt.Tx) error {
 			ready = ready[:0]
-			b, err := c.ensureBuckets(tx)
+			b, err := collectionBucket(tx, c.name)
 			if err != nil {
 				return err
 			}
@@ -86,6 +94,11 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 				return err
 			}
 			ready = c.claim(&st, set)
+			for name := range st.indexes {
+				if _, err := b.Bucket(bucketIndex).CreateBucketIfNotExists([]byte(name)); err != nil {
+					return err
+				}
+			}
 			return putState(b, c.name, st)
 		})
 	}
@@ -99,26 +112,15 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 
 // claimNeedsWrite finds out whether the file is as set needs it, and if so which indexes are ready.
 func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *[]string) (needed bool, err error) {
-	err = c.store.view(ctx, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, c.name)
-		if err != nil {
-			if c.readOnly {
-				return err
-			}
-			needed = true
-			return nil
-		}
+	err = c.view(ctx, func(b *bolt.Bucket) error {
 		have, err := getState(b, c.name)
 		if err != nil {
 			return err
 		}
 		want, err := getState(b, c.name)
-		if err != nil {
-			return err
-		}
 		*ready = c.claim(&want, set)
-		needed = b.Bucket(bucketStaging) != nil || b.Bucket(bucketIndex) == nil || !reflect.DeepEqual(have, want)
-		return nil
+		needed = !reflect.DeepEqual(have, want)
+		return err
 	})
 	return needed, err
 }
@@ -145,29 +147,38 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	return ready
 }
 
-// ensureBuckets returns the collection's bucket, new if there was none, and
-// drops what a crash has left of a relist.
-func (c *Collection) ensureBuckets(tx *bolt.Tx) (*bolt.Bucket, error) {
+// needsBuckets reports whether ensureBuckets has anything to do.
+func (c *Collection) needsBuckets(ctx context.Context) (needed bool, err error) {
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		needed = b.Bucket(bucketStaging) != nil
+		return nil
+	})
+	if errors.Is(err, ErrNoCollection) && !c.readOnly {
+		return true, nil
+	}
+	return needed, err
+}
+
+// ensureBuckets creates the collection's buckets if there are none, and drops
+// what a crash has left of a relist.
+func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	root, err := tx.CreateBucketIfNotExists(bucketLarder)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := root.Bucket([]byte(c.name))
-	if b == nil {
-		if b, err = root.CreateBucket([]byte(c.name)); err != nil {
-			return nil, err
-		}
-		st := state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1}}
-		if err := putState(b, c.name, st); err != nil {
-			return nil, err
-		}
+	if b := root.Bucket([]byte(c.name)); b != nil {
+		return dropStaging(b)
+	}
+	b, err := root.CreateBucket([]byte(c.name))
+	if err != nil {
+		return err
 	}
 	for _, sub := range [][]byte{bucketObjects, bucketIndex} {
-		if _, err := b.CreateBucketIfNotExists(sub); err != nil {
-			return nil, err
+		if _, err := b.CreateBucket(sub); err != nil {
+			return err
 		}
 	}
-	return b, dropStaging(b)
+	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1}})
 }
 
 // Close ends the background work of the collection and gives its name free.

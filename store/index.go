@@ -60,7 +60,9 @@ func (s *indexSet) withReady(names ...string) *indexSet {
 	next := *s
 	next.ready = maps.Clone(s.ready)
 	for _, name := range names {
-		next.ready[name] = true
+		if next.funcs[name] != nil { // the file may have an index that nobody has claimed yet
+			next.ready[name] = true
+		}
 	}
 	return &next
 }

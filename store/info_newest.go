@@ -6,12 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// newestRefs is how many references Info.Newest keeps.
-const newestRefs = 8
+// newestRefs is how many references Info.Newest keeps. A list gathers more, so
+// that some are left after those that its events remove.
+const (
+	newestRefs         = 8
+	newestRefsGathered = 64
+)
 
-// offerRef returns refs with ref in its place, and without an older reference
-// to the same key. References whose resourceVersion can not be compared are left out.
-func offerRef(refs []ObjectRef, ref ObjectRef) []ObjectRef {
+// offerRef returns refs, of which there are at most limit, with ref in its
+// place, and without an older reference to the same key. References whose
+// resourceVersion can not be compared are left out.
+func offerRef(refs []ObjectRef, ref ObjectRef, limit int) []ObjectRef {
 	refs = dropRef(refs, ref.Key)
 	if !validRV(ref.ResourceVersion) {
 		return refs
@@ -22,11 +27,11 @@ func offerRef(refs []ObjectRef, ref ObjectRef) []ObjectRef {
 		}
 		return 1
 	})
-	if at >= newestRefs {
+	if at >= limit {
 		return refs
 	}
 	refs = slices.Insert(refs, at, ref)
-	return refs[:min(len(refs), newestRefs)]
+	return refs[:min(len(refs), limit)]
 }
 
 // dropRef returns refs without the one to key. It may change refs.

@@ -25,6 +25,7 @@ type Memory struct {
 	set       *indexSet                                 // guarded by mu
 	indexes   map[string]map[string]map[string]struct{} // name, value, keys; guarded by mu
 	replacing *memoryReplacement                        // guarded by mu
+	reported  bool                                      // changes of objects have been reported; guarded by mu
 }
 
 var _ Interface = (*Memory)(nil)
@@ -119,6 +120,7 @@ func (m *Memory) applyEncoded(set *indexSet, writes []*write, skipped []Skipped,
 		m.info.Newest = dropRef(m.info.Newest, s.Key)
 	}
 	m.advanceLocked(b)
+	m.reported = true
 	return res, true, nil
 }
 
@@ -140,7 +142,7 @@ func (m *Memory) putLocked(x *write) {
 	m.objects[x.key] = &memoryObject{obj: x.obj, uid: x.uid, rv: x.rv, terms: x.terms}
 	m.indexLocked(x.key, x.terms)
 	m.info.NextSeq++
-	m.info.Newest = offerRef(m.info.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+	m.info.Newest = offerRef(m.info.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 }
 
 func (m *Memory) removeLocked(key string) {

@@ -38,7 +38,7 @@ func (m *Memory) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacemen
 	}
 	m.replacing = &memoryReplacement{
 		m: m, o: o, set: m.set,
-		cold:   !m.info.Complete && len(m.objects) == 0,
+		cold:   !m.info.Complete && !m.reported,
 		listed: map[string]*memoryEntry{}, events: map[string]*memoryEntry{},
 	}
 	return m.replacing, ctx.Err()
@@ -140,6 +140,7 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 	if r.done {
 		return errReplaceDone
 	}
+	r.refill(r.m.indexSet())
 	return ctx.Err()
 }
 
@@ -194,6 +195,7 @@ func (r *memoryReplacement) settle(keys []string) []Change {
 
 // settleLocked makes the keys what they are to become.
 func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
+	r.m.reported = true
 	for _, key := range keys {
 		old, e := r.m.objects[key], r.target(key)
 		switch {

@@ -178,7 +178,7 @@ func (g *gathered) note(x *write) {
 		g.newest = dropRef(g.newest, x.key)
 		return
 	}
-	g.newest = offerRef(g.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv})
+	g.newest = offerRef(g.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefsGathered)
 }
 
 // noteSkipped leaves out objects that the server has in a state that we could not store.
@@ -201,7 +201,7 @@ func (g *gathered) finish(st *state, o ReplaceOptions, b Batch) {
 	st.advance(b)
 	st.Newest = nil
 	for _, ref := range g.newest {
-		if !g.skipped[ref.Key] {
+		if !g.skipped[ref.Key] && len(st.Newest) < newestRefs {
 			st.Newest = append(st.Newest, ref)
 		}
 	}

@@ -80,10 +80,7 @@ func (m *warmReplace) stageRest(ctx context.Context) error {
 			break
 		}
 	}
-	if m.staging.spilled && len(m.staging.mem) > 0 {
-		return m.staging.spill(ctx) // all of it in one place, so that it can be read in order
-	}
-	return nil
+	return m.staging.gather(ctx)
 }
 
 // applySome applies the next entries, all of them if they fit in one
@@ -168,6 +165,9 @@ func (m *warmReplace) refill(ctx context.Context, set *indexSet) error {
 	if set.generation == m.set.generation {
 		return nil
 	}
+	if err := m.staging.gather(ctx); err != nil {
+		return err
+	}
 	for after, more := "", true; more; {
 		page, err := m.refillRead(ctx, after)
 		if err != nil {
@@ -185,10 +185,8 @@ func (m *warmReplace) refill(ctx context.Context, set *indexSet) error {
 			}
 			m.staging.set(m.reindexed(set, e, obj))
 		}
-		if m.staging.spilled {
-			if err := m.staging.spill(ctx); err != nil {
-				return err
-			}
+		if err := m.staging.gather(ctx); err != nil {
+			return err
 		}
 	}
 	m.set = set

@@ -38,6 +38,9 @@ type item struct {
 
 // page compares, encodes what differs, and stages it.
 func (m *warmReplace) page(ctx context.Context, objs []runtime.Object) (Result, error) {
+	if err := m.refill(ctx, m.r.c.set.Load()); err != nil {
+		return Result{}, err
+	}
 	items, skipped := m.identify(objs)
 	keys := slices.Sorted(maps.Keys(items))
 	end := m.last
@@ -189,6 +192,9 @@ func (m *warmReplace) stage(it *item) {
 
 // event stages an event over what is staged, unless that is a newer listed state.
 func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
+	if err := m.refill(ctx, m.r.c.set.Load()); err != nil {
+		return Result{}, err
+	}
 	x, err := m.encoder().identify(op)
 	if err == nil && !x.del {
 		err = m.encoder().fill(x)

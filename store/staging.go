@@ -102,6 +102,14 @@ func (s *staging) spillIfLarge(ctx context.Context) error {
 	return s.spill(ctx)
 }
 
+// gather brings all entries into one place, so that each can read them in order.
+func (s *staging) gather(ctx context.Context) error {
+	if s.spilled && len(s.mem) > 0 {
+		return s.spill(ctx)
+	}
+	return nil
+}
+
 func (s *staging) spill(ctx context.Context) error {
 	err := s.c.updateStaging(ctx, func(b *bolt.Bucket) error {
 		spill, err := b.CreateBucketIfNotExists(bucketStaging)
@@ -129,7 +137,7 @@ func (s *staging) spill(ctx context.Context) error {
 }
 
 // each calls fn with the entries whose keys follow the given one, in key
-// order, until fn returns false. If any were spilled, all must have been.
+// order, until fn returns false. It must follow gather.
 func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, error)) error {
 	if !s.spilled {
 		keys := slices.Sorted(maps.Keys(s.mem))

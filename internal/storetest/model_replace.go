@@ -1,0 +1,285 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// relist is one list, as a server gives it: a snapshot of its state, read in
+// pages, while events go on. Some pages come from a later state, as those of an
+// inconsistent continue token do.
+type relist struct {
+	m       *model
+	r       store.Replacement
+	rewrite bool
+	cold    bool
+
+	server   map[string]*corev1.Pod // its state now
+	listed   map[string]item        // the newest state that a page has given
+	events   []item
+	shadow   map[string]*corev1.Pod // the reported changes, applied
+	skipping bool
+}
+
+// item is a state that a page or an event carried.
+type item struct {
+	key string
+	pod *corev1.Pod // for a delete: its last state
+	del bool
+	ok  bool // it could be indexed when it came
+}
+
+// replace gives the collection a list.
+func (m *model) replace(t *rapid.T) {
+	ctx := context.Background()
+	l := &relist{
+		m: m, rewrite: rapid.Bool().Draw(t, "rewrite"), cold: !m.complete && !m.reported,
+		server: map[string]*corev1.Pod{}, listed: map[string]item{}, shadow: maps.Clone(m.pods),
+	}
+	if l.cold {
+		l.shadow, m.pods = map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
+		m.storedRV = ""
+	}
+	attrs := store.Attributes{ClusterID: "cluster " + m.next()}
+	var err error
+	if l.r, err = m.c.BeginReplace(ctx, store.ReplaceOptions{Rewrite: l.rewrite, Attributes: attrs}); err != nil {
+		t.Fatalf("begin replace: %v", err)
+	}
+	l.drawServer(t)
+	l.stream(t)
+	if rapid.IntRange(0, 4).Draw(t, "end") == 0 {
+		l.abort(t)
+		return
+	}
+	l.commit(t, attrs)
+}
+
+// drawServer makes the server's state out of what is stored.
+func (l *relist) drawServer(t *rapid.T) {
+	for _, key := range modelKeys {
+		old := l.m.pods[key]
+		switch rapid.IntRange(0, 5).Draw(t, "server "+key) {
+		case 0: // gone
+		case 1:
+			l.server[key] = l.m.drawPod(t, key, old)
+		case 2: // a new default: another body at the same resourceVersion
+			if old != nil {
+				old = old.DeepCopy()
+				old.Labels = map[string]string{"default": l.m.next(), FailLabel: old.Labels[FailLabel]}
+				if old.Labels[FailLabel] == "" {
+					delete(old.Labels, FailLabel)
+				}
+				l.server[key] = old
+			}
+		default:
+			if old != nil {
+				l.server[key] = old
+			}
+		}
+	}
+}
+
+// stream sends pages and events in a random interleaving.
+func (l *relist) stream(t *rapid.T) {
+	snapshot := maps.Clone(l.server)
+	keys := slices.Sorted(maps.Keys(snapshot))
+	if rapid.IntRange(0, 3).Draw(t, "order") == 0 {
+		keys = rapid.Permutation(keys).Draw(t, "keys")
+	}
+	size := rapid.IntRange(1, 4).Draw(t, "page size")
+	for len(keys) > 0 {
+		for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "events") {
+			l.sendEvent(t)
+		}
+		n := min(size, len(keys))
+		from := snapshot
+		if rapid.IntRange(0, 5).Draw(t, "late") == 0 {
+			from = l.server
+		}
+		var items []runtime.Object
+		for _, key := range keys[:n] {
+			items = l.list(items, from[key])
+		}
+		keys = keys[n:]
+		if len(keys) > 0 && rapid.IntRange(0, 5).Draw(t, "twice") == 0 {
+			items = l.list(items, snapshot[rapid.SampledFrom(slices.Sorted(maps.Keys(snapshot))).Draw(t, "again")])
+		}
+		res, err := l.r.Page(context.Background(), items)
+		l.take(t, res, err)
+		l.readersSeeOld(t)
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "events") {
+		l.sendEvent(t)
+	}
+}
+
+func (l *relist) list(items []runtime.Object, p *corev1.Pod) []runtime.Object {
+	if p == nil {
+		return items
+	}
+	key, _ := cache.MetaNamespaceKeyFunc(p)
+	if have, again := l.listed[key]; !again || rvOf(have.pod) < rvOf(p) {
+		l.listed[key] = item{key: key, pod: p, ok: l.m.storable(p)}
+	}
+	return append(items, p)
+}
+
+func (l *relist) sendEvent(t *rapid.T) {
+	key := l.m.drawKey(t)
+	old := l.server[key]
+	op := store.Op{}
+	e := item{key: key}
+	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
+		e.del, e.pod = true, old.DeepCopy()
+		e.pod.ResourceVersion = l.m.next()
+		op = store.Op{Type: store.Delete, Object: e.pod}
+		delete(l.server, key)
+	} else {
+		e.pod = l.m.drawPod(t, key, old)
+		op.Object = e.pod
+		l.server[key] = e.pod
+	}
+	e.ok = e.del || l.m.storable(e.pod)
+	l.events = append(l.events, e)
+	res, err := l.r.Event(context.Background(), op)
+	l.take(t, res, err)
+}
+
+// take applies reported changes to the shadow.
+func (l *relist) take(t *rapid.T, res store.Result, err error) {
+	if err != nil {
+		t.Fatalf("replacement: %v", err)
+	}
+	if l.cold && len(res.Changes) > 0 {
+		l.m.reported = true
+	}
+	l.skipping = l.skipping || len(res.Skipped) > 0
+	for _, ch := range res.Changes {
+		old, now := asPod(ch.Old), asPod(ch.New)
+		if have := l.shadow[ch.Key]; (old == nil) != (have == nil) || old != nil && Sum(old) != Sum(have) {
+			t.Fatalf("%s %s has another old state than was reported last", ch.Type, ch.Key)
+		}
+		if old != nil && now != nil && Sum(old) == Sum(now) {
+			t.Fatalf("%s %s reports what did not change", ch.Type, ch.Key)
+		}
+		switch {
+		case ch.Type == cache.Added && old == nil && now != nil, ch.Type == cache.Updated && old != nil && now != nil:
+			l.shadow[ch.Key] = now
+		case ch.Type == cache.Deleted && old != nil && (now == nil || l.cold):
+			delete(l.shadow, ch.Key)
+		default:
+			t.Fatalf("%s %s with old %v and new %v", ch.Type, ch.Key, old != nil, now != nil)
+		}
+	}
+}
+
+// readersSeeOld: nothing of a warm list is visible before the commit.
+func (l *relist) readersSeeOld(t *rapid.T) {
+	if !l.cold {
+		pods := l.m.pods
+		objs, err := l.m.c.List(context.Background())
+		var want []string
+		for _, key := range slices.Sorted(maps.Keys(pods)) {
+			want = append(want, Sum(pods[key]))
+		}
+		equal(t, "List during a relist", sumsOf(objs), want, err)
+	}
+	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+		t.Fatalf("Apply during a relist: %v", err)
+	}
+	if _, err := l.m.c.BeginReplace(context.Background(), store.ReplaceOptions{}); !errors.Is(err, store.ErrReplacing) {
+		t.Fatalf("BeginReplace during a relist: %v", err)
+	}
+	if rapid.IntRange(0, 9).Draw(t, "indexers") == 0 {
+		l.m.addIndexers(t)
+	}
+}
+
+func (l *relist) abort(t *rapid.T) {
+	l.r.Abort()
+	if l.cold {
+		l.m.pods = l.shadow // what was reported, and no more
+	}
+	if _, err := l.r.Page(context.Background(), nil); err == nil {
+		t.Fatalf("a page was taken after the abort")
+	}
+}
+
+func (l *relist) commit(t *rapid.T, attrs store.Attributes) {
+	ctx := context.Background()
+	rv := rapid.SampledFrom([]string{l.m.next(), l.m.next(), "", "not a number"}).Draw(t, "list rv")
+	want := l.expected()
+	res, err := l.r.Commit(ctx, store.Batch{ResourceVersion: rv})
+	if !l.cold && !slices.IsSortedFunc(res.Changes, func(a, b store.Change) int {
+		if a.Key < b.Key {
+			return -1
+		}
+		return 1
+	}) {
+		t.Fatalf("the changes of a commit are not in key order")
+	}
+	l.take(t, res, err)
+	l.r.Abort() // does nothing
+	for key := range want {
+		if l.shadow[key] == nil || Sum(l.shadow[key]) != Sum(want[key]) {
+			t.Fatalf("%s is reported as %v, want %v", key, l.shadow[key], want[key])
+		}
+	}
+	if len(want) != len(l.shadow) {
+		t.Fatalf("%d objects are reported, want %d", len(l.shadow), len(want))
+	}
+	l.m.pods, l.m.complete, l.m.mustRelist, l.m.storedRV, l.m.reported = want, true, "", "", true
+	if rv == "" {
+		l.m.mustRelist = "some reason"
+	}
+	l.m.advance(rv)
+	info, err := l.m.c.Info(ctx)
+	if err != nil || info.Attributes != attrs {
+		t.Fatalf("attributes are %+v, %v; want %+v", info.Attributes, err, attrs)
+	}
+	if !l.skipping {
+		l.m.compareNewest(t, info)
+	}
+}
+
+// expected is what the list and its events make of what was stored.
+func (l *relist) expected() map[string]*corev1.Pod {
+	want := map[string]*corev1.Pod{}
+	for key, it := range l.listed {
+		old, p := l.m.pods[key], it.pod
+		switch {
+		case old != nil && !l.rewrite && old.UID == p.UID && old.ResourceVersion == p.ResourceVersion:
+			want[key] = old
+		case it.ok:
+			want[key] = p
+		case old != nil: // skipped: the old state stays
+			want[key] = old
+		}
+	}
+	for _, e := range l.events {
+		listed, found := l.listed[e.key]
+		switch {
+		case found && listed.ok && rvOf(listed.pod) >= rvOf(e.pod):
+		case e.del:
+			delete(want, e.key)
+		case e.ok:
+			want[e.key] = e.pod
+		}
+	}
+	return want
+}
+
+func rvOf(p *corev1.Pod) int {
+	n, _ := strconv.Atoi(p.ResourceVersion)
+	return n
+}

@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Pods is the identity of a collection of Pod objects.
+var Pods = store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+
+// Labels that the index functions of this package look at.
+const (
+	// ColorLabel holds the values of ByColor, separated by dots.
+	ColorLabel = "color"
+	// FailLabel makes ByColor fail: "error" or "panic".
+	FailLabel = "fail"
+)
+
+// ByColor is an index function over ColorLabel.
+func ByColor(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no color", obj)
+	}
+	switch pod.Labels[FailLabel] {
+	case "error":
+		return nil, errors.New("asked to fail")
+	case "panic":
+		var none map[string]string
+		none["x"] = "asked to panic"
+	}
+	if pod.Labels[ColorLabel] == "" {
+		return nil, nil
+	}
+	return strings.Split(pod.Labels[ColorLabel], "."), nil
+}
+
+// ByName is an index function over the name, without the namespace.
+func ByName(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no name", obj)
+	}
+	return []string{pod.Name}, nil
+}
+
+// Pod returns a pod. labels are names and values in turn.
+func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
+	ns, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		name = key
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: name, UID: types.UID(uid), ResourceVersion: rv,
+	}}
+	for i := 0; i+1 < len(labels); i += 2 {
+		if labels[i+1] != "" {
+			metav1.SetMetaDataLabel(&p.ObjectMeta, labels[i], labels[i+1])
+		}
+	}
+	return p
+}
+
+// PodCodec is the codec of pods.
+func PodCodec() store.Codec {
+	codec, err := store.CodecFor(&corev1.Pod{})
+	if err != nil {
+		return nil
+	}
+	return codec
+}
+
+// Sum describes a pod in one line: two pods of the same sum are the same to the tests here.
+func Sum(obj runtime.Object) string {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod == nil {
+		return fmt.Sprintf("%T", obj)
+	}
+	key, _ := cache.MetaNamespaceKeyFunc(pod)
+	s := fmt.Sprintf("%s uid=%s rv=%s", key, pod.UID, pod.ResourceVersion)
+	for _, name := range slices.Sorted(maps.Keys(pod.Labels)) {
+		s += " " + name + "=" + pod.Labels[name]
+	}
+	return s
+}

@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Open opens a store in a directory of the test's. When the test ends the store is
+// checked and closed.
+func Open(t testing.TB, o store.Options) *store.Store {
+	t.Helper()
+	return OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), o)
+}
+
+// OpenFile is Open for a file of a given name. A store that the test has closed is not checked.
+func OpenFile(t testing.TB, path string, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, _, err := s.Size(); err == nil {
+			Check(t, s)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close %s: %v", path, err)
+		}
+	})
+	return s
+}
+
+// Failer is the part of testing.TB that Check needs; *rapid.T has it too.
+type Failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Check fails the test unless the whole file is in order.
+func Check(t Failer, s *store.Store) {
+	t.Helper()
+	report, err := s.Check(context.Background())
+	if err != nil {
+		t.Fatalf("check %s: %v", s.Path(), err)
+	}
+	for i, problem := range report.Problems {
+		if i == len(report.Problems)-1 || i == 20 {
+			t.Fatalf("check %s: %d problems, such as: %s", s.Path(), len(report.Problems), problem)
+		}
+	}
+}

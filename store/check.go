@@ -1,0 +1,252 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	// checkPage is how many records or index entries are verified in one transaction.
+	checkPage = 1000
+	// maxProblems is how many problems a Report lists; one more line says that there are others.
+	maxProblems = 1000
+)
+
+// checkContent verifies what the collections hold: the checksum and the shape
+// of every record, index entries against record headers both ways, counts, and
+// the resourceVersion where a collection is complete. It adds to r what it
+// finds; its error is of the reading, not of the contents.
+//
+// Records and entries are read by pages, each of which is consistent in itself,
+// so that a check of a large file keeps no old pages from being used again while
+// changes stream. Only the keys are counted in one transaction: their number
+// is compared with that of the info record, which any write changes.
+func (s *Store) checkContent(ctx context.Context, r *Report) error {
+	var names []string
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		root := tx.Bucket(bucketLarder)
+		if root == nil {
+			return nil
+		}
+		return root.ForEachBucket(func(name []byte) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		r.Collections++
+		c := &checker{reader: reader{store: s, name: name}, report: r}
+		err := c.check(ctx)
+		switch {
+		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
+			r.Collections--
+		case errors.Is(err, ErrDamaged):
+			c.problem("%v", err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// checker verifies one collection.
+type checker struct {
+	reader
+	report *Report
+}
+
+func (c *checker) problem(format string, args ...any) {
+	switch n := len(c.report.Problems); {
+	case n < maxProblems:
+		c.report.Problems = append(c.report.Problems, fmt.Sprintf("collection %s: ", c.name)+fmt.Sprintf(format, args...))
+	case n == maxProblems:
+		c.report.Problems = append(c.report.Problems, "… and more")
+	}
+}
+
+func (c *checker) check(ctx context.Context) error {
+	var indexes []string
+	err := c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
+		indexes = slices.Sorted(maps.Keys(st.indexes))
+		c.checkState(st)
+		return c.checkKeys(b, st)
+	})
+	if err == nil {
+		err = c.pages(ctx, c.recordPage)
+	}
+	for _, index := range indexes {
+		if err == nil {
+			err = c.pages(ctx, func(b *bolt.Bucket, after []byte) ([]byte, error) { return c.indexPage(b, index, after) })
+		}
+	}
+	return err
+}
+
+// pages calls page, which returns where it ended, until it returns nil.
+func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []byte) ([]byte, error)) error {
+	for after := []byte{}; after != nil; {
+		err := c.view(ctx, func(b *bolt.Bucket) (err error) {
+			after, err = page(b, after)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkState(st state) {
+	if id := st.Identity.ID(); id != c.name {
+		c.problem("it holds the identity of collection %s", id)
+	}
+	if st.Complete && st.ResourceVersion == "" && st.MustRelist == "" {
+		c.problem("it is complete, but has no resourceVersion")
+	}
+	if st.ResourceVersion != "" && !validRV(st.ResourceVersion) {
+		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
+	}
+}
+
+// checkKeys counts the objects and looks at what the info record refers to.
+func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
+	objects, err := c.objects(b)
+	if err != nil {
+		return err
+	}
+	count := 0
+	var last []byte
+	err = objects.ForEach(func(k, _ []byte) error {
+		if count++; bytes.Compare(last, k) >= 0 {
+			c.problem("key %q comes after %q", k, last)
+		}
+		last = k
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if count != st.Objects {
+		c.problem("it has %d objects, and its info record says %d", count, st.Objects)
+	}
+	for _, ref := range st.Newest {
+		have, err := c.stored(objects, ref.Key)
+		if err == nil && (!have.found || have.UID != ref.UID || have.RV != ref.ResourceVersion) {
+			c.problem("the newest objects name %q at resourceVersion %s, which is not what is stored", ref.Key, ref.ResourceVersion)
+		}
+	}
+	return c.checkIndexBuckets(b, st)
+}
+
+func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
+	root := b.Bucket(bucketIndex)
+	if root == nil {
+		return fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
+	}
+	for name := range st.indexes {
+		if root.Bucket([]byte(name)) == nil {
+			c.problem("index %q has no bucket", name)
+		}
+	}
+	return root.ForEachBucket(func(name []byte) error {
+		if _, known := st.indexes[string(name)]; !known {
+			c.problem("there is a bucket of index %q, which the info record does not know", name)
+		}
+		return nil
+	})
+}
+
+// recordPage verifies a page of records, and that their terms are in the indexes.
+func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err error) {
+	st, err := getState(b, c.name)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := c.objects(b)
+	if err != nil {
+		return nil, err
+	}
+	cur := objects.Cursor()
+	n := 0
+	for k, data := seekAfter(cur, string(after)); k != nil; k, data = cur.Next() {
+		c.report.Objects++
+		c.checkRecord(b.Bucket(bucketIndex), st, string(k), data)
+		if n++; n == checkPage {
+			return bytes.Clone(k), nil
+		}
+	}
+	return nil, nil
+}
+
+func (c *checker) checkRecord(indexes *bolt.Bucket, st state, key string, data []byte) {
+	h, err := parseHeader(c.name, key, data)
+	if err != nil {
+		c.problem("%v", err)
+		return
+	}
+	if h.Seq == 0 || h.Seq >= st.NextSeq {
+		c.problem("record %q has sequence number %d, and the next is %d", key, h.Seq, st.NextSeq)
+	}
+	for name, values := range h.Terms {
+		index := indexes.Bucket([]byte(name))
+		if index == nil || !st.indexes[name].Ready {
+			continue
+		}
+		for _, value := range values {
+			if !hasEntry(index, value, key) {
+				c.problem("record %q is not in index %q, which it is filed in", key, name)
+			}
+		}
+	}
+}
+
+// indexPage verifies that a page of entries are what record headers say.
+func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []byte, err error) {
+	objects, err := c.objects(b)
+	if err != nil {
+		return nil, err
+	}
+	index := b.Bucket(bucketIndex).Bucket([]byte(name))
+	if index == nil {
+		return nil, nil
+	}
+	cur := index.Cursor()
+	n := 0
+	for k, v := seekAfter(cur, string(after)); k != nil; k, v = cur.Next() {
+		c.report.IndexEntries++
+		c.checkEntry(objects, name, k, v)
+		if n++; n == checkPage {
+			return bytes.Clone(k), nil
+		}
+	}
+	return nil, nil
+}
+
+func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
+	value, key, err := parseIndexEntry(k, v)
+	if err != nil {
+		c.problem("index %q: %v", name, err)
+		return
+	}
+	have, err := c.stored(objects, key)
+	switch {
+	case err != nil: // the pages of records have it
+	case !have.found:
+		c.problem("index %q files %q, which is not there", name, key)
+	case !slices.Contains(have.Terms[name], value):
+		c.problem("index %q files %q under a value that its record does not have", name, key)
+	}
+}
