@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
@@ -151,12 +155,17 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 	return err
 }
 
-// damage breaks a file: damage FILE truncate | zero | flip TEXT, which changes one bit of the text's first byte.
+// damage breaks a file: damage FILE truncate | zero | newer | flip TEXT, which changes one bit of the
+// text's first byte wherever it is. newer sets the format to one that nobody knows yet.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")
 	}
 	path := ts.MkAbs(args[0])
+	if args[1] == "newer" {
+		ts.Check(setFormat(path, 1<<20))
+		return
+	}
 	data, err := os.ReadFile(path)
 	ts.Check(err)
 	switch args[1] {
@@ -174,4 +183,17 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(os.WriteFile(path, data, 0o600))
+}
+
+func setFormat(path string, version uint64) error {
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		v := binary.BigEndian.AppendUint64(nil, version)
+		v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
+		return tx.Bucket([]byte("larder")).Put([]byte("format"), v)
+	})
+	return errors.Join(err, db.Close())
 }
