@@ -41,7 +41,7 @@
 // With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had
 // then has been stored and queued for the handlers, or a list has been. With [Disk] it is true as
 // soon as the stored state has been queued for the handlers; if no list was ever complete, it waits for one. A
-// registration has synced when its handler has returned from every call up to there.
+// registration has synced when its handler has returned from every call up to there, updates and deletes included.
 //
 // # What is stored, and when
 //

@@ -22,6 +22,8 @@ type notification struct {
 	old, new any
 	// initial: OnAdd's isInInitialList.
 	initial bool
+	// first: the registration has not synced before this call has returned. Implied by initial.
+	first bool
 }
 
 // call makes the call.
@@ -89,7 +91,8 @@ func (l *listener) ShutdownChan() <-chan struct{} { return l.done }
 
 // add queues a notification. It never blocks.
 func (l *listener) add(n notification) {
-	if n.initial {
+	n.first = n.first || n.initial
+	if n.first {
 		l.tracker.Start()
 	}
 	l.mu.Lock()
@@ -141,12 +144,12 @@ func (l *listener) take() (notification, bool) {
 }
 
 // deliver makes one call, and reports false if the handler panicked and the program is configured to survive that.
-// The notification is lost then, and if it was an initial one the registration never syncs: client-go's behaviour
+// The notification is lost then, and if it was one of the first sync the registration never syncs: client-go's behaviour
 // (kubernetes#129024).
 func (l *listener) deliver(n notification) (ok bool) {
 	defer utilruntime.HandleCrashWithLogger(l.logger)
 	n.call(l.handler)
-	if n.initial {
+	if n.first {
 		l.tracker.Finished()
 	}
 	return true

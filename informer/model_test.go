@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/store"
@@ -211,7 +212,7 @@ func (m *model) startOurs() {
 }
 
 func runInformer(i cache.SharedIndexInformer) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

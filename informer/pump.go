@@ -119,14 +119,14 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 // or it is not known whether the handlers have been told.
 func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
-		n := notification{typ: c.Type}
+		n := notification{typ: c.Type, first: !p.HasSynced()}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
 			n.typ = cache.Added // the old state could not be read, so no handler was told of it in this run
 		}
 		switch n.typ {
 		case cache.Added:
-			n.new, n.initial = c.New, !p.HasSynced()
+			n.new, n.initial = c.New, n.first
 		case cache.Updated:
 			n.old, n.new = c.Old, c.New
 			resync = !all && sameVersion(c.Old, c.New)
