@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"testing"
 )
 
 // childMode is the environment variable that makes the test binary a child
@@ -15,6 +17,9 @@ func child() int {
 	switch mode := os.Getenv(childMode); mode {
 	case "file-size-limit":
 		err = childFileSizeLimit(os.Args[1])
+	case "crash":
+		fmt.Println("begun")
+		err = childCrash(os.Args[1])
 	default:
 		err = fmt.Errorf("unknown child mode %q", mode)
 	}
@@ -23,4 +28,19 @@ func child() int {
 		return 1
 	}
 	return 0
+}
+
+// runChild runs this test binary as a child and waits for it.
+func runChild(t *testing.T, mode string, args ...string) {
+	t.Helper()
+	cmd := childCommand(mode, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("child %s: %v\n%s", mode, err, out)
+	}
+}
+
+func childCommand(mode string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	return cmd
 }

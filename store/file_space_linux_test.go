@@ -2,7 +2,6 @@ package store
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -12,21 +11,6 @@ import (
 // TestFileSizeLimit runs a child that may write no more than some MiB to a file.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
-}
-
-// runChild runs this test binary as a child and waits for it.
-func runChild(t *testing.T, mode string, args ...string) {
-	t.Helper()
-	cmd := childCommand(mode, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("child %s: %v\n%s", mode, err, out)
-	}
-}
-
-func childCommand(mode string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), childMode+"="+mode)
-	return cmd
 }
 
 // TestFullDisk fills a small file system, makes room, and goes on. Only root may

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A child appends to a chain: transaction n stores keys that are derived from
+// n, deletes those of n-2, and stores n. A prefix of the chain is told by n alone.
+
+const crashKeys = 40
+
+func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n) }
+
+// crashStep applies transaction n, the one after what is stored.
+func crashStep(tx *bolt.Tx) (n uint64, err error) {
+	b, err := tx.Bucket(bucketLarder).CreateBucketIfNotExists([]byte("chain"))
+	if err != nil {
+		return 0, err
+	}
+	if at := b.Get([]byte("n")); at != nil {
+		n = binary.BigEndian.Uint64(at)
+	}
+	n++
+	for i := range crashKeys {
+		if err := b.Put(crashKey(n, i), binary.BigEndian.AppendUint64(make([]byte, 200), n)); err != nil {
+			return 0, err
+		}
+		if n > 2 {
+			if err := b.Delete(crashKey(n-2, i)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, b.Put([]byte("n"), binary.BigEndian.AppendUint64(nil, n))
+}
+
+// crashState verifies that the store is at some transaction, and returns which.
+func crashState(s *Store) (n uint64, err error) {
+	err = s.view(context.Background(), func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketLarder).Bucket([]byte("chain"))
+		if b == nil {
+			return nil
+		}
+		n = binary.BigEndian.Uint64(b.Get([]byte("n")))
+		want := map[string]bool{"n": true}
+		for m := max(n, 2) - 1; m <= n; m++ {
+			for i := range crashKeys {
+				want[string(crashKey(m, i))] = true
+			}
+		}
+		err := b.ForEach(func(k, _ []byte) error {
+			if !want[string(k)] {
+				return fmt.Errorf("at transaction %d there is %q", n, k)
+			}
+			delete(want, string(k))
+			return nil
+		})
+		if err == nil && len(want) > 0 {
+			err = fmt.Errorf("at transaction %d, %d keys are missing", n, len(want))
+		}
+		return err
+	})
+	return n, err
+}
+
+// childCrash opens, writes and closes for ever, and says what it has committed.
+func childCrash(path string) error {
+	random := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(time.Now().UnixNano())))
+	for {
+		s, err := Open(path, Options{Logger: &quiet, LockTimeout: 10 * time.Second})
+		if err != nil {
+			return err
+		}
+		if name := s.Quarantined(); name != "" {
+			return fmt.Errorf("a good file was moved aside as %s", name)
+		}
+		for range random.IntN(20) {
+			var n uint64
+			err := s.update(context.Background(), func(tx *bolt.Tx) error {
+				n, err = crashStep(tx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Println(n)
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilled kills a process that opens, writes and closes, at random moments.
+// Whatever the moment, the store opens, nothing is moved aside, every
+// page is good, and what was committed is there: a prefix of the chain.
+func TestKilled(t *testing.T) {
+	const kills = 120
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(7, 8))
+	marks, last := 0, uint64(0)
+	for kill := range kills {
+		if kill%10 == 9 { // creation is killed too
+			path, last = filepath.Join(t.TempDir(), "store"), 0
+		}
+		said := killChild(t, path, time.Duration(random.IntN(25_000))*time.Microsecond)
+		marks += min(crashesSaid(path), 1)
+		s, err := Open(path, Options{Logger: &quiet})
+		if err != nil {
+			t.Fatalf("kill %d: %v", kill, err)
+		}
+		if s.Quarantined() != "" {
+			t.Fatalf("kill %d: a good file was moved aside as %s", kill, s.Quarantined())
+		}
+		n, err := crashState(s)
+		// The child may have committed one more than it had the time to say.
+		if last = max(last, said); err != nil || n != last && n != last+1 {
+			t.Fatalf("kill %d: the child said %d, the store has %d: %v", kill, last, n, err)
+		}
+		last = n
+		if pages, err := s.checkPages(context.Background()); err != nil || len(pages) > 0 {
+			t.Fatalf("kill %d: pages: %q, %v", kill, pages, err)
+		}
+		mustClose(t, s)
+		for _, name := range names(t, filepath.Dir(path)) {
+			if name != "store" {
+				t.Fatalf("kill %d: %s is left", kill, name)
+			}
+		}
+	}
+	t.Logf("%d of %d kills came while the store was being opened", marks, kills)
+}
+
+// killChild starts a child, kills it some time after it has begun, and returns the last that it said.
+func killChild(t *testing.T, path string, after time.Duration) (said uint64) {
+	t.Helper()
+	cmd := childCommand("crash", path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	begun := lines.Scan() // "begun"
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	for lines.Scan() {
+		if _, err := fmt.Sscan(lines.Text(), &said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait() // killed
+	if !begun || problems.Len() > 0 {
+		t.Fatalf("the child: %s", problems.String())
+	}
+	return said
+}
