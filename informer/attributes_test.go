@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,14 +60,14 @@ func TestTransformVersion(t *testing.T) {
 			t.Errorf("online: %+v", s)
 		}
 		r.close()
-		lists := r.srv.lists
+		lists, _ := r.srv.requests()
 		i = r.open()
 		if err := i.SetTransform(mark("second")); err != nil {
 			t.Fatal(err)
 		}
 		r.run()
-		if r.srv.lists != lists || !slices.Contains(r.stored(), "a/1@101=second") {
-			t.Errorf("after that: %d lists, store %q", r.srv.lists-lists, r.stored())
+		if now, _ := r.srv.requests(); now != lists || !slices.Contains(r.stored(), "a/1@101=second") {
+			t.Errorf("after that: %d lists, store %q", now-lists, r.stored())
 		}
 		r.close()
 	})
@@ -107,20 +108,27 @@ func TestAnotherCluster(t *testing.T) {
 // cluster, which matches any.
 func TestClusterIDErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var fail error
+		var fail atomic.Pointer[error]
 		r := newRig(t)
-		r.o.ClusterID = func(context.Context) (string, error) { return "one", fail }
+		r.o.ClusterID = func(context.Context) (string, error) {
+			if err := fail.Load(); err != nil {
+				return "one", *err
+			}
+			return "one", nil
+		}
 		r.srv.write("a/1", "x")
 		r.start()
 		r.close()
 
-		fail = errors.New("connection refused")
+		refused := errors.New("connection refused")
+		fail.Store(&refused)
 		i := r.start()
 		time.Sleep(time.Minute)
 		if s := i.Status(); s.Synced || s.Err == nil {
 			t.Errorf("refused: %+v", s)
 		}
-		fail = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
+		var forbidden error = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
+		fail.Store(&forbidden)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Reflector.Relists) != 0 {

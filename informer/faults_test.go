@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/reflector"
@@ -239,6 +241,59 @@ func TestDamage(t *testing.T) {
 		if s := i.Status(); s.Reflector.LastRelist == reflector.ReasonCold || s.Reflector.LastRelist == "" {
 			t.Errorf("no relist: %+v", s.Reflector)
 		}
+		r.close()
+	})
+}
+
+// poisonCodec can not decode pods of the value "poison".
+type poisonCodec struct{ store.Codec }
+
+func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
+	obj, err := c.Codec.Decode(data)
+	if err == nil && obj.(*corev1.Pod).Labels["value"] == "poison" {
+		return nil, errors.New("from the test")
+	}
+	return obj, err
+}
+
+// TestUndecodable: one stored object can not be read. All others are served, to early and late handlers; everything
+// is written anew, and the object comes back with its next change.
+func TestUndecodable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		codec, err := store.CodecFor(&corev1.Pod{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "poison")
+		r.srv.write("a/3", "x")
+		r.start()
+		r.close()
+
+		r.o.Codec = poisonCodec{codec}
+		r.srv.setFail(refuse)
+		early, late := &recorder{}, &recorder{}
+		i := r.start(early)
+		if _, err := i.AddEventHandler(late); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want := []string{"add a/1@101=x initial", "add a/3@103=x initial"}
+		equal(t, "early", early.take(), want)
+		equal(t, "late", late.take(), want)
+		if s := i.Status(); s.Rewriting != reflector.ReasonCodec {
+			t.Errorf("status: %+v", s)
+		}
+		r.srv.setFail(nil)
+		r.srv.write("a/2", "y")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		equal(t, "early", early.take(), []string{"add a/2@104=y initial"})
+		if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reflector.ReasonCodec] != 1 || s.Err != nil {
+			t.Errorf("status: %+v", s)
+		}
+		equal(t, "store", r.stored(), r.srv.state())
 		r.close()
 	})
 }

@@ -156,6 +156,40 @@ func TestHandlersAreIndependent(t *testing.T) {
 	})
 }
 
+// TestRegistrationWaitsForUpdates: what happened while we were down belongs to the first sync.
+func TestRegistrationWaitsForUpdates(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		r.srv.write("a/1", "y")
+		release := make(chan struct{})
+		h := &recorder{hook: func(line string) {
+			if strings.HasPrefix(line, "update") {
+				<-release
+			}
+		}}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !i.HasSynced() || reg.HasSynced() {
+			t.Errorf("informer synced %v, want true; registration %v, want false", i.HasSynced(), reg.HasSynced())
+		}
+		close(release)
+		synctest.Wait()
+		if !reg.HasSynced() {
+			t.Error("the registration has not synced")
+		}
+		r.close()
+	})
+}
+
 func TestRegistrationNames(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -38,19 +38,19 @@ func TestColdStartThenResume(t *testing.T) {
 		r.srv.write("a/1", "z")
 		r.srv.write("c/1", "x")
 		r.srv.delete("b/1")
-		lists := r.srv.lists
-		r.srv.resumedAt = nil
+		lists, _ := r.srv.requests()
 		h = &recorder{}
 		i = r.start(h)
 		equal(t, "restart", h.take(), []string{
 			"add a/1@105=y initial", "add a/3@104=x initial", "add b/1@103=x initial", // from disk
 			"update a/1@105=y to a/1@107=z", "add c/1@108=x initial", "delete b/1@109=x",
 		})
-		if r.srv.lists != lists {
-			t.Errorf("%d LISTs at the restart", r.srv.lists-lists)
+		now, watches := r.srv.requests()
+		if now != lists {
+			t.Errorf("%d LISTs at the restart", now-lists)
 		}
-		if len(r.srv.resumedAt) == 0 || r.srv.resumedAt[0] != "106" {
-			t.Errorf("watched from %v, want 106 first", r.srv.resumedAt)
+		if len(watches) == 0 || watches[0] != "106" {
+			t.Errorf("watched from %v, want 106 first", watches)
 		}
 		time.Sleep(5 * time.Second) // the drain
 		synctest.Wait()

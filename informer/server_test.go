@@ -131,6 +131,14 @@ func (s *server) setFail(fn func(verb string, o metav1.ListOptions) error) {
 	s.fail = fn
 }
 
+// requests returns the number of LISTs, and the resourceVersions of the watches since it was last called.
+func (s *server) requests() (lists int, watches []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.resumedAt = nil }()
+	return s.lists, s.resumedAt
+}
+
 // takeLog returns the log since the last takeLog.
 func (s *server) takeLog() []string {
 	s.mu.Lock()
