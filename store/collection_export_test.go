@@ -16,3 +16,10 @@ func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
 	err = s.checkContent(ctx, &r)
 	return r, err
 }
+
+// NoSync leaves out the fsyncs, for tests that commit often and never crash.
+func NoSync(s *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handle.db.NoSync = true
+}

@@ -59,7 +59,8 @@ func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object) (r
 	}
 	keys := make([]string, 0, len(entries))
 	for _, e := range entries {
-		if other := r.listed[e.key]; other == nil || !newerRV(other.rv, e.rv) {
+		other := r.listed[e.key]
+		if other == nil || !newerRV(other.rv, e.rv) && (!e.bad || other.bad) {
 			r.listed[e.key] = e
 			keys = append(keys, e.key)
 		}

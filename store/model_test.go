@@ -42,6 +42,7 @@ func TestCollectionModel(t *testing.T) {
 
 func testCollectionModel(t *testing.T, bounds [2]int) {
 	s := storetest.Open(t, store.Options{Logger: &quiet})
+	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
 	rapid.Check(t, func(t *rapid.T) {
 		var c *store.Collection

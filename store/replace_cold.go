@@ -147,13 +147,14 @@ func (t *coldTx) listed(x *write) error {
 	return t.take(x, old)
 }
 
-// event stores an event unless what is stored is newer.
+// event stores an event unless what is stored is newer, or the same: a page
+// that was read after the event.
 func (t *coldTx) event(x *write) error {
 	old, err := t.w.get(x.key)
 	if err != nil {
 		return err
 	}
-	if old.found && newerRV(old.RV, x.rv) {
+	if old.found && (newerRV(old.RV, x.rv) || !x.del && notOlder(old.RV, x.rv)) {
 		return nil
 	}
 	if rv, gone := t.goneAt(x.key); gone && newerRV(rv, x.rv) {

@@ -179,13 +179,17 @@ func (m *warmReplace) stage(it *item) {
 	if it.err == nil {
 		m.r.note(it.write)
 	}
-	if it.needed && it.err == nil {
+	switch {
+	case it.err != nil:
+		// It is in the list, so it must not be deleted. What is staged otherwise
+		// is older, but better than what is on disk.
+		if p := it.prior; p != nil && p.kind == stagedDelete && !p.event {
+			m.staging.set(&staged{kind: stagedSame, write: write{key: it.key, rv: it.rv}})
+		}
+	case it.needed:
 		it.obj = nil // the commit decodes it; until then the payload is smaller
 		m.staging.set(&staged{kind: stagedPut, write: *it.write})
-		return
-	}
-	// It is in the list, so it must not be deleted, even if it can not be stored.
-	if it.prior != nil && !(it.err != nil && it.prior.event) {
+	case it.prior != nil:
 		m.staging.set(&staged{kind: stagedSame, write: write{key: it.key, rv: it.rv}})
 	}
 }

@@ -128,8 +128,9 @@ func (l *relist) list(items []runtime.Object, p *corev1.Pod) []runtime.Object {
 		return items
 	}
 	key, _ := cache.MetaNamespaceKeyFunc(p)
-	if have, again := l.listed[key]; !again || rvOf(have.pod) < rvOf(p) {
-		l.listed[key] = item{key: key, pod: p, ok: l.m.storable(p)}
+	ok := l.m.storable(p)
+	if have, again := l.listed[key]; !again || rvOf(have.pod) < rvOf(p) && (ok || !have.ok) {
+		l.listed[key] = item{key: key, pod: p, ok: ok}
 	}
 	return append(items, p)
 }
@@ -232,7 +233,7 @@ func (l *relist) commit(t *rapid.T, attrs store.Attributes) {
 	l.r.Abort() // does nothing
 	for key := range want {
 		if l.shadow[key] == nil || Sum(l.shadow[key]) != Sum(want[key]) {
-			t.Fatalf("%s is reported as %v, want %v", key, l.shadow[key], want[key])
+			t.Fatalf("%s is reported as %s, want %s", key, Sum(l.shadow[key]), Sum(want[key]))
 		}
 	}
 	if len(want) != len(l.shadow) {

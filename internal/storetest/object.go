@@ -85,8 +85,11 @@ func PodCodec() store.Codec {
 // Sum describes a pod in one line: two pods of the same sum are the same to the tests here.
 func Sum(obj runtime.Object) string {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod == nil {
+	if !ok {
 		return fmt.Sprintf("%T", obj)
+	}
+	if pod == nil {
+		return "nothing"
 	}
 	key, _ := cache.MetaNamespaceKeyFunc(pod)
 	s := fmt.Sprintf("%s uid=%s rv=%s", key, pod.UID, pod.ResourceVersion)

@@ -1,0 +1,89 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+func TestIndexerOfClientGo(t *testing.T) {
+	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+		return cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, indexers)
+	})
+}
+
+func TestIndexerOfCollection(t *testing.T) {
+	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+		return openPods(t, storetest.Open(t, store.Options{}), indexers).Indexer()
+	})
+}
+
+func TestIndexerOfMemory(t *testing.T) {
+	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+		m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: indexers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Indexer()
+	})
+}
+
+// openPods opens the collection of pods and closes it when the test ends.
+func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Collection {
+	t.Helper()
+	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
+		Codec: storetest.PodCodec(), Indexers: indexers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestIndexerKeepsTheFirstError(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	i := openPods(t, s, nil).Indexer()
+	select {
+	case <-i.Failed():
+		t.Fatal("failed before anything did")
+	default:
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l := i.List(); l == nil || len(l) != 0 {
+		t.Errorf("List of a closed store: %v", l)
+	}
+	i.Bookmark("1")
+	i.ListKeys()
+	if err := i.Err(); !errors.Is(err, store.ErrClosed) || !strings.Contains(err.Error(), "List:") {
+		t.Errorf("Err is %v, want the error of List", err)
+	}
+	select {
+	case <-i.Failed():
+	default:
+		t.Error("Failed is not closed")
+	}
+	if _, _, err := i.GetByKey("a/x"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("GetByKey of a closed store: %v", err)
+	}
+}
+
+// A key error must not show the object, which may hold what no log may have.
+func TestIndexerKeyErrorsDoNotShowObjects(t *testing.T) {
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Indexer().Add(map[string]string{"password": "hunter2"})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error is %v", err)
+	}
+}
