@@ -1,0 +1,162 @@
+package informer
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+func TestRemoveHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		h, other := &recorder{}, &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(other)
+		for range 2 { // the second is a no-op
+			if err := i.RemoveEventHandler(reg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.take()
+		other.take()
+		r.srv.write("a/2", "x")
+		synctest.Wait()
+		equal(t, "removed", h.take(), nil)
+		equal(t, "other", other.take(), []string{"add a/2@102=x"})
+
+		foreign := newRig(t)
+		foreignReg, err := foreign.open().AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.RemoveEventHandler(foreignReg); err != nil {
+			t.Errorf("a registration with another informer: %v", err)
+		}
+		foreign.run()
+		r.srv.write("a/3", "x")
+		foreign.srv.write("f/1", "x")
+		synctest.Wait()
+		if n := len(h.take()); n != 1 {
+			t.Errorf("the foreign registration was removed by the wrong informer: %d calls", n)
+		}
+		foreign.close()
+		if err := i.RemoveEventHandler(nil); err == nil {
+			t.Error("removing nil is no error")
+		}
+		r.close()
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+// TestOneHandlerTwice: a handler may be registered more than once; each registration stands for itself.
+func TestOneHandlerTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		h := &recorder{}
+		i := r.open()
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run(h)
+		r.srv.write("a/1", "x")
+		synctest.Wait()
+		equal(t, "twice", h.take(), []string{"add a/1@101=x", "add a/1@101=x"})
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Fatal(err)
+		}
+		r.srv.write("a/1", "y")
+		synctest.Wait()
+		equal(t, "once", h.take(), []string{"update a/1@101=x to a/1@102=y"})
+		r.close()
+	})
+}
+
+// TestShutDownEventHandler waits for the call that is being made, and for no other.
+func TestShutDownEventHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		release := make(chan struct{})
+		h := &recorder{hook: func(string) { <-release }}
+		i := r.open()
+		never, err := i.AddEventHandler(&recorder{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cache.ShutDownEventHandler(i, never); err != nil {
+			t.Fatalf("before the start: %v", err)
+		}
+		reg, err := i.AddEventHandler(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		synctest.Wait()
+		shut := make(chan error, 1)
+		go func() { shut <- cache.ShutDownEventHandler(i, reg) }()
+		synctest.Wait()
+		if len(shut) != 0 {
+			t.Fatal("did not wait for the call that is being made")
+		}
+		close(release)
+		if err := <-shut; err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "calls", h.take(), []string{"add a/1@101=x"})
+		if err := cache.ShutDownEventHandler(i, reg); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		r.close()
+		if err := cache.ShutDownEventHandler(i, reg); err != nil {
+			t.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+func TestStopped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		h := &recorder{}
+		i := r.start(h)
+		if i.IsStopped() {
+			t.Fatal("stopped while it runs")
+		}
+		second := make(chan struct{})
+		go func() {
+			defer close(second)
+			i.Run(nil)
+		}()
+		<-second // refused: returns at once
+		if err := i.SetTransform(nil); err == nil {
+			t.Error("SetTransform after the start")
+		}
+		if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
+			t.Error("SetWatchErrorHandler after the start")
+		}
+		r.stop()
+		if !i.IsStopped() || !i.HasSynced() {
+			t.Errorf("IsStopped %v, HasSynced %v", i.IsStopped(), i.HasSynced())
+		}
+		if _, err := i.AddEventHandler(h); err == nil {
+			t.Error("a handler was added after the stop")
+		}
+		if err := i.AddIndexers(cache.Indexers{"late": cache.MetaNamespaceIndexFunc}); err == nil {
+			t.Error("an indexer was added after the stop")
+		}
+		i.RunWithContext(context.Background()) // must not start again
+		equal(t, "the store can still be read", r.stored(), r.srv.state())
+		r.close()
+	})
+}
