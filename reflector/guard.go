@@ -151,9 +151,9 @@ func keySelector(key string) string {
 	if err != nil {
 		return fields.OneTermEqualSelector("metadata.name", key).String()
 	}
-	set := fields.Set{"metadata.name": name.Name}
+	selector := fields.OneTermEqualSelector("metadata.name", name.Name)
 	if name.Namespace != "" {
-		set["metadata.namespace"] = name.Namespace
+		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("metadata.namespace", name.Namespace))
 	}
-	return fields.SelectorFromSet(set).String()
+	return selector.String()
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func TestExamine(t *testing.T) {
@@ -361,4 +363,67 @@ func TestVerifyHook(t *testing.T) {
 		g.wantRelist(ReasonCluster)
 		g.stop()
 	})
+}
+
+// TestDoubtsSurviveALostConnection: the new history's events push the proof out of the newest before
+// the drain is over. The next connect must ask for it all the same.
+func TestDoubtsSurviveALostConnection(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		b := g.s.backup()
+		g.s.put("a/lost", "1")
+		g.start(Options{})
+		g.restart(func() {
+			g.s.restore(b)
+			g.s.other(10)
+			for i := range 3 * newestSize {
+				g.s.put(fmt.Sprintf("a/%d", i), "1")
+			}
+			n := 0
+			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+				if n++; n > 1 {
+					return nil, nil
+				}
+				w, err := g.s.watch(ctx, r) // all but the last event, then an error
+				ow := w.(*openWatch)
+				g.s.mu.Lock()
+				ow.queue[len(ow.queue)-1] = &watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
+				g.s.mu.Unlock()
+				return w, err
+			}
+		}, Options{})
+		if st := g.r.Status(); len(st.Relists) != 0 || st.State != Backoff {
+			t.Fatalf("the test tests nothing: %+v", st)
+		}
+		g.sleep(10 * time.Second)
+		g.wantRelist(ReasonRewound)
+		g.stop()
+	})
+}
+
+// TestNothingOfAnotherHistoryIsStored: the event or bookmark that proves the rewind is not delivered, so a crash
+// right then leaves a resourceVersion at which the guard finds it again.
+func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
+	for _, bookmark := range []bool{true, false} {
+		bubble(t, func(g *rig) {
+			g.s.put("a/x", "1")
+			b := g.s.backup()
+			g.s.put("a/lost", "1")
+			g.start(Options{})
+			g.restart(func() {
+				g.s.restore(b)
+				g.s.other(10)
+				g.s.noBookmarks = !bookmark
+			}, Options{})
+			if !bookmark {
+				g.s.other(1)
+				g.s.put("a/x", "2")
+			}
+			g.sleep(10 * time.Second)
+			if l := g.m.lines(); len(l) == 0 || l[0] != "BEGIN Rewound" {
+				t.Errorf("told %q", l)
+			}
+			g.stop()
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,10 @@ type model struct {
 	// What a list may be for.
 	lostHistory, rewinds int
 	n                    int
+	// probed is the lowest resourceVersion that a probe has been told since the last Synced.
+	probed string
+	// muted: at some time there were no bookmarks, so that a drain can not be exact.
+	muted bool
 }
 
 // TestModel: whatever the server does, the sink holds what the server had at the sink's resourceVersion, ends
@@ -40,7 +45,25 @@ func TestModel(t *testing.T) {
 }
 
 func (m *model) run() {
-	m.s.onList = func(request) (runtime.Object, error) { return nil, m.fault() }
+	m.s.onList = func(r request) (runtime.Object, error) {
+		if err := m.fault(); err != nil || !r.probe() || r.FieldSelector != "" {
+			return nil, err
+		}
+		m.s.mu.Lock()
+		defer m.s.mu.Unlock()
+		if now := strconv.Itoa(m.s.rv); m.probed == "" || below(now, m.probed) {
+			m.probed = now
+		}
+		return nil, nil
+	}
+	m.m.onSynced = func(rv string) {
+		m.s.mu.Lock()
+		defer m.s.mu.Unlock()
+		if !m.muted && below(rv, m.probed) {
+			m.t.Errorf("synced at %s, the server was at %s before", rv, m.probed)
+		}
+		m.probed = ""
+	}
 	m.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, m.fault() }
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
@@ -62,7 +85,7 @@ func (m *model) run() {
 		{"faults", m.inject},
 		{"down", func() { m.down = true; m.s.cut(nil) }},
 		{"up", func() { m.down = false }},
-		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks = !m.s.noBookmarks; m.s.mu.Unlock() }},
+		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks, m.muted = !m.s.noBookmarks, true; m.s.mu.Unlock() }},
 		{"compact", m.compact},
 		{"server restart", func() { m.compact(); m.s.cut(nil) }},
 		{"slow page", func() { m.s.afterList = func(r request) { time.Sleep(time.Second); m.write() } }},

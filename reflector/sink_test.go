@@ -30,6 +30,7 @@ type memory struct {
 	cp       *Checkpoint // instead of one made from the objects
 	relist   Reason
 	onPage   func()
+	onSynced func(rv string)
 	noNewest bool
 }
 
@@ -169,6 +170,9 @@ func (m *memory) Synced(context.Context) error {
 	defer m.mu.Unlock()
 	m.note("SYNCED")
 	m.synced++
+	if m.onSynced != nil {
+		m.onSynced(m.rv)
+	}
 	return nil
 }
 
