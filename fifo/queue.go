@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/buffer"
 )
 
-// ErrNotAcked: Pop was called while the batch before it had not been acknowledged.
+// ErrNotAcked is returned by Pop while the batch before has not been acknowledged.
 var ErrNotAcked = errors.New("fifo: the last batch has not been acknowledged; call Batch.Ack first")
 
 // The defaults of Options and Limits.
