@@ -19,20 +19,20 @@ import (
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	for {
 		set := c.set.Load()
-		writes, skipped := c.encoder(set).encode(b.Ops)
+		e := c.encoder(set).encode(b.Ops)
 		var changes []Change
 		err := c.write(ctx, set, func(w *writer) (err error) {
-			if changes, err = w.apply(writes); err != nil {
+			if changes, err = w.apply(e.writes); err != nil {
 				return err
 			}
-			w.dropSkipped(skipped)
+			w.state.Newest = dropStale(w.state.Newest, e.stale)
 			w.state.advance(b)
 			return nil
 		})
 		switch {
 		case err == nil:
 			c.markReported()
-			return Result{Changes: changes, Skipped: skipped}, nil
+			return Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
 			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
 		}
@@ -57,14 +57,11 @@ type pending struct {
 	last *write
 }
 
-// apply does the writes in order; nil ones were skipped.
+// apply does the writes in order.
 func (w *writer) apply(writes []*write) ([]Change, error) {
 	changes := make([]Change, 0, len(writes))
 	keys := make(map[string]*pending, len(writes))
 	for _, x := range writes {
-		if x == nil {
-			continue
-		}
 		p := keys[x.key]
 		if p == nil {
 			old, err := w.get(x.key)
@@ -77,7 +74,7 @@ func (w *writer) apply(writes []*write) ([]Change, error) {
 		changes = append(changes, p.change(x))
 	}
 	for _, x := range writes {
-		if x == nil || keys[x.key].last != x {
+		if keys[x.key].last != x {
 			continue
 		}
 		old := keys[x.key].old
@@ -107,12 +104,4 @@ func (p *pending) change(x *write) Change {
 		p.obj = x.obj
 	}
 	return ch
-}
-
-// dropSkipped takes skipped objects out of Newest: the server has a newer
-// state of them than we do, which must not look like a server that was rewound.
-func (w *writer) dropSkipped(skipped []Skipped) {
-	for _, s := range skipped {
-		w.state.Newest = dropRef(w.state.Newest, s.Key)
-	}
 }

@@ -27,21 +27,32 @@ type encoder struct {
 	set     *indexSet
 }
 
-// encode prepares the ops. Those that can not be stored are in skipped, and nil in writes.
-func (e encoder) encode(ops []Op) (writes []*write, skipped []Skipped) {
-	writes = make([]*write, len(ops))
-	for i, op := range ops {
+// encoded is a batch that is ready for a transaction.
+type encoded struct {
+	writes  []*write // in order, without those that were skipped
+	skipped []Skipped
+	// stale are the keys whose last op was skipped: what is stored under them
+	// is older than what the server has.
+	stale map[string]bool
+}
+
+// encode prepares the ops.
+func (e encoder) encode(ops []Op) encoded {
+	b := encoded{writes: make([]*write, 0, len(ops)), stale: map[string]bool{}}
+	for _, op := range ops {
 		x, err := e.identify(op)
 		if err == nil && !x.del {
 			err = e.fill(x)
 		}
 		if err != nil {
-			skipped = append(skipped, Skipped{Key: x.key, Err: err})
+			b.skipped = append(b.skipped, Skipped{Key: x.key, Err: err})
+			b.stale[x.key] = true
 			continue
 		}
-		writes[i] = x
+		b.writes = append(b.writes, x)
+		delete(b.stale, x.key)
 	}
-	return writes, skipped
+	return b
 }
 
 // identify returns the write with its key, UID and resourceVersion. On an

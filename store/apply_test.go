@@ -2,79 +2,277 @@ package store_test
 
 import (
 	"context"
-	"path/filepath"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
 
-var pods = store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-
-func pod(key, rv string, labels ...string) *corev1.Pod {
-	ns, name, _ := cache.SplitMetaNamespaceKey(key)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: ns, Name: name, UID: types.UID("uid-" + key), ResourceVersion: rv,
-	}}
-	for i := 0; i+1 < len(labels); i += 2 {
-		metav1.SetMetaDataLabel(&p.ObjectMeta, labels[i], labels[i+1])
-	}
-	return p
+var byNamespaceAndColor = cache.Indexers{
+	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "color": storetest.ByColor,
 }
 
-func TestThinSlice(t *testing.T) {
-	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
+func upsert(key, rv string, labels ...string) store.Op {
+	return store.Op{Object: storetest.Pod(key, "uid-"+key, rv, labels...)}
+}
+
+func remove(key, rv string) store.Op {
+	return store.Op{Type: store.Delete, Object: storetest.Pod(key, "uid-"+key, rv)}
+}
+
+func apply(t *testing.T, c store.Interface, rv string, ops ...store.Op) store.Result {
+	t.Helper()
+	res, err := c.Apply(context.Background(), store.Batch{Ops: ops, ResourceVersion: rv})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	ctx := context.Background()
-	codec, err := store.CodecFor(&corev1.Pod{})
+	return res
+}
+
+func infoOf(t *testing.T, c store.Interface) store.Info {
+	t.Helper()
+	info, err := c.Info(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Collection(ctx, pods, store.CollectionOptions{Codec: codec, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
+	return info
+}
+
+func list(t *testing.T, c store.Interface) []string {
+	t.Helper()
+	objs, err := c.List(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	var sums []string
+	for _, obj := range objs {
+		sums = append(sums, storetest.Sum(obj))
+	}
+	return sums
+}
+
+func wantStrings(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestApplyWritesAKeyOnceABatch(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+	res := apply(t, c, "9",
+		upsert("a/x", "1"), upsert("a/x", "2"), remove("a/x", "3"), upsert("a/x", "4"), upsert("a/y", "5"))
+	var got []string
+	for _, ch := range res.Changes {
+		got = append(got, fmt.Sprintf("%s %s %v", ch.Type, storetest.Sum(ch.New), ch.Old != nil))
+	}
+	wantStrings(t, "changes", got,
+		"Added a/x uid=uid-a/x rv=1 false", "Updated a/x uid=uid-a/x rv=2 true", "Deleted a/x uid=uid-a/x rv=3 true",
+		"Added a/x uid=uid-a/x rv=4 false", "Added a/y uid=uid-a/y rv=5 false")
+	if info := infoOf(t, c); info.NextSeq != 3 || info.Objects != 2 {
+		t.Errorf("two records were written, but the next sequence number is %d and there are %d objects", info.NextSeq, info.Objects)
+	}
+	first, _, _ := store.Header(c, "a/x")
+	second, _, _ := store.Header(c, "a/y")
+	if first != 1 || second != 2 {
+		t.Errorf("sequence numbers %d, %d: want the order of the ops", first, second)
+	}
+}
+
+func TestApplyDeleteOfUnknownKey(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	res := apply(t, c, "9", remove("a/x", "3"),
+		store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: "a/y"}})
+	if len(res.Changes) != 2 || res.Changes[0].Old != nil || storetest.Sum(res.Changes[0].New) != "a/x uid=uid-a/x rv=3" ||
+		res.Changes[1].Key != "a/y" || res.Changes[1].New != nil {
+		t.Errorf("changes %+v", res.Changes)
+	}
+}
+
+func TestApplySkipsWhatCanNotBeStored(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2"))
+	res := apply(t, c, "20",
+		upsert("a/x", "11", storetest.FailLabel, "error"),
+		upsert("a/y", "12", storetest.FailLabel, "panic"),
+		store.Op{Object: &corev1.Secret{}},
+		store.Op{Object: "no object"},
+		upsert("a/"+strings.Repeat("n", 1<<15), "13"),
+		store.Op{Object: cache.ExplicitKey("a/z")},
+		upsert("a/z", "14"))
+	if len(res.Skipped) != 6 || len(res.Changes) != 1 || res.Changes[0].Key != "a/z" {
+		t.Fatalf("skipped %+v, changes %+v", res.Skipped, res.Changes)
+	}
+	for _, s := range res.Skipped {
+		if s.Err == nil {
+			t.Errorf("%q was skipped without a reason", s.Key)
+		}
+	}
+	wantStrings(t, "what is stored", list(t, c),
+		"a/x uid=uid-a/x rv=1 color=red", "a/y uid=uid-a/y rv=2", "a/z uid=uid-a/z rv=14")
+	info := infoOf(t, c)
+	if info.ResourceVersion != "20" {
+		t.Errorf("resourceVersion %q: skipped objects must not hold it up", info.ResourceVersion)
+	}
+	// The server has a newer a/x than we do, which must not look like a rewound server.
+	if len(info.Newest) != 1 || info.Newest[0].Key != "a/z" {
+		t.Errorf("newest: %+v", info.Newest)
+	}
+	// The old state can still be deleted, and its entry with it.
+	apply(t, c, "21", remove("a/x", "21"))
+	if keys, err := c.IndexKeys(context.Background(), "color", "red"); err != nil || len(keys) != 0 {
+		t.Errorf("red: %q, %v", keys, err)
+	}
+}
+
+func TestApplyKeepsOnlyComparableResourceVersions(t *testing.T) {
+	memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Page(ctx, []runtime.Object{pod("a/1", "1"), pod("a/2", "2"), pod("b/1", "3")})
-	if err != nil || len(res.Changes) != 3 {
-		t.Fatal(res, err)
+	for name, c := range map[string]store.Interface{
+		"Collection": openPods(t, storetest.Open(t, store.Options{}), nil), "Memory": memory,
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply(t, c, "5", upsert("a/x", "5"))
+			apply(t, c, "v1.000006", upsert("a/y", "v1.000006"))
+			info := infoOf(t, c)
+			if info.ResourceVersion != "" || !strings.Contains(info.MustRelist, "v1.000006") {
+				t.Errorf("resourceVersion %q, must relist: %q", info.ResourceVersion, info.MustRelist)
+			}
+			if len(info.Newest) != 1 || info.Objects != 2 {
+				t.Errorf("%d objects, newest %+v", info.Objects, info.Newest)
+			}
+		})
 	}
-	if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "5"}); err != nil {
+}
+
+func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "7", LastContact: at}); err != nil {
 		t.Fatal(err)
 	}
-	res, err = c.Apply(ctx, store.Batch{ResourceVersion: "7", Ops: []store.Op{{Object: pod("a/1", "6")}, {Type: store.Delete, Object: pod("b/1", "7")}}})
-	if err != nil || len(res.Changes) != 2 || res.Changes[0].Old == nil || res.Changes[1].Type != cache.Deleted {
-		t.Fatal(res, err)
+	apply(t, c, "", upsert("a/x", "8"))
+	if info := infoOf(t, c); info.ResourceVersion != "7" || !info.LastContact.Equal(at) {
+		t.Errorf("resourceVersion %q, last contact %v", info.ResourceVersion, info.LastContact)
 	}
-	info, err := c.Info(ctx)
-	t.Logf("%+v %v", info, err)
-	keys, err := c.IndexKeys(ctx, cache.NamespaceIndex, "a")
-	t.Log(keys, err)
-	keys, err = c.IndexKeys(ctx, cache.NamespaceIndex, "b")
-	t.Log(keys, err)
-	vals, err := c.IndexValues(ctx, cache.NamespaceIndex)
-	t.Log(vals, err)
-	r, _ = c.BeginReplace(ctx, store.ReplaceOptions{})
-	r.Page(ctx, []runtime.Object{pod("a/1", "6"), pod("c/2", "20"), pod("b/1", "30")})
-	res, err = r.Commit(ctx, store.Batch{ResourceVersion: "55"})
-	for _, c := range res.Changes {
-		t.Log(c.Type, c.Key)
+}
+
+func TestApplyFailsAsAWhole(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/x", "2")}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
 	}
-	info, err = c.Info(ctx)
-	t.Logf("%+v %v", info, err)
-	if err := c.Close(); err != nil {
+	full := errors.New("file size too large")
+	store.FailCommits(s, func() error { return full })
+	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")}, ResourceVersion: "3"})
+	if !errors.Is(err, full) || len(res.Changes) != 0 {
+		t.Errorf("a commit that failed: %+v, %v", res, err)
+	}
+	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
+	if info := infoOf(t, c); info.ResourceVersion != "1" || info.Objects != 1 || info.NextSeq != 2 {
+		t.Errorf("info %+v", info)
+	}
+}
+
+// A record that this program can not decode must neither block its key nor be
+// shown to anyone.
+func TestApplyOverAnUndecodableRecord(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	unstructured, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Codec: otherCodec{storetest.PodCodec()}})
+	if err != nil {
 		t.Fatal(err)
+	}
+	apply(t, unstructured, "3", upsert("a/x", "1"), upsert("a/y", "2"))
+	unstructured.Close()
+
+	c := openPods(t, s, nil)
+	if _, err := c.Get(context.Background(), "a/x"); !errors.Is(err, store.ErrIncompatible) {
+		t.Errorf("Get: %v", err)
+	}
+	res := apply(t, c, "5", upsert("a/x", "4"), remove("a/y", "5"))
+	if res.Changes[0].Type != cache.Added || res.Changes[0].Old != nil || res.Changes[1].Old != nil {
+		t.Errorf("changes %+v", res.Changes)
+	}
+	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=4")
+}
+
+// otherCodec is a codec under a name that no other codec reads.
+type otherCodec struct{ store.Codec }
+
+func (otherCodec) Name() string { return "other" }
+
+func TestNewestHoldsTheHighest(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	var ops []store.Op
+	for _, n := range []int{5, 100, 20, 7, 99, 3, 12, 40, 41, 42, 9, 1000} {
+		ops = append(ops, upsert(fmt.Sprintf("a/%d", n), fmt.Sprint(n)))
+	}
+	apply(t, c, "1000", ops...)
+	apply(t, c, "1002", upsert("a/5", "1001"), remove("a/99", "1002"))
+	var got []string
+	for _, ref := range infoOf(t, c).Newest {
+		got = append(got, ref.ResourceVersion)
+	}
+	wantStrings(t, "newest", got, "1001", "1000", "100", "42", "41", "40", "20")
+}
+
+// Readers see a batch whole or not at all.
+func TestApplyIsAtomicForReaders(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	store.NoSync(s)
+	c := openPods(t, s, byNamespaceAndColor)
+	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "c1"), upsert("b/x", "1", storetest.ColorLabel, "c1"))
+	stop := make(chan struct{})
+	failed := make(chan error, 2)
+	reader := func(read func() ([]runtime.Object, error)) {
+		for {
+			select {
+			case <-stop:
+				failed <- nil
+				return
+			default:
+			}
+			objs, err := read()
+			if err == nil && (len(objs) != 2 || objs[0].(*corev1.Pod).ResourceVersion != objs[1].(*corev1.Pod).ResourceVersion) {
+				err = fmt.Errorf("a mixture: %d objects", len(objs))
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+		}
+	}
+	go reader(func() ([]runtime.Object, error) { return c.List(context.Background()) })
+	go reader(func() ([]runtime.Object, error) {
+		objs, err := c.ByIndex(context.Background(), "color", "c1")
+		if len(objs) == 0 { // it has another color now
+			objs, err = c.List(context.Background())
+		}
+		return objs, err
+	})
+	for n := range 100 {
+		rv, color := fmt.Sprint(n+2), fmt.Sprintf("c%d", n%2)
+		apply(t, c, rv, upsert("a/x", rv, storetest.ColorLabel, color), upsert("b/x", rv, storetest.ColorLabel, color))
+	}
+	close(stop)
+	for range 2 {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -35,6 +35,9 @@ func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if c.readOnly {
 		return ErrReadOnly
 	}

@@ -1,15 +1,26 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
 
 // SetLimits makes relists of c leave memory after staging bytes, and commit
 // about as many bytes a transaction.
-func SetLimits(c *Collection, staging, commit int) {
-	c.limits = limits{staging: staging, commit: commit}
-}
+func SetLimits(c *Collection, staging, commit int) { c.limits = limits{staging: staging, commit: commit} }
 
 // WaitBuilds returns once no index of c is being built.
 func WaitBuilds(c *Collection) { c.builds.running.Wait() }
+
+// IndexReady reports whether look-ups in the index need not scan.
+func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
+
+// SetBuildID makes the process one of another executable.
+func SetBuildID(s *Store, id string) {
+	s.open.buildOnce.Do(func() {})
+	s.open.build = id
+}
 
 // CheckContent is the part of Store.Check that looks at the contents.
 func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
@@ -22,4 +33,56 @@ func NoSync(s *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handle.db.NoSync = true
+}
+
+// FailCommits makes the commits of s return what fail does, if not nil.
+func FailCommits(s *Store, fail func() error) {
+	s.hooks.commit = func(tx *bolt.Tx) error {
+		if err := fail(); err != nil {
+			_ = tx.Rollback()
+			return err
+		}
+		return tx.Commit()
+	}
+}
+
+// Tamper runs fn on the bucket of c in a write transaction, behind c's back.
+func Tamper(c *Collection, fn func(b *bolt.Bucket) error) error {
+	return c.store.update(context.Background(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}
+
+// Header returns the seq and the index terms of the record under key.
+func Header(c *Collection, key string) (seq uint64, terms map[string][]string, err error) {
+	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket) error {
+		s, err := c.stored(objects, key)
+		seq, terms = s.Seq, s.Terms
+		return err
+	})
+	return seq, terms, err
+}
+
+// Staged reports whether c's bucket holds a relist that did not fit in memory.
+func Staged(c *Collection) (staged bool, err error) {
+	err = c.view(context.Background(), func(b *bolt.Bucket) error {
+		staged = b.Bucket(bucketStaging) != nil
+		return nil
+	})
+	return staged, err
+}
+
+// IndexBuckets returns the names of the index buckets in the file.
+func IndexBuckets(c *Collection) (names []string, err error) {
+	err = c.view(context.Background(), func(b *bolt.Bucket) error {
+		return b.Bucket(bucketIndex).ForEachBucket(func(name []byte) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	return names, err
 }

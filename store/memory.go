@@ -75,8 +75,7 @@ func (m *Memory) Apply(ctx context.Context, b Batch) (Result, error) {
 			return Result{}, err
 		}
 		set := m.indexSet()
-		writes, skipped := m.encoder(set).encode(b.Ops)
-		res, done, err := m.applyEncoded(set, writes, skipped, b)
+		res, done, err := m.applyEncoded(set, m.encoder(set).encode(b.Ops), b)
 		if done || err != nil {
 			return res, err
 		}
@@ -92,7 +91,7 @@ func (m *Memory) indexSet() *indexSet {
 }
 
 // applyEncoded does the writes, unless index functions were added since their terms were computed.
-func (m *Memory) applyEncoded(set *indexSet, writes []*write, skipped []Skipped, b Batch) (res Result, done bool, err error) {
+func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, done bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.replacing != nil {
@@ -101,11 +100,8 @@ func (m *Memory) applyEncoded(set *indexSet, writes []*write, skipped []Skipped,
 	if m.set != set {
 		return res, false, nil
 	}
-	res.Skipped = skipped
-	for _, x := range writes {
-		if x == nil {
-			continue
-		}
+	res.Skipped = e.skipped
+	for _, x := range e.writes {
 		old := m.objects[x.key].object()
 		ch := changeOf(x.key, old, x.obj)
 		if x.del {
@@ -116,9 +112,7 @@ func (m *Memory) applyEncoded(set *indexSet, writes []*write, skipped []Skipped,
 		}
 		res.Changes = append(res.Changes, ch)
 	}
-	for _, s := range skipped {
-		m.info.Newest = dropRef(m.info.Newest, s.Key)
-	}
+	m.info.Newest = dropStale(m.info.Newest, e.stale)
 	m.advanceLocked(b)
 	m.reported = true
 	return res, true, nil

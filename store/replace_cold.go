@@ -59,17 +59,15 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 	c := m.r.c
 	for {
 		set := c.set.Load()
-		listed, skipped := c.encoder(set).encode(items)
-		events, more := c.encoder(set).encode(m.events)
-		skipped = append(skipped, more...)
-		listed = slices.DeleteFunc(listed, func(x *write) bool { return x == nil })
-		slices.SortStableFunc(listed, func(a, b *write) int { return strings.Compare(a.key, b.key) })
+		page, events := c.encoder(set).encode(items), c.encoder(set).encode(m.events)
+		skipped := append(page.skipped, events.skipped...)
+		slices.SortStableFunc(page.writes, func(a, b *write) int { return strings.Compare(a.key, b.key) })
 
 		var t coldTx
 		err := m.r.write(ctx, set, func(w *writer) error {
 			t = coldTx{w: w, before: m.gone, gone: map[string]string{}}
 			w.objects.FillPercent = coldFill
-			if err := t.store(listed, events); err != nil {
+			if err := t.store(page.writes, events.writes); err != nil {
 				return err
 			}
 			if finish != nil {
@@ -113,9 +111,6 @@ func (t *coldTx) store(listed, events []*write) error {
 		}
 	}
 	for _, x := range events {
-		if x == nil {
-			continue
-		}
 		if err := t.event(x); err != nil {
 			return err
 		}
