@@ -181,6 +181,9 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1}})
 }
 
+// Identity returns what the collection holds, in canonical form.
+func (c *Collection) Identity() Identity { return c.id }
+
 // Close ends the background work of the collection and gives its name free.
 // What has been applied is in the file; reads and writes fail no sooner than
 // the store is closed.

@@ -1,0 +1,384 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+func pods(ops ...store.Op) []runtime.Object {
+	var items []runtime.Object
+	for _, op := range ops {
+		items = append(items, op.Object.(runtime.Object))
+	}
+	return items
+}
+
+// relist takes in one page and commits.
+func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, items ...store.Op) []store.Change {
+	t.Helper()
+	r, err := c.BeginReplace(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.Page(context.Background(), pods(items...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := r.Commit(context.Background(), store.Batch{ResourceVersion: rv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(res.Changes, last.Changes...)
+}
+
+func describe(changes []store.Change) []string {
+	var got []string
+	for _, ch := range changes {
+		s := fmt.Sprintf("%s %s", ch.Type, ch.Key)
+		if ch.Old != nil {
+			s += " from {" + storetest.Sum(ch.Old) + "}"
+		}
+		if ch.New != nil {
+			s += " to {" + storetest.Sum(ch.New) + "}"
+		}
+		got = append(got, s)
+	}
+	return got
+}
+
+func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"), upsert("b/1", "3"))
+	before := map[string]uint64{}
+	for _, key := range []string{"a/1", "b/1"} {
+		before[key], _, _ = store.Header(c, key)
+	}
+	next := infoOf(t, c).NextSeq
+
+	changes := relist(t, c, store.ReplaceOptions{}, "20", upsert("a/1", "1"), upsert("a/3", "15"), upsert("b/1", "16"))
+	wantStrings(t, "changes", describe(changes),
+		"Deleted a/2 from {a/2 uid=uid-a/2 rv=2 color=red}",
+		"Added a/3 to {a/3 uid=uid-a/3 rv=15}",
+		"Updated b/1 from {b/1 uid=uid-b/1 rv=3} to {b/1 uid=uid-b/1 rv=16}")
+	if seq, _, _ := store.Header(c, "a/1"); seq != before["a/1"] {
+		t.Errorf("a/1 did not change, but was written: sequence number %d, was %d", seq, before["a/1"])
+	}
+	if info := infoOf(t, c); info.NextSeq != next+2 || info.ResourceVersion != "20" || info.Objects != 3 {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func TestEmptyListIsNotMissing(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	if infoOf(t, c).Complete {
+		t.Error("complete before any list")
+	}
+	relist(t, c, store.ReplaceOptions{}, "10")
+	if info := infoOf(t, c); !info.Complete || info.ResourceVersion != "10" || info.Objects != 0 {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Page(context.Background(), pods(upsert("a/1", "1", storetest.ColorLabel, "red"))); err != nil {
+		t.Fatal(err)
+	}
+	r.Abort()
+	if info := infoOf(t, c); info.Complete || info.ResourceVersion != "" {
+		t.Errorf("info %+v", info)
+	}
+	// In this process the change has been reported: a second try is a diff over it.
+	changes := relist(t, c, store.ReplaceOptions{}, "", upsert("a/2", "2"))
+	wantStrings(t, "changes", describe(changes),
+		"Deleted a/1 from {a/1 uid=uid-a/1 rv=1 color=red}", "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
+
+	other, err := s.Collection(context.Background(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		store.CollectionOptions{Codec: storetest.PodCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, other, "1", upsert("a/1", "1"))
+	other.Close()
+	other, err = s.Collection(context.Background(), other.Identity(), store.CollectionOptions{Codec: storetest.PodCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	changes = relist(t, other, store.ReplaceOptions{}, "5", upsert("a/2", "2"))
+	wantStrings(t, "changes of another process", describe(changes), "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
+	wantStrings(t, "what is stored", list(t, other), "a/2 uid=uid-a/2 rv=2")
+}
+
+func TestEventsDuringARelist(t *testing.T) {
+	ctx := context.Background()
+	for _, cold := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {
+			c := openPods(t, storetest.Open(t, store.Options{}), nil)
+			if !cold {
+				relist(t, c, store.ReplaceOptions{}, "1", upsert("a/1", "1"), upsert("a/2", "1"), upsert("a/9", "1"))
+			}
+			r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := func(ops ...store.Op) {
+				for _, op := range ops {
+					if _, err := r.Event(ctx, op); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			page := func(ops ...store.Op) {
+				if _, err := r.Page(ctx, pods(ops...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			events(remove("a/5", "20"), upsert("a/6", "21"), upsert("a/7", "5"), upsert("a/9", "30"))
+			page(upsert("a/1", "1"), upsert("a/3", "10"), upsert("a/5", "11"))
+			events(upsert("a/3", "9"), remove("a/1", "31"), upsert("a/4", "32"))
+			page(upsert("a/6", "12"), upsert("a/7", "13"))
+			if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "40"}); err != nil {
+				t.Fatal(err)
+			}
+			wantStrings(t, "what is stored", list(t, c),
+				"a/3 uid=uid-a/3 rv=10", // the event was older than the list
+				"a/4 uid=uid-a/4 rv=32", // the list did not have it
+				"a/6 uid=uid-a/6 rv=21", // the page was older than the event
+				"a/7 uid=uid-a/7 rv=13", // the event came first, but was older
+				"a/9 uid=uid-a/9 rv=30")
+		})
+	}
+}
+
+func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2"))
+	seq, _, _ := store.Header(c, "a/1")
+	changes := relist(t, c, store.ReplaceOptions{Rewrite: true, Attributes: store.Attributes{Schema: "new"}}, "20",
+		upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"))
+	wantStrings(t, "changes", describe(changes),
+		"Updated a/2 from {a/2 uid=uid-a/2 rv=2} to {a/2 uid=uid-a/2 rv=2 color=red}")
+	if now, _, _ := store.Header(c, "a/1"); now != seq {
+		t.Error("a body that is the same to the byte was written")
+	}
+	if keys, err := c.IndexKeys(context.Background(), "color", "red"); err != nil || len(keys) != 1 {
+		t.Errorf("red: %q, %v", keys, err)
+	}
+	if info := infoOf(t, c); info.Attributes.Schema != "new" {
+		t.Errorf("attributes %+v", info.Attributes)
+	}
+}
+
+func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	old, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Codec: otherCodec{storetest.PodCodec()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	relist(t, old, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2"))
+	old.Close()
+	c := openPods(t, s, nil)
+	changes := relist(t, c, store.ReplaceOptions{Rewrite: true}, "20", upsert("a/1", "1"))
+	// Nobody can have been shown a/1 and a/2, which this process can not decode.
+	wantStrings(t, "changes", describe(changes), "Added a/1 to {a/1 uid=uid-a/1 rv=1}", "Deleted a/2")
+	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1")
+}
+
+func TestRelistLeavesMemoryAndCleansUp(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/0", "1"))
+	store.SetLimits(c, 500, 1<<20)
+	begin := func() store.Replacement {
+		r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			if _, err := r.Page(context.Background(), pods(upsert(fmt.Sprintf("b/%02d", n), fmt.Sprint(n+10)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if staged, err := store.Staged(c); err != nil || !staged {
+			t.Fatalf("staged in the file: %v, %v", staged, err)
+		}
+		return r
+	}
+	begin().Abort()
+	if staged, _ := store.Staged(c); staged {
+		t.Error("an aborted relist is still in the file")
+	}
+	wantStrings(t, "after the abort", list(t, c), "a/0 uid=uid-a/0 rv=1")
+
+	begin() // and crash
+	c.Close()
+	c = openPods(t, s, byNamespaceAndColor)
+	if staged, _ := store.Staged(c); staged {
+		t.Error("the relist of a process that crashed is still in the file")
+	}
+	store.SetLimits(c, 500, 1<<20)
+	r := begin()
+	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "50"}); err != nil {
+		t.Fatal(err)
+	}
+	if staged, _ := store.Staged(c); staged || len(list(t, c)) != 20 {
+		t.Errorf("staged %v, %d objects", staged, len(list(t, c)))
+	}
+}
+
+// A commit in several transactions that fails half way leaves a collection that
+// must be listed anew, and can be continued.
+func TestCommitInChunks(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/0", "1"))
+	store.SetLimits(c, 1<<20, 600)
+	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []store.Op
+	for n := range 20 {
+		items = append(items, upsert(fmt.Sprintf("b/%02d", n), fmt.Sprint(n+10)))
+	}
+	if _, err := r.Page(ctx, pods(items...)); err != nil {
+		t.Fatal(err)
+	}
+	commits := 0
+	store.FailCommits(s, func() error {
+		if commits++; commits == 3 {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	first, err := r.Commit(ctx, store.Batch{ResourceVersion: "50"})
+	if !errors.Is(err, store.ErrNoSpace) || len(first.Changes) == 0 {
+		t.Fatalf("%d changes, %v", len(first.Changes), err)
+	}
+	info := infoOf(t, c)
+	if info.ResourceVersion != "1" || !strings.Contains(info.MustRelist, "interrupted") || info.Objects != len(list(t, c)) {
+		t.Errorf("half way: %+v", info)
+	}
+	second, err := r.Commit(ctx, store.Batch{ResourceVersion: "50"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(first.Changes) + len(second.Changes); n != 21 || first.Changes[0].Key != "a/0" {
+		t.Errorf("%d and %d changes, want 21 in all", len(first.Changes), len(second.Changes))
+	}
+	if info := infoOf(t, c); info.ResourceVersion != "50" || info.MustRelist != "" || info.Objects != 20 {
+		t.Errorf("in the end: %+v", info)
+	}
+}
+
+// With the disk full, every step of a list can be taken again.
+func TestReplaceCanBeRetried(t *testing.T) {
+	for name, limits := range map[string][2]int{"InMemory": {1 << 20, 1 << 20}, "Spilling": {1, 1}} {
+		for _, cold := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s cold=%v", name, cold), func(t *testing.T) { testReplaceRetried(t, limits, cold) })
+		}
+	}
+}
+
+func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	shadow := map[string]string{}
+	if !cold {
+		relist(t, c, store.ReplaceOptions{}, "1", upsert("a/0", "1"), upsert("b/01", "2"))
+		shadow["a/0"], shadow["b/01"] = "1", "2"
+	}
+	store.SetLimits(c, limits[0], limits[1])
+	n := 0
+	store.FailCommits(s, func() error {
+		if n++; n%3 != 0 {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	retry := func(step func() (store.Result, error)) {
+		t.Helper()
+		for {
+			res, err := step()
+			for _, ch := range res.Changes {
+				if ch.Type == cache.Deleted {
+					delete(shadow, ch.Key)
+				} else {
+					shadow[ch.Key] = ch.New.(interface{ GetResourceVersion() string }).GetResourceVersion()
+				}
+			}
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, store.ErrNoSpace) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var r store.Replacement
+	retry(func() (res store.Result, err error) {
+		r, err = c.BeginReplace(ctx, store.ReplaceOptions{})
+		return res, err
+	})
+	for n := range 6 {
+		retry(func() (store.Result, error) {
+			return r.Page(ctx, pods(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)), upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
+		})
+		retry(func() (store.Result, error) { return r.Event(ctx, remove("b/03", fmt.Sprint(50+n))) })
+	}
+	retry(func() (store.Result, error) { return r.Commit(ctx, store.Batch{ResourceVersion: "60"}) })
+	keys, err := c.Keys(ctx)
+	if err != nil || len(keys) != 11 || len(shadow) != 11 {
+		t.Errorf("%q are stored, %v are reported, %v; want 11", keys, shadow, err)
+	}
+	if info := infoOf(t, c); info.ResourceVersion != "60" || !info.Complete {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func TestReplacementExcludesOtherWriters(t *testing.T) {
+	ctx := context.Background()
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+		t.Errorf("Apply: %v", err)
+	}
+	if err := c.SetMustRelist(ctx, "why"); !errors.Is(err, store.ErrReplacing) {
+		t.Errorf("SetMustRelist: %v", err)
+	}
+	if _, err := c.BeginReplace(ctx, store.ReplaceOptions{}); !errors.Is(err, store.ErrReplacing) {
+		t.Errorf("BeginReplace: %v", err)
+	}
+	if _, err := r.Commit(ctx, store.Batch{Ops: []store.Op{upsert("a/x", "1")}}); err == nil {
+		t.Error("a commit with ops was taken")
+	}
+	r.Abort()
+	r.Abort()
+	if _, err := r.Commit(ctx, store.Batch{}); err == nil {
+		t.Error("a commit after the abort was taken")
+	}
+	apply(t, c, "1")
+}
