@@ -15,7 +15,7 @@ import (
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func testIO(out *bytes.Buffer) IO {
-	return IO{Out: out, Err: out, Now: func() time.Time { return now }, TerminalWidth: func() int { return 0 }}
+	return IO{Out: out, Err: out, Now: func() time.Time { return now }}
 }
 
 func widget(namespace, name string, age time.Duration) *unstructured.Unstructured {

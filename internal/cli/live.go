@@ -48,8 +48,8 @@ func show(ctx context.Context, s IO, d display, state func() []source.Collection
 
 // screen redraws a table at the end of a terminal.
 type screen struct {
-	out   io.Writer
-	width func() int
+	out  io.Writer
+	size func() (width, height int)
 
 	mu sync.Mutex
 	// block is the table as it stands on the screen; guarded by mu.
@@ -60,7 +60,7 @@ type screen struct {
 func (s *screen) update(now time.Time, all []source.Collection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draw(liveTable(now, all, s.width()))
+	s.draw(fit(liveTable(now, all), s.size))
 }
 
 // finish implements display.
@@ -80,6 +80,7 @@ func (s *screen) Write(p []byte) (int, error) {
 // draw replaces the block; mu is held.
 func (s *screen) draw(block []string) {
 	var b strings.Builder
+	b.WriteString("\r") // a ^C may have been echoed
 	if n := len(s.block); n > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", n) // up to the block's first line
 	}
@@ -91,9 +92,8 @@ func (s *screen) draw(block []string) {
 	_, _ = io.WriteString(s.out, b.String()) // nothing can be done about a terminal that has gone
 }
 
-// liveTable is a line for each resource, none wider than the terminal: a
-// wrapped line would break the redrawing.
-func liveTable(now time.Time, all []source.Collection, width int) []string {
+// liveTable is a line for each resource, under a header.
+func liveTable(now time.Time, all []source.Collection) []string {
 	var b strings.Builder
 	t := newTable(&b, "RESOURCE", "SOURCE", "OBJECTS", "RV", "AGE", "RESUMES", "RELISTS", "RECEIVED", "")
 	for _, c := range all {
@@ -101,7 +101,17 @@ func liveTable(now time.Time, all []source.Collection, width int) []string {
 			strconv.Itoa(c.Live.Resumes), relists(*c.Live), size(c.Live.BytesReceived), trouble(*c.Live))
 	}
 	_ = t.flush() // a strings.Builder does not fail
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// fit cuts the lines to the terminal, and leaves one for the cursor: a line that wraps, or
+// has scrolled out at the top, can not be redrawn.
+func fit(lines []string, size func() (width, height int)) []string {
+	width, height := size()
+	if most := max(2, height-1); len(lines) > most {
+		more := fmt.Sprintf("… and %d more; larder status shows all", len(lines)-most+1)
+		lines = append(slices.Clone(lines[:most-1]), more)
+	}
 	for i, line := range lines {
 		lines[i] = cut(strings.TrimRight(line, " "), width)
 	}

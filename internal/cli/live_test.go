@@ -70,6 +70,8 @@ func (m *terminal) Write(p []byte) (int, error) {
 	s := string(p)
 	for s != "" {
 		switch {
+		case s[0] == '\r':
+			s = s[1:]
 		case strings.HasPrefix(s, "\x1b["):
 			end := strings.IndexAny(s, "AJ")
 			n := 0
@@ -93,7 +95,7 @@ func (m *terminal) Write(p []byte) (int, error) {
 
 func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
 	var term terminal
-	s := &screen{out: &term, width: func() int { return 60 }}
+	s := &screen{out: &term, size: func() (int, int) { return 60, 24 }}
 	s.update(now, mirrored(nil))
 	if _, err := s.Write([]byte("a log line\n")); err != nil {
 		t.Fatal(err)
@@ -120,5 +122,24 @@ func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
 	}
 	if d := cmp.Diff(want, term.lines); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestFit(t *testing.T) {
+	lines := func() []string { return []string{"header", "a  ", "b", "c", "ddddddddddddddddddddd"} }
+	for _, tc := range []struct {
+		width, height int
+		want          []string
+	}{
+		{80, 24, []string{"header", "a", "b", "c", "ddddddddddddddddddddd"}},
+		{80, 6, []string{"header", "a", "b", "c", "ddddddddddddddddddddd"}},
+		{80, 5, []string{"header", "a", "b", "… and 2 more; larder status shows all"}},
+		{6, 5, []string{"header", "a", "b", "… and "}},
+		{80, 0, []string{"header", "… and 4 more; larder status shows all"}},
+	} {
+		got := fit(lines(), func() (int, int) { return tc.width, tc.height })
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%dx%d: %s", tc.width, tc.height, d)
+		}
 	}
 }

@@ -103,6 +103,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 			status.Collections[at] = c
 		}
 	}
+	source.Sort(status.Collections)
 	return status, nil
 }
 

@@ -18,8 +18,8 @@ type IO struct {
 	Out, Err io.Writer
 	// Now returns the time. Default time.Now.
 	Now func() time.Time
-	// TerminalWidth returns the columns of the terminal that Out is, or 0 if it is none.
-	TerminalWidth func() int
+	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
+	TerminalSize func() (width, height int)
 }
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
@@ -29,7 +29,7 @@ func Main() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, TerminalWidth: func() int { return terminalWidth(os.Stdout) },
+		Out: os.Stdout, Err: os.Stderr, TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
 	})
 }
 
@@ -38,8 +38,8 @@ func Run(ctx context.Context, args []string, s IO) int {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	if s.TerminalWidth == nil {
-		s.TerminalWidth = func() int { return 0 }
+	if s.TerminalSize == nil {
+		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
 	root := newRoot(s)
 	root.SetArgs(args)
@@ -60,10 +60,10 @@ func report(w io.Writer, err error) {
 	}
 }
 
-func terminalWidth(f *os.File) int {
-	width, _, err := term.GetSize(int(f.Fd()))
+func terminalSize(f *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return width
+	return width, height
 }

@@ -112,8 +112,8 @@ func (o *syncOptions) check() error {
 func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 	var d display = &plainLog{out: s.Out}
 	logs := io.Writer(s.Err)
-	if s.TerminalWidth() > 0 && runtime.GOOS != "windows" { // older consoles there know no escape sequences
-		d = &screen{out: s.Out, width: s.TerminalWidth}
+	if width, _ := s.TerminalSize(); width > 0 && runtime.GOOS != "windows" { // older consoles there know no escape sequences
+		d = &screen{out: s.Out, size: s.TerminalSize}
 		logs = d
 	}
 	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(verbosity)))

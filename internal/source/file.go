@@ -34,6 +34,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	for _, info := range infos {
 		s.Collections = append(s.Collections, NewCollection(info))
 	}
+	Sort(s.Collections)
 	return s, nil
 }
 

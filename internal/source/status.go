@@ -1,6 +1,8 @@
 package source
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -99,6 +101,17 @@ func NewCollection(info store.Info) Collection {
 	}
 	c.SetResource(info.Resource)
 	return c
+}
+
+// Sort puts collections in the order in which people look for them: by resource, then by scope.
+func Sort(all []Collection) {
+	slices.SortFunc(all, func(a, b Collection) int {
+		return cmp.Or(
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.LabelSelector, b.LabelSelector),
+			cmp.Compare(a.FieldSelector, b.FieldSelector), cmp.Compare(a.ID, b.ID),
+		)
+	})
 }
 
 // SetResource sets what people call the resource.
