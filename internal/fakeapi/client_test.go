@@ -47,6 +47,12 @@ func TestTypedClientListsAndWatches(t *testing.T) {
 			if c.Lists != 1 || c.Watches != 1 || c.ListedObjects != 3 || c.BytesSent == 0 {
 				t.Errorf("counts: %+v", c)
 			}
+			w.Stop()
+			s.Stop() // Or the end of the watch may be counted after.
+			s.ResetCounts()
+			if c := s.Counts(podsGVR); c != (Counts{}) || len(s.Requests()) > 0 {
+				t.Errorf("after ResetCounts: %+v, %v", c, s.Requests())
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,14 @@ func TestSendInitialEvents(t *testing.T) {
 		must(t, err)
 		expect(t, w, "BOOKMARK / 1004 end")
 		w.Stop()
+		// The end of the state is not marked before the server has come to the RV that was asked for.
+		o.LabelSelector, o.ResourceVersion = "", "1006"
+		w, err = pods.Watch(ctx, o)
+		must(t, err)
+		expect(t, w, "ADDED default/pod-00001 1003")
+		must(t, s.Load(podsGVR, pod("default", "x", nil), pod("default", "y", nil)))
+		expect(t, w, "ADDED default/x 1005", "ADDED default/y 1006", "BOOKMARK / 1006 end")
+		w.Stop()
 		o.ResourceVersionMatch = ""
 		if _, err := pods.Watch(ctx, o); !apierrors.IsInvalid(err) {
 			t.Errorf("sendInitialEvents without a match gave %v", err)
@@ -214,6 +223,35 @@ func TestBookmarkBeforeTheEnd(t *testing.T) {
 	}
 	if e, ok := <-current.ResultChan(); ok {
 		t.Errorf("a watch at the server's RV got %s", describeEvent(e))
+	}
+}
+
+// The state of the server that a watch knows of is what it has been sent at the beginning.
+func TestBookmarksMustBeNews(t *testing.T) {
+	s := New(Options{})
+	load(t, s, 3) // 1002 … 1004
+	for query, want := range map[string]uint64{
+		"resourceVersion=1002":                      1004,
+		"resourceVersion=1004":                      1004,
+		"resourceVersion=2000":                      2000,
+		"resourceVersion=0":                         1004,
+		"sendInitialEvents=true":                    1004,
+		"sendInitialEvents=false&resourceVersion=0": 1004,
+	} {
+		values, err := url.ParseQuery(query + "&watch=1&resourceVersionMatch=")
+		must(t, err)
+		if values.Get("sendInitialEvents") != "" {
+			values.Set("resourceVersionMatch", "NotOlderThan")
+		}
+		k := s.byPath[podsGVR]
+		o, err := parseListOptions(values, k)
+		must(t, err)
+		w := &watcher{q: &request{kind: k, options: o}}
+		must(t, s.openWatch(w))
+		if w.timetable.floor != want {
+			t.Errorf("%s: bookmarks above %d, not %d", query, w.timetable.floor, want)
+		}
+		s.closeWatch(w)
 	}
 }
 

@@ -48,6 +48,9 @@ func TestTypedWrites(t *testing.T) {
 			t.Error("an update that changes nothing has changed the resourceVersion")
 		}
 
+		if _, err := pods.UpdateStatus(ctx, changed, metav1.UpdateOptions{}); !errors.IsConflict(err) {
+			t.Errorf("a status update of an old state: %v", err)
+		}
 		status := updated.DeepCopy()
 		status.Labels, status.Status.Phase = nil, corev1.PodRunning
 		after, err := pods.UpdateStatus(ctx, status, metav1.UpdateOptions{})
@@ -120,6 +123,9 @@ func TestWritesCopy(t *testing.T) {
 	mine.Labels["a"] = "changed"
 	if got := s.List(podsGVR)[0].GetLabels()["a"]; got != "b" {
 		t.Errorf("the stored label is %q", got)
+	}
+	if stored := s.tables[podsGVR].objects["default/a"]; stored.labels["a"] != "b" {
+		t.Errorf("the label that selectors see is %q", stored.labels["a"])
 	}
 	mine.Labels["a"] = "b"
 	rv := s.RV()
