@@ -189,6 +189,7 @@ func (c *Collection) Identity() Identity { return c.id }
 // the store is closed.
 func (c *Collection) Close() error {
 	if c.builds.stop() {
+		c.store.enlist(c, false)
 		c.store.open.release(c.name)
 	}
 	return nil

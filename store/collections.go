@@ -76,6 +76,7 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
+	s.enlist(c, true)
 	return c, nil
 }
 

@@ -16,11 +16,27 @@ func (s *Store) checkPages(ctx context.Context) ([]string, error) {
 	return s.walkPages(ctx, boltcheck.WalkOptions{})
 }
 
+// errReplaced ends a walk of a file that is not the store's any more.
+var errReplaced = errors.New("the store has been closed or rebuilt meanwhile")
+
 // walkPages holds a read transaction while it walks, so that no page is used
-// anew meanwhile. It reads the file, not the mapping.
+// anew meanwhile. It reads the file, not the mapping. If it finds something, all writing stops.
 func (s *Store) walkPages(ctx context.Context, o boltcheck.WalkOptions) (problems []string, err error) {
-	err = s.viewPages(ctx, func(pages *boltcheck.File) error {
+	err = s.viewPages(ctx, func(h *handle, pages *boltcheck.File) error {
+		pace := o.Pace
+		o.Pace = func(ctx context.Context, bytes int) error {
+			switch {
+			case !s.isCurrent(h):
+				return errReplaced
+			case pace != nil:
+				return pace(ctx, bytes)
+			}
+			return nil
+		}
 		problems, err = pages.Walk(ctx, o)
+		if len(problems) > 0 {
+			s.fail(h, pagesError(s.path, problems))
+		}
 		return err
 	})
 	if errors.Is(err, ErrDamaged) {
@@ -29,8 +45,14 @@ func (s *Store) walkPages(ctx context.Context, o boltcheck.WalkOptions) (problem
 	return problems, err
 }
 
+func (s *Store) isCurrent(h *handle) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handle == h
+}
+
 // viewPages calls fn with the pages of a read transaction.
-func (s *Store) viewPages(ctx context.Context, fn func(pages *boltcheck.File) error) error {
+func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltcheck.File) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {
 		err = s.viewHandle(ctx, func(h *handle, tx *bolt.Tx) error {
@@ -39,10 +61,13 @@ func (s *Store) viewPages(ctx context.Context, fn func(pages *boltcheck.File) er
 				return err
 			}
 			pages, err := boltcheck.OpenTx(h.file, info.Size(), uint64(tx.ID()))
-			if err != nil {
-				return ownErrors(err)
+			if err = ownErrors(err); errors.Is(err, ErrDamaged) {
+				s.fail(h, fmt.Errorf("%s: %w", s.path, err))
 			}
-			return fn(pages)
+			if err != nil {
+				return err
+			}
+			return fn(h, pages)
 		})
 	}
 	return err
@@ -57,23 +82,13 @@ func (s *Store) verifyInBackground(ctx context.Context) {
 	start := time.Now()
 	problems, err := s.walkPages(ctx, boltcheck.WalkOptions{Pace: p.wait})
 	switch {
-	case ctx.Err() != nil || errors.Is(err, ErrClosed):
+	case ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, errReplaced):
 	case err != nil:
 		s.logger().Error(err, "The store was not closed cleanly, and could not be verified")
 	case len(problems) > 0:
-		err := pagesError(s.path, problems)
-		s.failNow(err)
-		s.logger().Error(err, "The store was not closed cleanly and is damaged: it is not written any more")
+		s.logger().Error(pagesError(s.path, problems), "The store was not closed cleanly and is damaged: it is not written any more")
 	default:
 		s.logger().V(2).Info("The store was not closed cleanly; its pages are good", "took", time.Since(start))
-	}
-}
-
-// failNow is fail for what was found without a transaction.
-func (s *Store) failNow(reason error) {
-	if h, err := s.acquire(); err == nil {
-		s.fail(h, reason)
-		h.release()
 	}
 }
 

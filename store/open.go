@@ -18,7 +18,10 @@ import (
 // With Options.ReadOnly nothing on the disk is changed; a file that is missing
 // is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{path: path, o: o, writer: make(chan struct{}, 1)}
+	s := &Store{
+		path: path, o: o, writer: make(chan struct{}, 1),
+		losses: map[string]int{}, live: map[*Collection]struct{}{},
+	}
 	open := s.openToWrite
 	if o.ReadOnly {
 		open = s.openToRead
@@ -41,7 +44,12 @@ func (s *Store) openToWrite(deadline time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, mark.release()) }()
+	defer func() {
+		err = errors.Join(err, mark.release())
+		if err == nil && s.Err() != nil {
+			_ = leaveMark(s.path) // again, for it was ours that went away
+		}
+	}()
 	for range openTries {
 		if err := s.ensureFile(); err != nil {
 			return err

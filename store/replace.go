@@ -10,7 +10,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-var errReplaceDone = errors.New("the list has been committed or aborted; begin another")
+var (
+	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
+	errReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
+)
 
 // replacement takes in a list; see Replacement. Its methods must not be called
 // at the same time: there is one writer.
@@ -22,6 +25,9 @@ type replacement struct {
 	o    ReplaceOptions
 	mode replaceMode
 	done bool
+	// losses of the collection when the list was begun. What earlier pages found
+	// unchanged may be gone since.
+	losses int
 	gathered
 }
 
@@ -47,7 +53,7 @@ type replaceMode interface {
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &replacement{c: c, o: o}
+	r := &replacement{c: c, o: o, losses: c.Losses()}
 	err := c.beginLocked(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
@@ -109,10 +115,21 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 	return err
 }
 
+// usable returns why the list can not go on.
+func (r *replacement) usable() error {
+	switch {
+	case r.done:
+		return errReplaceDone
+	case r.losses != r.c.Losses():
+		return fmt.Errorf("list of %s: %w", r.c.id, errReplaceLost)
+	}
+	return nil
+}
+
 // Page takes the next items of the list; see Replacement.
 func (r *replacement) Page(ctx context.Context, items []runtime.Object) (Result, error) {
-	if r.done {
-		return Result{}, errReplaceDone
+	if err := r.usable(); err != nil {
+		return Result{}, err
 	}
 	res, err := r.mode.page(ctx, items)
 	if err != nil {
@@ -123,8 +140,8 @@ func (r *replacement) Page(ctx context.Context, items []runtime.Object) (Result,
 
 // Event folds in a watched event; see Replacement.
 func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
-	if r.done {
-		return Result{}, errReplaceDone
+	if err := r.usable(); err != nil {
+		return Result{}, err
 	}
 	res, err := r.mode.event(ctx, op)
 	if err != nil {
@@ -136,8 +153,8 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 // Commit applies what was taken in; see Replacement. After an error it can be
 // called again.
 func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
-	if r.done {
-		return Result{}, errReplaceDone
+	if err := r.usable(); err != nil {
+		return Result{}, err
 	}
 	if len(b.Ops) > 0 {
 		return Result{}, errBatchOps

@@ -75,9 +75,12 @@ type Store struct {
 	// writer has room for the one that writes.
 	writer chan struct{}
 
-	mu      sync.Mutex
-	handle  *handle // guarded by mu; nil once closed
-	failure error   // guarded by mu; why nothing is written any more
+	mu       sync.Mutex
+	handle   *handle                  // guarded by mu; nil once closed
+	failure  error                    // guarded by mu; why nothing is written any more
+	rebuilds int                      // guarded by mu; how many Rebuilds there were
+	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
+	live     map[*Collection]struct{} // guarded by mu; the open collections
 }
 
 // Path returns the file's name.
@@ -115,7 +118,6 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	}
 	r := Report{Problems: pages}
 	if len(pages) > 0 {
-		s.failNow(pagesError(s.path, pages))
 		return r, nil
 	}
 	if err := s.checkContent(ctx, &r); err != nil {
@@ -126,7 +128,7 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 
 // Size returns the file's size and the part of it that is free, in bytes.
 func (s *Store) Size() (total, free int64, err error) {
-	err = s.viewPages(context.Background(), func(pages *boltcheck.File) error {
+	err = s.viewPages(context.Background(), func(_ *handle, pages *boltcheck.File) error {
 		total = pages.Size
 		free = int64(pages.FreePages()) * int64(pages.PageSize)
 		return nil

@@ -44,6 +44,22 @@ func OpenTx(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
+// Salvage is OpenTx for a file that is damaged or too short: nothing but the
+// meta page has to be right. The freelist is not looked at.
+func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
+	metas, err := readMetas(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		if m.TxID == txid {
+			m.HighWater = min(m.HighWater, uint64(size)/uint64(m.PageSize))
+			return &File{Meta: m, Size: size, r: r, free: newBitmap(m.HighWater)}, nil
+		}
+	}
+	return nil, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
+}
+
 // ErrOvertaken: two transactions were committed since the one that was to be
 // looked at began. Begin another.
 var ErrOvertaken = errors.New("its meta page has been written over")

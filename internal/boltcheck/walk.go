@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
@@ -28,6 +29,9 @@ type WalkOptions struct {
 	// Pace is called with the number of bytes of each page that was read; it
 	// may wait. An error ends the walk.
 	Pace func(ctx context.Context, bytes int) error
+	// Unsafe is called with the names of the buckets on the way to a page that
+	// is reached twice or is too deep: bbolt must not be made to go there.
+	Unsafe func(path []string)
 }
 
 // Walk follows every page of the file from the root, and returns what is wrong,
@@ -35,10 +39,10 @@ type WalkOptions struct {
 func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
 	w := &walker{f: f, o: o, ctx: ctx, seen: newBitmap(f.HighWater)}
 	list, err := f.readPage(f.Freelist)
-	if err != nil {
-		return w.end(err)
+	if err == nil {
+		err = w.claim(list)
 	}
-	if err := w.claim(list); err != nil {
+	if err := w.note("freelist", nil, err); err != nil {
 		return w.end(err)
 	}
 	return w.end(w.bucket(tree{name: "/"}, f.Root))
@@ -67,9 +71,13 @@ func (w *walker) end(err error) ([]string, error) {
 }
 
 // note takes an error of looking at something. It returns one that ends the walk.
-func (w *walker) note(where string, err error) error {
+func (w *walker) note(where string, path []string, err error) error {
 	if err == nil || !errors.Is(err, ErrDamaged) {
 		return err
+	}
+	var loop *loopError
+	if w.o.Unsafe != nil && errors.As(err, &loop) {
+		w.o.Unsafe(path)
 	}
 	w.problems = append(w.problems, where+": "+err.Error())
 	if len(w.problems) >= maxProblems {
@@ -77,6 +85,11 @@ func (w *walker) note(where string, err error) error {
 	}
 	return nil
 }
+
+// loopError is damage that a reader might run in circles on.
+type loopError struct{ error }
+
+func (e *loopError) Unwrap() error { return e.error }
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrDamaged)...)
@@ -89,7 +102,7 @@ func (w *walker) claim(p page) error {
 			return damaged("page %d is in use and in the freelist", id)
 		}
 		if !w.seen.set(id) {
-			return damaged("page %d is in use twice", id)
+			return &loopError{damaged("page %d is in use twice", id)}
 		}
 	}
 	return nil
@@ -100,12 +113,12 @@ type keyRange struct{ low, high []byte }
 
 // tree is the bucket that is being walked.
 type tree struct {
-	name  string
-	depth int // of nesting; the root bucket has 0
+	name string
+	path []string // the names of the buckets; of the root bucket, none
 }
 
 func (w *walker) bucket(t tree, root uint64) error {
-	return w.note("bucket "+t.name, w.page(t, root, keyRange{}, 0))
+	return w.note("bucket "+t.name, t.path, w.page(t, root, keyRange{}, 0))
 }
 
 // page walks the page and all below it.
@@ -113,8 +126,8 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	if depth > maxDepth || t.depth > maxDepth {
-		return damaged("page %d is more than %d pages deep", id, maxDepth)
+	if depth > maxDepth || len(t.path) > maxDepth {
+		return &loopError{damaged("page %d is more than %d pages deep", id, maxDepth)}
 	}
 	p, err := w.f.readPage(id)
 	if err != nil {
@@ -152,7 +165,7 @@ func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
 	lowest := false
 	for i, e := range elements {
 		if i > 0 && lowest {
-			if err := w.note("bucket "+t.name, w.claimUnread(e.child)); err != nil {
+			if err := w.note("bucket "+t.name, t.path, w.claimUnread(e.child)); err != nil {
 				return err
 			}
 			continue
@@ -161,11 +174,11 @@ func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
 		if i+1 < len(elements) {
 			below.high = elements[i+1].key
 		}
-		if err := w.note("bucket "+t.name, w.page(t, e.child, below, depth+1)); err != nil {
+		if err := w.note("bucket "+t.name, t.path, w.page(t, e.child, below, depth+1)); err != nil {
 			return err
 		}
 		// The tree is as deep everywhere, so that the first child tells of all.
-		if i == 0 && w.o.LeafDepth > 0 && t.depth > w.o.LeafDepth {
+		if i == 0 && w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth {
 			lowest = w.isLeaf(e.child)
 		}
 	}
@@ -198,8 +211,8 @@ func (w *walker) leaf(t tree, p page, keys keyRange) error {
 		if e.flags&flagBucket == 0 {
 			continue
 		}
-		inner := tree{name: fmt.Sprintf("%s%q/", t.name, e.key), depth: t.depth + 1}
-		if err := w.note("bucket "+inner.name, w.nested(inner, p, e)); err != nil {
+		inner := tree{name: fmt.Sprintf("%s%q/", t.name, e.key), path: append(slices.Clip(t.path), string(e.key))}
+		if err := w.note("bucket "+inner.name, inner.path, w.nested(inner, p, e)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// damagedReason is Info.MustRelist of a collection that has lost something.
+const damagedReason = "damaged"
+
+// Rebuild writes the store anew, after ErrOutcomeUnknown or ErrDamaged. What
+// can be read of the old file goes to a new one, which takes its name and its
+// lock; the old one is moved aside, as a damaged file is when it is opened.
+// Open collections go on working with the new file.
+//
+// A collection that has lost something says so: its Info.MustRelist is set and
+// its Losses has grown. One whose state could not be read at all is empty, and
+// gone unless it is open.
+//
+// If there is no such error to recover from, Rebuild checks the store, and does nothing
+// if that finds nothing wrong. If it fails (the disk is full, or still failing) reads go
+// on from the old file, and it can be called again. On Windows, where a file that is
+// open can not be renamed, it always fails: close the store and open it.
+func (s *Store) Rebuild(ctx context.Context) error {
+	switch {
+	case s.readOnly():
+		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
+	case !renamesOpen:
+		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
+	}
+	s.mu.Lock()
+	before, failure := s.rebuilds, s.failure
+	s.mu.Unlock()
+	if failure == nil {
+		report, err := s.Check(ctx)
+		if err != nil || len(report.Problems) == 0 {
+			return err
+		}
+		failure = fmt.Errorf("%w: %s", ErrDamaged, report.Problems[0])
+	}
+	if err := s.rebuild(ctx, before, failure); err != nil {
+		return fmt.Errorf("rebuild %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// rebuild does the work, unless another call has done it since before.
+func (s *Store) rebuild(ctx context.Context, before int, why error) error {
+	select {
+	case s.writer <- struct{}{}:
+		defer func() { <-s.writer }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	done := s.rebuilds != before
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	old, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	c, err := s.copyToNew(ctx, old)
+	if err == nil {
+		err = s.exchange(c, why)
+	}
+	old.release()
+	if err != nil {
+		return err
+	}
+	for _, c := range s.liveCollections() {
+		c.startBuild() // what gave up when the store failed
+	}
+	return old.close()
+}
+
+// copyToNew makes a new file, not yet under the store's name, with all that can be read of the old one.
+func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
+	size := int64(0)
+	if info, err := old.file.Stat(); err == nil {
+		size = info.Size()
+	}
+	fresh, err := newFile(s.path, mapSize(size), s.o.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}}
+	err = c.run(ctx)
+	for _, live := range s.liveCollections() {
+		if err != nil {
+			break
+		}
+		if !c.copied[live.name] && c.lost[live.name] == "" {
+			c.lost[live.name] = "it could not be found"
+		}
+		err = c.write(live.revive)
+	}
+	if err != nil {
+		return nil, classifySpace(errors.Join(err, fresh.discard()))
+	}
+	return c, nil
+}
+
+// exchange gives the new file the store's name and puts it in the old one's place.
+func (s *Store) exchange(c *copying, why error) error {
+	fresh := c.fresh
+	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	if err != nil {
+		return errors.Join(err, fresh.discard())
+	}
+	moved, err := s.rename(c.old, fresh)
+	if err != nil {
+		return errors.Join(err, fresh.discard(), mark.release())
+	}
+	fresh.path = s.path
+	s.mu.Lock()
+	s.handle, s.failure = fresh, nil
+	s.rebuilds++
+	for name := range c.lost {
+		s.losses[name]++
+	}
+	for _, name := range c.staged {
+		s.losses[name]++
+	}
+	s.mu.Unlock()
+	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
+	for name, reason := range c.lost {
+		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason", reason)
+	}
+	if err := mark.release(); err != nil {
+		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	return nil
+}
+
+// rename moves the old file aside and gives its name to the new one. At every
+// moment there is one of them at the path, where the file system has hard links.
+func (s *Store) rename(old, fresh *handle) (moved string, err error) {
+	if hasName(old.file, s.path) {
+		moved, err = setAside(s.path, linkOrRename)
+		if err != nil {
+			return "", fmt.Errorf("move the old file aside: %w", err)
+		}
+	} else if _, err := os.Lstat(s.path); !isMissing(err) {
+		return "", fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
+	}
+	if err := os.Rename(fresh.path, s.path); err != nil {
+		return "", err
+	}
+	if err := syncDir(filepath.Dir(s.path)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
+	}
+	return moved, nil
+}
+
+// linkOrRename gives the file a second name, or else the new name only.
+func linkOrRename(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	return os.Rename(from, to)
+}
+
+// discard closes and removes a file that has not got the store's name.
+func (h *handle) discard() error {
+	return errors.Join(h.close(), os.Remove(h.path))
+}
+
+// liveCollections returns the collections that are open.
+func (s *Store) liveCollections() []*Collection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live := make([]*Collection, 0, len(s.live))
+	for c := range s.live {
+		live = append(live, c)
+	}
+	return live
+}
+
+// enlist makes c one of the live collections, or ends that.
+func (s *Store) enlist(c *Collection, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open {
+		s.live[c] = struct{}{}
+	} else {
+		delete(s.live, c)
+	}
+}
+
+// Losses returns how many times, since the store was opened, Rebuild has lost
+// something of the collection, or of a list that was being taken into it. Who
+// takes in changes must list anew when it grows.
+func (c *Collection) Losses() int {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.losses[c.name]
+}
+
+// revive makes the collection's buckets in a new file if they were lost.
+func (c *Collection) revive(tx *bolt.Tx) error {
+	if err := c.ensureBuckets(tx); err != nil {
+		return err
+	}
+	b, err := collectionBucket(tx, c.name)
+	if err != nil {
+		return err
+	}
+	st, err := getState(b, c.name)
+	if err != nil {
+		return err
+	}
+	c.claim(&st, c.set.Load())
+	return putState(b, c.name, st)
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// copying is one copy of what can be read.
+type copying struct {
+	old, fresh *handle
+	// unsafe are the collections in which bbolt might run in circles.
+	unsafe map[string]bool
+	// lost is why, by the name of each collection that is not copied whole.
+	lost map[string]string
+	// copied are the collections that are in the new file.
+	copied map[string]bool
+	// staged are those of which a list was being taken in, in part on the disk:
+	// that part is not copied.
+	staged []string
+}
+
+// run copies every collection.
+func (c *copying) run(ctx context.Context) error {
+	if err := c.findUnsafe(ctx); err != nil {
+		return err
+	}
+	if err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) }); err != nil {
+		return err
+	}
+	if c.unsafe[""] {
+		return nil // the root itself
+	}
+	var names []string
+	_, err := c.salvage(ctx, []string{string(bucketLarder)}, func(entries []entry) error {
+		for _, e := range entries {
+			if e.value == nil {
+				names = append(names, string(e.key))
+			}
+		}
+		return nil
+	})
+	for _, name := range names {
+		if err == nil {
+			err = c.collection(ctx, name)
+		}
+	}
+	return err
+}
+
+// findUnsafe looks at the branches of the old file without the mapping.
+func (c *copying) findUnsafe(ctx context.Context) error {
+	err := c.old.view(func(tx *bolt.Tx) error {
+		info, err := c.old.file.Stat()
+		if err != nil {
+			return err
+		}
+		pages, err := boltcheck.Salvage(c.old.file, info.Size(), uint64(tx.ID()))
+		if err != nil {
+			return ownErrors(err)
+		}
+		_, err = pages.Walk(ctx, boltcheck.WalkOptions{LeafDepth: branchDepth, Unsafe: func(path []string) {
+			name := ""
+			if len(path) > 1 {
+				name = path[1]
+			}
+			c.unsafe[name] = true
+		}})
+		return err
+	})
+	if errors.Is(err, ErrDamaged) {
+		c.unsafe[""] = true // not even the meta pages
+		return nil
+	}
+	return err
+}
+
+// collection copies what can be read of one collection.
+func (c *copying) collection(ctx context.Context, name string) error {
+	if c.unsafe[name] {
+		c.lost[name] = "its pages point in circles"
+		return nil
+	}
+	var st state
+	err := c.old.view(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		if b.Bucket(bucketStaging) != nil {
+			c.staged = append(c.staged, name)
+		}
+		st, err = getState(b, name)
+		return err
+	})
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoCollection) {
+		c.lost[name] = err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	expected := st.Objects
+	st.Objects, st.Newest = 0, nil
+	bad := 0
+	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []entry) error {
+		return c.write(func(tx *bolt.Tx) error {
+			n, err := putRecords(tx, name, &st, entries)
+			bad += n
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if !whole || bad > 0 || st.Objects != expected {
+		c.lost[name] = fmt.Sprintf("%d of %d objects are left", st.Objects, expected)
+		st.MustRelist = damagedReason
+	}
+	c.copied[name] = true
+	return c.write(func(tx *bolt.Tx) error {
+		b, err := ensureCollection(tx, name, st)
+		if err != nil {
+			return err
+		}
+		return putState(b, name, st)
+	})
+}
+
+// ensureCollection returns the collection's bucket with those that every collection has.
+func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) {
+	b, err := tx.Bucket(bucketLarder).CreateBucketIfNotExists([]byte(name))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.CreateBucketIfNotExists(bucketObjects); err != nil {
+		return nil, err
+	}
+	indexes, err := b.CreateBucketIfNotExists(bucketIndex)
+	if err != nil {
+		return nil, err
+	}
+	for index := range st.indexes {
+		if _, err := indexes.CreateBucketIfNotExists([]byte(index)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// putRecords writes records as they are, and the index entries that their
+// headers name: those are what an index consists of, so that the old ones need
+// not be read. It returns how many records were bad.
+func putRecords(tx *bolt.Tx, name string, st *state, entries []entry) (bad int, err error) {
+	b, err := ensureCollection(tx, name, *st)
+	if err != nil {
+		return 0, err
+	}
+	objects, indexes := b.Bucket(bucketObjects), b.Bucket(bucketIndex)
+	objects.FillPercent = coldFill
+	for _, e := range entries {
+		key := string(e.key)
+		h, err := parseHeader(name, key, e.value)
+		if err != nil || objects.Get(e.key) != nil {
+			bad++
+			continue
+		}
+		if err := objects.Put(e.key, e.value); err != nil {
+			return bad, err
+		}
+		for index := range st.indexes {
+			if err := moveEntries(indexes.Bucket([]byte(index)), key, nil, h.Terms[index], true); err != nil {
+				return bad, err
+			}
+		}
+		st.Objects++
+		st.Newest = offerRef(st.Newest, ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, newestRefs)
+	}
+	return bad, nil
+}
+
+// write runs fn in a transaction of the new file.
+func (c *copying) write(fn func(tx *bolt.Tx) error) error {
+	return c.fresh.update(fn, (*bolt.Tx).Commit)
+}
