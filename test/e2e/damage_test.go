@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,13 +31,17 @@ func TestDamagedFile(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	// Those that no start can take for good data.
+	used := 0 // pages; behind them the file is empty
+	for _, ids := range pages {
+		used = max(used, slices.Max(ids)+1)
+	}
 	ruined := map[string][]byte{
-		"empty":               {},
-		"truncated to a page": good[:4096],
-		"truncated to half":   good[:len(good)/2/4096*4096],
-		"truncated unevenly":  good[:len(good)/3+17],
+		"truncated to a page": good[:pageSize],
+		"truncated to half":   good[:used/2*pageSize],
+		"truncated unevenly":  good[:used/3*pageSize+17],
+		"last page missing":   good[:(used-1)*pageSize],
 		"zeros":               make([]byte, len(good)),
-		"zeros behind meta":   append(append([]byte{}, good[:2*4096]...), make([]byte, len(good)-2*4096)...),
+		"zeros behind meta":   append(slices.Clone(good[:2*pageSize]), make([]byte, len(good)-2*pageSize)...),
 	}
 	for name, raw := range ruined {
 		t.Run(name, func(t *testing.T) { c.surviveDamage(t, raw, true) })
@@ -58,7 +63,7 @@ func TestDamagedFile(t *testing.T) {
 			}
 			bit := random.IntN(8)
 			t.Run(fmt.Sprintf("bit %d of byte %d of %s page %d", bit, within, kind, page), func(t *testing.T) {
-				raw := append([]byte{}, good...)
+				raw := slices.Clone(good)
 				raw[page*pageSize+within] ^= 1 << bit
 				c.surviveDamage(t, raw, false)
 			})

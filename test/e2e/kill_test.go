@@ -11,9 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 )
 
 // Test 3: a process that is killed while it applies a stream of changes leaves a
@@ -65,117 +62,6 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	if problem := c.pods(t).diff(f.read(t, src.identity, src.example).objects); problem != "" {
 		t.Error("in the end:", problem)
 	}
-}
-
-// truth is the real stream of events, recorded with a plain watch.
-type truth struct {
-	mu     sync.Mutex // guards what follows
-	first  objects    // as of start
-	start  string
-	stream []watch.Event
-	failed error
-}
-
-// watchTruth lists the cluster's pods and records every event after that.
-func watchTruth(t *testing.T, c *cluster) *truth {
-	t.Helper()
-	pods := c.client.CoreV1().Pods(c.ns)
-	list, err := pods.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := &truth{first: objects{}, start: list.ResourceVersion}
-	for i := range list.Items {
-		tr.first.put(t, &list.Items[i])
-	}
-	w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for e := range w.ResultChan() {
-			tr.mu.Lock()
-			if e.Type == watch.Error {
-				tr.failed = fmt.Errorf("the watch that records the truth ended: %v", e.Object)
-			}
-			tr.stream = append(tr.stream, e)
-			tr.mu.Unlock()
-		}
-	})
-	t.Cleanup(func() { w.Stop(); wg.Wait() })
-	return tr
-}
-
-func (tr *truth) events() int {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	return len(tr.stream)
-}
-
-// mustEqual compares what was stored with the prefix of the stream that its
-// resourceVersion names.
-func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
-	t.Helper()
-	if got.ResourceVersion == "" {
-		if got.Complete {
-			t.Fatalf("%s: complete, but without a resourceVersion", when)
-		}
-		return // killed in the first list: nothing can be resumed, and nothing says so
-	}
-	eventually(t, "the recording", func() string {
-		tr.mu.Lock()
-		defer tr.mu.Unlock()
-		if tr.failed != nil {
-			t.Fatal(tr.failed)
-		}
-		if n := len(tr.stream); n == 0 || newer(t, got.ResourceVersion, rvOf(tr.stream[n-1].Object)) {
-			return "is behind the store"
-		}
-		return ""
-	})
-	if problem := tr.at(t, got.ResourceVersion).diff(got.objects); problem != "" {
-		t.Fatalf("%s: the file says RV %s, but %s", when, got.ResourceVersion, problem)
-	}
-}
-
-// at is the state after the prefix that ends with a resourceVersion.
-func (tr *truth) at(t *testing.T, rv string) objects {
-	t.Helper()
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	if newer(t, tr.start, rv) {
-		t.Fatalf("RV %s is older than the recording (%s)", rv, tr.start)
-	}
-	state := objects{}
-	for key, obj := range tr.first {
-		state[key] = obj
-	}
-	for _, e := range tr.stream {
-		if newer(t, rvOf(e.Object), rv) {
-			break
-		}
-		switch e.Type {
-		case watch.Added, watch.Modified:
-			state.put(t, e.Object)
-		case watch.Deleted:
-			key, err := cache.MetaNamespaceKeyFunc(e.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			delete(state, key)
-		}
-	}
-	return state
-}
-
-func newer(t *testing.T, a, b string) bool {
-	t.Helper()
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return order > 0
 }
 
 // writeStream creates, changes and deletes pods at random until stopped.

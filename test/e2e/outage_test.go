@@ -10,9 +10,6 @@ import (
 // Test 6: the network to the API server fails for a while, in three ways. Reads go on, nothing
 // is listed when it comes back, and nothing that happened meanwhile is lost.
 func TestOutage(t *testing.T) {
-	// client-go's HTTP/2 health check, by default 30 s + 15 s, finds the half-open connection.
-	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "2")
-	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	outage := 8 * time.Second
 	if soak {
 		outage = time.Minute
@@ -33,6 +30,7 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 	before := c.pods(t)
 	s.converge(t, before)
 
+	truth := watchTruth(t, c)
 	if err := n.set(m); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +55,8 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 		t.Fatal(err)
 	}
 	s.converge(t, want)
-	s.expect(t, before, want)
+	truth.complete(t, want)
+	truth.expect(t, s.recorder, before)
 	eventually(t, "recovering", func() string {
 		if st := s.Status(); st.Err != nil || st.Source != informer.Live {
 			return "status says " + string(st.Source) + ", " + errText(st.Err)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +71,12 @@ func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResour
 		identity: store.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: store.Unstructured},
 		example:  &unstructured.Unstructured{},
 		lw: &cache.ListWatch{
-			ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return r.List(t.Context(), o) },
-			WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return r.Watch(t.Context(), o) },
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return r.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return r.Watch(ctx, o)
+			},
 		},
 	}
 }

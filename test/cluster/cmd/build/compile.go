@@ -59,7 +59,7 @@ func (b *progress) read(r io.Reader) {
 		b.line(s.Text())
 	}
 	// A line too long for the scanner must not block the compiler.
-	io.Copy(io.Discard, r)
+	_, _ = io.Copy(io.Discard, r)
 }
 
 func (b *progress) line(line string) {

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// truth is the real stream of events, recorded with a plain watch.
+type truth struct {
+	mu     sync.Mutex // guards what follows
+	first  objects    // as of start
+	start  string
+	stream []watch.Event
+	failed error
+}
+
+// watchTruth lists the cluster's pods and records every event after that.
+func watchTruth(t *testing.T, c *cluster) *truth {
+	t.Helper()
+	pods := c.client.CoreV1().Pods(c.ns)
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &truth{first: objects{}, start: list.ResourceVersion}
+	for i := range list.Items {
+		tr.first.put(t, &list.Items[i])
+	}
+	w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for e := range w.ResultChan() {
+			tr.mu.Lock()
+			if e.Type == watch.Error {
+				tr.failed = fmt.Errorf("the watch that records the truth ended: %v", e.Object)
+			}
+			tr.stream = append(tr.stream, e)
+			tr.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() { w.Stop(); wg.Wait() })
+	return tr
+}
+
+func (tr *truth) events() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return len(tr.stream)
+}
+
+// mustEqual compares what was stored with the prefix of the stream that its
+// resourceVersion names.
+func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
+	t.Helper()
+	if got.ResourceVersion == "" {
+		if got.Complete {
+			t.Fatalf("%s: complete, but without a resourceVersion", when)
+		}
+		return // killed in the first list: nothing can be resumed, and nothing says so
+	}
+	eventually(t, "the recording", func() string {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		if tr.failed != nil {
+			t.Fatal(tr.failed)
+		}
+		if n := len(tr.stream); n == 0 || newer(t, got.ResourceVersion, rvOf(tr.stream[n-1].Object)) {
+			return "is behind the store"
+		}
+		return ""
+	})
+	if problem := tr.at(t, got.ResourceVersion).diff(got.objects); problem != "" {
+		t.Fatalf("%s: the file says RV %s, but %s", when, got.ResourceVersion, problem)
+	}
+}
+
+// complete waits until the recording has come to the given state of the server.
+func (tr *truth) complete(t *testing.T, want objects) {
+	t.Helper()
+	eventually(t, "the recording", func() string { return want.diff(tr.at(t, "")) })
+}
+
+// expect waits until the handler has been told, after the replay of before, exactly the
+// recorded events, in their order.
+func (tr *truth) expect(t *testing.T, r *recorder, before objects) {
+	t.Helper()
+	verbs := map[watch.EventType]string{watch.Added: "add", watch.Modified: "update", watch.Deleted: "delete"}
+	tr.mu.Lock()
+	var want []notice
+	for _, e := range tr.stream {
+		if verb := verbs[e.Type]; verb != "" {
+			key, err := cache.MetaNamespaceKeyFunc(e.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, notice{verb: verb, key: key, obj: e.Object})
+		}
+	}
+	tr.mu.Unlock()
+	eventually(t, "events", func() string {
+		if n := len(r.all(t)) - len(before); n < len(want) {
+			return fmt.Sprintf("%d of %d were told", n, len(want))
+		}
+		return ""
+	})
+	got := r.replayed(t, before)
+	if len(got) != len(want) {
+		t.Fatalf("%d events were told, want %d", len(got), len(want))
+	}
+	known := objects{}
+	maps.Copy(known, before)
+	for n, w := range want {
+		g := got[n]
+		if g.verb != w.verb || g.key != w.key || g.tombstone {
+			t.Fatalf("event %d: told %s of %s (tombstone %t), want %s of %s", n, g.verb, g.key, g.tombstone, w.verb, w.key)
+		}
+		if problem := (objects{w.key: w.obj}).diff(objects{g.key: g.obj}); problem != "" {
+			t.Fatalf("event %d, %s: %s", n, w.verb, problem)
+		}
+		if w.verb == "update" && rvOf(g.old) != rvOf(known[w.key]) {
+			t.Fatalf("event %d: update of %s from RV %s, want %s", n, w.key, rvOf(g.old), rvOf(known[w.key]))
+		}
+		known[w.key] = w.obj
+	}
+}
+
+// at is the state after the prefix that ends with a resourceVersion; empty is all of it.
+func (tr *truth) at(t *testing.T, rv string) objects {
+	t.Helper()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if rv != "" && newer(t, tr.start, rv) {
+		t.Fatalf("RV %s is older than the recording (%s)", rv, tr.start)
+	}
+	state := objects{}
+	for key, obj := range tr.first {
+		state[key] = obj
+	}
+	for _, e := range tr.stream {
+		if rv != "" && newer(t, rvOf(e.Object), rv) {
+			break
+		}
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			state.put(t, e.Object)
+		case watch.Deleted:
+			key, err := cache.MetaNamespaceKeyFunc(e.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(state, key)
+		}
+	}
+	return state
+}
+
+func newer(t *testing.T, a, b string) bool {
+	t.Helper()
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return order > 0
+}
