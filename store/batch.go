@@ -43,7 +43,8 @@ type Change struct {
 	Type cache.DeltaType
 	Key  string
 	// Old is the object that was stored; nil for Added. For Deleted it is the
-	// last stored state, or nil if there was none.
+	// last stored state, or nil if there was none, or none that this program can
+	// decode (see ErrIncompatible).
 	Old runtime.Object
 	// New is the object now stored. For Deleted it is nil when a relist found
 	// the object gone, and else the event's object.
@@ -51,8 +52,9 @@ type Change struct {
 }
 
 // Skipped is an object that was left out of a batch because it can not be
-// keyed, encoded or indexed.
+// keyed, encoded or indexed. What was stored under its key stays.
 type Skipped struct {
+	// Key may be empty if there is none, and is cut short if it is too long to be stored.
 	Key string
 	Err error
 }

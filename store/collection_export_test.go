@@ -8,7 +8,9 @@ import (
 
 // SetLimits makes relists of c leave memory after staging bytes, and commit
 // about as many bytes a transaction.
-func SetLimits(c *Collection, staging, commit int) { c.limits = limits{staging: staging, commit: commit} }
+func SetLimits(c *Collection, staging, commit int) {
+	c.limits = limits{staging: staging, commit: commit}
+}
 
 // WaitBuilds returns once no index of c is being built.
 func WaitBuilds(c *Collection) { c.builds.running.Wait() }

@@ -1,3 +1,82 @@
 // Package store keeps Kubernetes objects, their secondary indexes and the
 // resourceVersion that covers them in one bbolt file.
+//
+// Open a file with Open, then one Collection per thing that was listed:
+//
+//	s, err := store.Open("cache.db", store.Options{})
+//	codec, err := store.CodecFor(&corev1.Pod{})
+//	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
+//
+// A Collection is written by Apply (events) and BeginReplace (a list), and
+// read by Get, List and ByIndex, or through Collection.Indexer by whatever
+// reads a cache.Indexer of client-go. Memory is a collection without a file;
+// View reads the collection of somebody else.
+//
+// # The file
+//
+//	larder                    format, created, file-id, clean mark
+//	└─ <Identity.ID>          one bucket per collection
+//	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
+//	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
+//	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
+//	   └─ staging             key                → what a relist too large for memory will do; dropped at open
+//
+// The terms in a record's header are what the indexes file it under. A write
+// removes old entries by the old header: it neither decodes the old object for
+// them nor asks an index function that may have changed.
+//
+// # A write
+//
+// Apply does this, and a replacement does the same for its pages and its end:
+//
+//  1. Key, encode and index the objects, outside of any transaction or lock:
+//     that is where code of the user runs. What fails is Skipped.
+//  2. Take the collection's write lock; if index functions were added since, go back to 1.
+//  3. Begin the transaction, read info.
+//  4. For each key, read the old record: its object is a Change's Old, its
+//     terms are diffed with the new ones.
+//  5. Write records (each gets the next seq), remove and add index entries.
+//  6. Write info, with the resourceVersion that covers all this.
+//  7. Commit. Either all of it is in the file or nothing, whenever the process
+//     dies; only then is the Result returned.
+//
+// # A list
+//
+// Over a complete collection a Replacement is a merge-join of list and file,
+// which are both in the order of keys' bytes. What is unchanged (UID and
+// resourceVersion) causes no write; differences are staged, in memory up to
+// 64 MiB and beyond that in the staging bucket, and Commit applies them in one
+// transaction: readers see the old state or the new one. A diff of more than
+// 256 MiB is applied in several, in key order; the first of them sets
+// Info.MustRelist, so that a crash before the last leads to another list.
+// Lists that are not in order cost some staging, and nothing else.
+//
+// Over an incomplete collection (a cold start) there is nothing to compare and
+// nobody who reads: pages are stored at once and reported at once, and the
+// collection is complete with Commit. "Listed, and there was nothing" is a
+// state that is stored.
+//
+// # What is promised
+//
+//   - Objects, index entries and the resourceVersion that covers them commit
+//     together. The stored resourceVersion is never ahead of the objects.
+//   - A resourceVersion that CompareResourceVersion does not accept is not
+//     stored: the objects are served, and Info.MustRelist says why they can not be resumed.
+//   - An object that can not be keyed, encoded or indexed (an index function
+//     may panic) is left out and reported in Result.Skipped; the rest of its batch
+//     and the resourceVersion are committed. What was stored under its key stays: a stale object
+//     does less harm than one that seems to be gone.
+//   - Reads take one transaction and hold none when they return. Objects are
+//     decoded anew by each read of a Collection, and shared by a Memory; do not modify them.
+//   - No code of the user (key functions, index functions, callbacks of
+//     Iterate) runs inside a transaction or under a lock.
+//   - An index is right as soon as it has been added. Until it has been built, in
+//     the background, look-ups in it scan.
+//
+// # Concurrency and shutdown
+//
+// Any number of goroutines may read. One may write at a time: a Collection is open once, its
+// Replacement excludes other writes, and the methods of one Replacement
+// must not be called concurrently. The goroutines that build indexes belong to
+// the Store; Collection.Close and Store.Close cancel them and wait.
 package store

@@ -58,7 +58,8 @@ type Interface interface {
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
 	// Rewrite stores every body anew even where UID and resourceVersion are
-	// unchanged, and reports those whose body differs.
+	// unchanged (unless it is the same to the byte), and reports those whose
+	// object differs by apiequality.Semantic.
 	Rewrite bool
 	// Attributes are stored with the list.
 	Attributes Attributes
@@ -70,14 +71,20 @@ type ReplaceOptions struct {
 // marks the collection complete.
 type Replacement interface {
 	// Page takes the next items of the list. In a cold start the result holds
-	// the page's changes; otherwise they come from Commit.
+	// the changes of the page, and of events before it; otherwise they come from Commit.
 	Page(ctx context.Context, items []runtime.Object) (Result, error)
 	// Event folds in an event that was watched while the list was paged. An
-	// event older than the listed state of its object is ignored.
+	// event older than the listed state of its object is ignored, and so is an item
+	// of a later page that is older than the event. In a cold start its change
+	// is in the result of this call, or of a later Page or Commit.
 	Event(ctx context.Context, op Op) (Result, error)
 	// Commit applies what was taken in, with the resourceVersion that covers it
-	// and b.LastContact; b.Ops must be empty.
+	// and b.LastContact; b.Ops must be empty. Changes are in key order, a Deleted has
+	// no New. After an error it can be called again; the changes that came with the error
+	// (of a diff too large for one transaction) have been committed and are not reported again.
 	Commit(ctx context.Context, b Batch) (Result, error)
-	// Abort forgets what was taken in. It does nothing after Commit.
+	// Abort forgets what was taken in. It does nothing after Commit. What a cold
+	// start has reported stays, in a collection that is not complete; the next
+	// list in this process is a diff over it.
 	Abort()
 }

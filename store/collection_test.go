@@ -1,0 +1,218 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+func TestCollectionSurvivesReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	resource := store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
+	o := store.CollectionOptions{Codec: storetest.PodCodec(), Resource: resource, Indexers: byNamespaceAndColor}
+	c, err := s.Collection(context.Background(), storetest.Pods, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attrs := store.Attributes{ClusterID: "c", Codec: "protobuf", Schema: "s", Transform: "t", OpenAPI: "o"}
+	relist(t, c, store.ReplaceOptions{Attributes: attrs}, "10", upsert("a/1", "1", storetest.ColorLabel, "red"), upsert("b/1", "2"))
+	want := infoOf(t, c)
+	c.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = storetest.OpenFile(t, path, store.Options{})
+	o.Resource = store.ResourceInfo{} // a process that does not know it leaves it
+	if c, err = s.Collection(context.Background(), storetest.Pods, o); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := infoOf(t, c); fmt.Sprint(got) != fmt.Sprint(want) || got.Attributes != attrs || got.Resource.Kind != "Pod" {
+		t.Errorf("info %+v, want %+v", got, want)
+	}
+	wantStrings(t, "what is stored", list(t, c), "a/1 uid=uid-a/1 rv=1 color=red", "b/1 uid=uid-b/1 rv=2")
+}
+
+func TestOneOpenerAtATime(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, nil)
+	o := store.CollectionOptions{Codec: storetest.PodCodec()}
+	if _, err := s.Collection(ctx, storetest.Pods, o); !errors.Is(err, store.ErrCollectionOpen) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := s.Drop(ctx, storetest.Pods); !errors.Is(err, store.ErrCollectionOpen) {
+		t.Errorf("dropped while open: %v", err)
+	}
+	c.Close()
+	c.Close() // must not give free what another has opened
+	again, err := s.Collection(ctx, storetest.Pods, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if _, err := s.Collection(ctx, storetest.Pods, o); !errors.Is(err, store.ErrCollectionOpen) {
+		t.Errorf("opened twice after a second Close: %v", err)
+	}
+	again.Close()
+	if err := s.Drop(ctx, storetest.Pods); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drop(ctx, storetest.Pods); !errors.Is(err, store.ErrNoCollection) {
+		t.Errorf("dropped twice: %v", err)
+	}
+}
+
+func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil || !strings.Contains(err.Error(), "Codec") {
+		t.Errorf("without a codec: %v", err)
+	}
+	if _, err := s.Collection(context.Background(), store.Identity{}, store.CollectionOptions{Codec: storetest.PodCodec()}); err == nil {
+		t.Error("without an identity: no error")
+	}
+	// A collection that could not be opened is not left open.
+	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
+		Codec: storetest.PodCodec(), Indexers: cache.Indexers{"bad": nil},
+	}); err == nil {
+		t.Error("with a bad index: no error")
+	}
+	openPods(t, s, nil)
+}
+
+func TestCollectionsAreApart(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	for _, id := range []store.Identity{
+		storetest.Pods,
+		{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=x"},
+		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=y"},
+	} {
+		c, err := s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if info := infoOf(t, c); info.ResourceVersion != "" || info.Objects != 0 {
+			t.Errorf("%s begins with %+v", id, info)
+		}
+		relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"))
+	}
+	infos, err := s.Collections(context.Background())
+	if err != nil || len(infos) != 4 {
+		t.Fatalf("%d collections, %v", len(infos), err)
+	}
+	for _, info := range infos {
+		if info.ResourceVersion != "10" || info.Objects != 1 || info.Identity.Resource != "pods" {
+			t.Errorf("info %+v", info)
+		}
+	}
+}
+
+func TestIterateByPages(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	store.NoSync(s)
+	c := openPods(t, s, nil)
+	fill(t, c, 1201)
+	n, last := 0, ""
+	err := c.Iterate(context.Background(), "", func(key string, obj runtime.Object) error {
+		if n++; key <= last {
+			t.Fatalf("%q after %q", key, last)
+		}
+		last = key
+		if n == 10 { // no transaction is open, so that this can not wait for itself
+			apply(t, c, "5000", upsert("zz/new", "5000"), remove("ns0/pod0300", "5000"))
+		}
+		return nil
+	})
+	if err != nil || n < 1201 || last != "zz/new" {
+		t.Errorf("%d objects up to %q, %v", n, last, err)
+	}
+	stop := errors.New("enough")
+	n = 0
+	if err := c.Iterate(context.Background(), "ns1", func(string, runtime.Object) error { n++; return stop }); err != stop || n != 1 {
+		t.Errorf("%d calls, %v", n, err)
+	}
+}
+
+func TestReadOnlyStore(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	fill(t, c, 9)
+	c.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
+	c = openPods(t, s, cache.Indexers{"color": storetest.ByColor, "name": storetest.ByName})
+	if len(list(t, c)) != 9 {
+		t.Error("objects are missing")
+	}
+	if keys, err := c.IndexKeys(ctx, "name", "pod0001"); err != nil || len(keys) != 1 {
+		t.Errorf("an index that the file does not have: %q, %v", keys, err)
+	}
+	_, err := c.Apply(ctx, store.Batch{ResourceVersion: "100"})
+	_, begin := c.BeginReplace(ctx, store.ReplaceOptions{})
+	for what, err := range map[string]error{"Apply": err, "BeginReplace": begin, "SetMustRelist": c.SetMustRelist(ctx, "why")} {
+		if !errors.Is(err, store.ErrReadOnly) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	other := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}
+	if _, err := s.Collection(ctx, other, store.CollectionOptions{Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
+		t.Errorf("a collection that is not there: %v", err)
+	}
+}
+
+func TestView(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	fill(t, c, 9)
+
+	view, err := store.ViewCodec(store.Typed, storetest.PodCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.ViewWith(ctx, storetest.Pods, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs, err := v.ByIndex(ctx, cache.NamespaceIndex, "ns1")
+	if err != nil || len(objs) != 3 {
+		t.Fatalf("%d objects, %v", len(objs), err)
+	}
+	if u, ok := objs[0].(*unstructured.Unstructured); !ok || u.GetName() != "pod0001" {
+		t.Errorf("got %T", objs[0])
+	}
+	keys, err := v.IndexKeys(ctx, "color", "red")
+	values, err2 := v.IndexValues(ctx, "color")
+	if err != nil || err2 != nil || len(keys) != 5 || len(values) != 2 {
+		t.Errorf("keys %q, %v, values %q, %v", keys, err, values, err2)
+	}
+	if _, err := v.ByIndex(ctx, "none", "x"); !errors.Is(err, store.ErrNoIndex) {
+		t.Errorf("ByIndex of no index: %v", err)
+	}
+	apply(t, c, "100", upsert("ns1/new", "100"))
+	if info, err := v.Info(ctx); err != nil || info.Objects != 10 {
+		t.Errorf("a view does not follow the writer: %+v, %v", info, err)
+	}
+	if _, err := s.View(ctx, store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
+		t.Errorf("a collection that is not there: %v", err)
+	}
+}

@@ -1,0 +1,275 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// session opens the collection of pods as a process with the given build id would.
+func session(t *testing.T, s *store.Store, build string, indexers cache.Indexers, versions map[string]string) *store.Collection {
+	t.Helper()
+	store.SetBuildID(s, build)
+	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
+		Codec: storetest.PodCodec(), Indexers: indexers, IndexVersions: versions,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// counting is an index function that counts its calls.
+func counting(fn cache.IndexFunc) (cache.IndexFunc, func() int) {
+	var mu sync.Mutex
+	calls := 0
+	counted := func(obj any) ([]string, error) {
+		mu.Lock()
+		calls++
+		mu.Unlock()
+		return fn(obj)
+	}
+	return counted, func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return calls
+	}
+}
+
+func fill(t *testing.T, c store.Interface, n int) {
+	t.Helper()
+	var items []store.Op
+	for i := range n {
+		items = append(items, upsert(fmt.Sprintf("ns%d/pod%04d", i%3, i), fmt.Sprint(i+1), storetest.ColorLabel, []string{"red", "green"}[i%2]))
+	}
+	relist(t, c, store.ReplaceOptions{}, fmt.Sprint(n+1), items...)
+}
+
+func TestIndexIsBuiltInTheBackground(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	store.NoSync(s)
+	c := session(t, s, "b1", nil, nil)
+	fill(t, c, 2500)
+	before := infoOf(t, c)
+	seq, _, _ := store.Header(c, "ns1/pod0001")
+
+	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := c.IndexKeys(context.Background(), "color", "red")
+	if err != nil || len(keys) != 1250 {
+		t.Fatalf("while it is built: %d keys, %v", len(keys), err)
+	}
+	apply(t, c, "3000", upsert("ns0/pod0000", "3000", storetest.ColorLabel, "blue"), remove("ns2/pod0002", "3000"))
+	store.WaitBuilds(c)
+	if !store.IndexReady(c, "color") {
+		t.Fatal("not ready after the build")
+	}
+	for color, want := range map[string]int{"red": 1248, "green": 1250, "blue": 1} {
+		if keys, err := c.IndexKeys(context.Background(), "color", color); err != nil || len(keys) != want {
+			t.Errorf("%s: %d keys, %v; want %d", color, len(keys), err, want)
+		}
+	}
+	if now, terms, _ := store.Header(c, "ns1/pod0001"); len(terms["color"]) != 1 || now != seq {
+		t.Errorf("header of a record that was indexed: sequence number %d, was %d; terms %v", now, seq, terms)
+	}
+	if info := infoOf(t, c); info.NextSeq != before.NextSeq+1 {
+		t.Errorf("a build used %d sequence numbers; nothing happened to the objects", info.NextSeq-before.NextSeq-1)
+	}
+}
+
+func TestIndexIsTrustedByVersionOrBuild(t *testing.T) {
+	for _, test := range []struct {
+		name                     string
+		build, version           string // of the second process
+		wantReady                bool
+		firstVersion, namedIndex string
+	}{
+		{"same build", "b1", "", true, "", "color"},
+		{"other build", "b2", "", false, "", "color"},
+		{"unknown build", "", "", false, "", "color"},
+		{"same version, other build", "b2", "v1", true, "v1", "color"},
+		{"other version, same build", "b1", "v2", false, "v1", "color"},
+		{"version given up", "b1", "", false, "v1", "color"},
+		{"client-go's namespace index, other build", "b2", "", true, "", cache.NamespaceIndex},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := storetest.Open(t, store.Options{})
+			indexers := cache.Indexers{test.namedIndex: byNamespaceAndColor[test.namedIndex]}
+			c := session(t, s, "b1", indexers, map[string]string{test.namedIndex: test.firstVersion})
+			fill(t, c, 10)
+			next := infoOf(t, c).NextSeq
+			c.Close()
+
+			// A function that holds the build up shows what is trusted before it ends.
+			hold := make(chan struct{})
+			original := indexers[test.namedIndex]
+			if test.namedIndex == "color" {
+				indexers["color"] = func(obj any) ([]string, error) {
+					<-hold
+					return original(obj)
+				}
+			}
+			c = session(t, s, test.build, indexers, map[string]string{test.namedIndex: test.version})
+			if ready := store.IndexReady(c, test.namedIndex); ready != test.wantReady {
+				t.Errorf("ready: %v, want %v", ready, test.wantReady)
+			}
+			close(hold)
+			store.WaitBuilds(c)
+			if !store.IndexReady(c, test.namedIndex) {
+				t.Error("not ready in the end")
+			}
+			if now := infoOf(t, c).NextSeq; now != next {
+				t.Errorf("next sequence number %d, was %d", now, next)
+			}
+		})
+	}
+}
+
+// An index function that says something else in a new build corrects every entry.
+func TestIndexRebuildMovesEntries(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := session(t, s, "b1", byNamespaceAndColor, nil)
+	fill(t, c, 10)
+	c.Close()
+	upper := func(obj any) ([]string, error) {
+		values, err := storetest.ByColor(obj)
+		for i := range values {
+			values[i] = strings.ToUpper(values[i])
+		}
+		return values, err
+	}
+	c = session(t, s, "b2", cache.Indexers{"color": upper}, nil)
+	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"))
+	store.WaitBuilds(c)
+	values, err := c.IndexValues(context.Background(), "color")
+	if err != nil || !slices.Equal(values, []string{"BLUE", "GREEN", "RED"}) {
+		t.Errorf("values %q, %v", values, err)
+	}
+}
+
+// An index that a process adds late must survive its restarts; one that nobody
+// asks for any more must go.
+func TestIndexThatNobodyClaims(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := session(t, s, "b1", byNamespaceAndColor, nil)
+	fill(t, c, 10)
+	c.Close()
+
+	fn, calls := counting(storetest.ByColor)
+	c = session(t, s, "b1", nil, nil) // as a process that adds it after it has opened the collection
+	if err := c.AddIndexers(cache.Indexers{"color": fn}, nil); err != nil {
+		t.Fatal(err)
+	}
+	store.WaitBuilds(c)
+	if !store.IndexReady(c, "color") || calls() != 0 {
+		t.Errorf("ready %v after %d calls; nothing had happened that could make it wrong", store.IndexReady(c, "color"), calls())
+	}
+	c.Close()
+
+	c = session(t, s, "b1", nil, nil) // writes without it
+	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
+	if names, err := store.IndexBuckets(c); err != nil || !slices.Contains(names, "color") {
+		t.Errorf("dropped at once: %q, %v", names, err)
+	}
+	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := c.IndexKeys(context.Background(), "color", "blue")
+	if err != nil || len(keys) != 1 {
+		t.Errorf("blue right after it was added: %q, %v", keys, err)
+	}
+	store.WaitBuilds(c)
+	c.Close()
+
+	for range 2 { // two processes in a row have no use for it
+		c = session(t, s, "b1", nil, nil)
+		apply(t, c, "", upsert("ns0/pod0000", "101", storetest.ColorLabel, "red"))
+		c.Close()
+	}
+	c = session(t, s, "b1", nil, nil)
+	if names, err := store.IndexBuckets(c); err != nil || len(names) != 0 {
+		t.Errorf("still there: %q, %v", names, err)
+	}
+	// Headers still name its terms, which must not mislead one that is added again.
+	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, "", upsert("ns0/pod0003", "102", storetest.ColorLabel, "green"))
+	store.WaitBuilds(c)
+	for color, want := range map[string]int{"red": 5, "green": 4, "blue": 0} {
+		if keys, err := c.IndexKeys(context.Background(), "color", color); err != nil || len(keys) != want {
+			t.Errorf("%s: %q, %v; want %d", color, keys, err, want)
+		}
+	}
+}
+
+func TestIndexValuesOfAnyBytes(t *testing.T) {
+	values := []string{"", "\x00", "\x00\x01", "\xff", "a", "a\x00", "a\x00b", "ab", strings.Repeat("long", 10000)}
+	slices.Sort(values)
+	fn := func(any) ([]string, error) { return slices.Clone(values), nil }
+	c := openPods(t, storetest.Open(t, store.Options{}), cache.Indexers{"odd": fn})
+	apply(t, c, "2", upsert("a/x", "1"), upsert("b/x", "2"))
+	got, err := c.IndexValues(context.Background(), "odd")
+	if err != nil || !slices.Equal(got, values) {
+		t.Errorf("values %.80q, %v", got, err)
+	}
+	for _, value := range values {
+		keys, err := c.IndexKeys(context.Background(), "odd", value)
+		if err != nil || !slices.Equal(keys, []string{"a/x", "b/x"}) {
+			t.Errorf("%.20q: %q, %v", value, keys, err)
+		}
+	}
+	apply(t, c, "3", remove("a/x", "3"), remove("b/x", "3"))
+	if got, err := c.IndexValues(context.Background(), "odd"); err != nil || len(got) != 0 {
+		t.Errorf("values of nothing: %.80q, %v", got, err)
+	}
+}
+
+func TestNoIndex(t *testing.T) {
+	c := openPods(t, storetest.Open(t, store.Options{}), nil)
+	if _, err := c.ByIndex(context.Background(), "none", "x"); !errors.Is(err, store.ErrNoIndex) {
+		t.Errorf("ByIndex: %v", err)
+	}
+	if err := c.AddIndexers(cache.Indexers{"": storetest.ByColor}, nil); err == nil {
+		t.Error("an index without a name was added")
+	}
+	if err := c.AddIndexers(cache.Indexers{"nil": nil}, nil); err == nil {
+		t.Error("an index without a function was added")
+	}
+}
+
+// Closing the store ends a build, whose function may take its time.
+func TestCloseEndsABuild(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := session(t, s, "b1", nil, nil)
+	fill(t, c, 10)
+	started, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	slow := func(any) ([]string, error) {
+		once.Do(func() { close(started) })
+		<-hold
+		return nil, nil
+	}
+	if err := c.AddIndexers(cache.Indexers{"slow": slow}, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	close(hold)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
