@@ -28,6 +28,9 @@ func (r resource) full() string { return r.Resource + "." + r.Version + "." + r.
 // count only where nothing is called so by its full name.
 func matchResource(arg string, known []resource) []resource {
 	name, qualifier, qualified := strings.Cut(strings.ToLower(arg), ".")
+	if name == "" { // it would match what has no singular
+		return nil
+	}
 	inGroup := func(r resource) bool {
 		if !qualified {
 			return true

@@ -27,7 +27,8 @@ var (
 )
 
 func TestMatchResource(t *testing.T) {
-	known := []resource{pods, events, deployments, newEvents, widgets}
+	nameless := resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}}
+	known := []resource{pods, events, deployments, newEvents, widgets, nameless}
 	for arg, want := range map[string][]resource{
 		"pods": {pods}, "pod": {pods}, "Pod": {pods}, "PODS": {pods},
 		"pods.v1": {pods}, "pods.v1.": {pods}, "pods.v2": nil, "pods.apps": nil,
@@ -35,7 +36,8 @@ func TestMatchResource(t *testing.T) {
 		"events": {events, newEvents}, "ev": {events, newEvents}, "events.v1.": {events}, "events.events.k8s.io": {newEvents},
 		"widgets.example.com": {widgets}, "widgets.v1beta1.example.com": {widgets}, "wd": {widgets},
 		"po": {pods, widgets}, "po.example.com": {widgets},
-		"": nil, "nothing": nil, "example.com": nil,
+		"gadgets": {nameless}, "gadgets.example.com": {nameless}, "gadget": nil,
+		"": nil, ".example.com": nil, "nothing": nil, "example.com": nil,
 	} {
 		got := matchResource(arg, known)
 		if names(got, resource.full) != names(want, resource.full) {

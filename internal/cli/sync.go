@@ -72,7 +72,7 @@ a socket beside the store.`,
 }
 
 func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
-	if err := o.check(); err != nil {
+	if err := o.check(args); err != nil {
 		return err
 	}
 	config, err := clientConfig(o.cluster)
@@ -96,10 +96,13 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	return runMirror(ctx, s, d, m)
 }
 
-// check finds what is wrong with the flags before anything is opened.
-func (o *syncOptions) check() error {
+// check finds what is wrong with the command line before anything is opened.
+func (o *syncOptions) check(args []string) error {
 	if err := o.store.check(); err != nil {
 		return err
+	}
+	if len(splitArgs(args)) == 0 {
+		return usagef("no resource is named")
 	}
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {

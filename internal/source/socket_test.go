@@ -163,7 +163,9 @@ func TestCloseBreaksOffAStalledReader(t *testing.T) {
 		})
 	}()
 	<-first
-	_ = server.Close()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
 	close(resume)
 	if err := <-result; !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want errBroken", err)

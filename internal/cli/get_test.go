@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+func TestDress(t *testing.T) {
+	c := stored(deployments, nil)
+	newObject := func(kind bool) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "x", "managedFields": []any{map[string]any{"manager": "m"}}},
+		}}
+		if kind {
+			u.Object["apiVersion"], u.Object["kind"] = "apps/v1beta1", "Deployment"
+		}
+		return u
+	}
+	for _, tc := range []struct {
+		name       string
+		kind, show bool
+		apiVersion string
+	}{
+		{"as it is stored", true, true, "apps/v1beta1"},
+		{"without managedFields", true, false, "apps/v1beta1"},
+		{"from a typed collection", false, false, "apps/v1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			shared := newObject(tc.kind)
+			got := (&getOptions{showManagedFields: tc.show}).dress(shared, c)
+			if got.GetAPIVersion() != tc.apiVersion || got.GetKind() != "Deployment" || got.GetName() != "x" {
+				t.Errorf("got %v", got.Object)
+			}
+			if has := len(got.GetManagedFields()) > 0; has != tc.show {
+				t.Errorf("managedFields: %t", has)
+			}
+			if d := cmp.Diff(newObject(tc.kind), shared); d != "" {
+				t.Error("the stored object was changed:", d)
+			}
+		})
+	}
+}
+
+func TestFreshness(t *testing.T) {
+	var out bytes.Buffer
+	s := testIO(&out)
+	live := func(from string) *source.Live { return &source.Live{Source: from} }
+	for _, tc := range []struct {
+		change    func(*source.Collection)
+		withScope bool
+		want      string
+	}{
+		{func(c *source.Collection) { c.LastContact = now.Add(-3 * time.Hour) }, false,
+			"pods: from disk, as of 3h ago, resourceVersion 7"},
+		{func(c *source.Collection) { c.Namespace, c.ResourceVersion = "a", "" }, true,
+			"pods (namespace a): from disk, the server has never been heard, resourceVersion none"},
+		{func(c *source.Collection) { c.LastContact, c.Live = now, live("live") }, false,
+			"pods: live from the running sync, as of 0s ago, resourceVersion 7"},
+		{func(c *source.Collection) { c.LastContact, c.Live = now, live("disk") }, false,
+			"pods: from disk; the running sync is out of contact, as of 0s ago, resourceVersion 7"},
+		{func(c *source.Collection) { c.LastContact, c.Live, c.Persistent = now, live("disk"), false }, false,
+			"pods: from the running sync's memory, which is out of contact, as of 0s ago, resourceVersion 7"},
+	} {
+		if d := cmp.Diff(tc.want, freshness(s, pods, stored(pods, tc.change), tc.withScope)); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestState(t *testing.T) {
+	for want, change := range map[string]func(*source.Collection){
+		"on disk":                             nil,
+		"on disk, incomplete":                 func(c *source.Collection) { c.Complete = false },
+		"on disk, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
+		"live":                                func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
+		"live, in memory only":                func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
+	} {
+		if got := state(stored(pods, change)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
