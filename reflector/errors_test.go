@@ -110,6 +110,9 @@ func TestErrorsInTheStream(t *testing.T) {
 				g.s.put("a/y", "2")
 				g.sleep(10 * time.Second)
 				g.wantNoList()
+				if g.m.syncs() != 2 {
+					t.Errorf("%d syncs, want one for each connection", g.m.syncs())
+				}
 				if r := g.s.seen(); len(g.errs) != 1 || g.r.Status().Err != nil || r[len(r)-2].ResourceVersion == "101" {
 					t.Errorf("errors %v, requests %s", g.errs, asJSON(r))
 				}
@@ -245,6 +248,42 @@ func TestGoneIsExpired(t *testing.T) {
 	})
 }
 
+// TestResumeThatExpiresLater was one: the server sent what had happened since.
+func TestResumeThatExpiresLater(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.put("a/y", "1") }, Options{})
+		g.s.cut(apierrors.NewGone("too old resource version"))
+		g.sleep(time.Second)
+		g.wantRelist(ReasonExpired)
+		if st := g.r.Status(); st.Resumes != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestRetryAfterIsForOnce: an earlier Retry-After has nothing to do with the wait before a second list.
+func TestRetryAfterIsForOnce(t *testing.T) {
+	bubble(t, func(g *rig) {
+		n := 0
+		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+			switch n++; n {
+			case 1:
+				return nil, apierrors.NewTooManyRequests("later", 20)
+			case 2:
+				return nil, apierrors.NewResourceExpired("too old")
+			}
+			return nil, nil
+		}
+		g.start(Options{})
+		g.sleep(25 * time.Second)
+		g.wantRelist(ReasonExpired)
+		g.stop()
+	})
+}
+
 func TestTooLarge(t *testing.T) {
 	cause := apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
 	cause.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
@@ -366,6 +405,30 @@ func TestHangingRequests(t *testing.T) {
 			t.Errorf("%d watches, status %+v", n, st)
 		}
 		g.wantNoList()
+		g.stop()
+	})
+}
+
+// TestErrorAfterATimeOut: the server that answers after an error may be another one, however the last watch ended.
+func TestErrorAfterATimeOut(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(3)
+		g.start(Options{})
+		fail := true
+		g.s.onList = func(request) (runtime.Object, error) {
+			if fail {
+				fail = false
+				return nil, errRefused
+			}
+			return nil, nil
+		}
+		for g.r.Status().Watches < 2 {
+			g.s.other(1)
+			g.sleep(30 * time.Second)
+		}
+		if st := g.r.Status(); st.Lookups != 1+3 || len(g.errs) != 1 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
 		g.stop()
 	})
 }

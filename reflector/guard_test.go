@@ -337,6 +337,7 @@ func TestVerifyHook(t *testing.T) {
 		g.s.put("a/x", "1")
 		calls, reason, fail := 0, Reason(""), error(nil)
 		o := Options{Verify: func(context.Context) (Reason, error) {
+			g.barrier()
 			calls++
 			if slices.Contains(g.m.lines(), "BEGIN ClusterChanged") {
 				return "", nil
@@ -426,4 +427,46 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 			g.stop()
 		})
 	}
+}
+
+// TestSeveralChangesAtOneVersion: kube-apiserver never does it, others may: the first of them is not the last.
+func TestSeveralChangesAtOneVersion(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.put("a/y", "1")
+		g.start(Options{})
+		g.restart(func() {
+			g.s.put("a/x", "2")
+			g.s.mu.Lock()
+			g.s.rv--
+			g.s.mu.Unlock()
+			g.s.put("a/y", "2")
+		}, Options{})
+		g.wantLog("MODIFIED a/x 103", "MODIFIED a/y 103", "SYNCED")
+		g.wantNoList()
+		g.stop()
+	})
+}
+
+// TestLookupAheadOfTheProbe: reads that are not consistent with each other do not make a rewind.
+func TestLookupAheadOfTheProbe(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(3) }, Options{Lookup: func(context.Context, string) (ObjectRef, bool, error) {
+			return ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
+		}})
+		g.sleep(1500 * time.Millisecond)
+		if g.m.syncs() != 0 {
+			t.Error("synced at the probe's resourceVersion")
+		}
+		g.s.other(2)
+		g.s.put("a/x", "2") // 107
+		g.sleep(time.Second)
+		g.wantNoList()
+		if g.m.syncs() != 1 {
+			t.Errorf("%d syncs", g.m.syncs())
+		}
+		g.stop()
+	})
 }

@@ -393,9 +393,83 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
 			t.Errorf("told %q", l)
 		}
-		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 {
+		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Lists != 2+3 {
 			t.Errorf("status %+v", st)
 		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchExpiresAfterTheToken: some pages are newer than the watch can ever get.
+func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		pages := 0
+		g.s.onList = func(r request) (runtime.Object, error) {
+			pages++
+			time.Sleep(100 * time.Millisecond)
+			switch pages {
+			case 2:
+				g.s.mu.Lock()
+				g.s.snapshots = map[int][]*corev1.ConfigMap{}
+				g.s.mu.Unlock()
+				g.s.mute()
+				g.s.put("a/00", "2")
+			case 4:
+				g.s.compact()
+			}
+			return nil, nil
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(10 * time.Minute)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestResumeOfTheFoldedWatchIsTakenBack: 200 and then 410 is no resume.
+func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			g.s.put("a/00", "2")
+			g.s.mu.Lock()
+			g.s.floor, g.s.history = g.s.rv, nil
+			g.s.mu.Unlock()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if st := g.r.Status(); st.Resumes != 0 || st.Relists[ReasonExpired] != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestRelistDuringAList: another follows, and does not wait for a watch that is still being opened.
+func TestRelistDuringAList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(15)
+		n := 0
+		g.s.onWatch = func(ctx context.Context, _ request) (watch.Interface, error) {
+			if n++; n == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return nil, nil
+		}
+		g.atPage(2, func() error { g.r.Relist(ReasonTransform); return nil })
+		g.start(Options{PageSize: 10})
+		g.sleep(time.Second)
+		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 5", "END 115", "SYNCED", "BEGIN TransformChanged", "PAGE 10", "PAGE 5", "END 115", "SYNCED")
 		g.stop()
 	})
 }
@@ -453,6 +527,100 @@ func TestItemsOfAnotherTypeAreSkipped(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		g.wantLog("BEGIN Cold", "END 100", "SYNCED")
+		g.stop()
+	})
+}
+
+func TestRetryAfterOfABrokenList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(15)
+		g.atPage(2, func() error { return apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 20) })
+		g.start(Options{PageSize: 10})
+		g.sleep(19 * time.Second)
+		if n := count(g.m.lines(), "BEGIN"); n != 1 {
+			t.Errorf("listed %d times before the time that the server named", n)
+		}
+		g.sleep(3 * time.Second)
+		g.converged()
+		g.stop()
+	})
+}
+
+// stuck makes the pages after the first two fail for a while.
+func (g *rig) stuck(d time.Duration) {
+	until := time.Now().Add(d)
+	pages := 0
+	g.s.onList = func(r request) (runtime.Object, error) {
+		if pages++; pages > 2 && time.Now().Before(until) {
+			return nil, errRefused
+		}
+		return nil, nil
+	}
+}
+
+// TestFoldedWatchIsDead: a half-open watch is replaced while the pages take their time.
+func TestFoldedWatchIsDead(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.stuck(5 * time.Minute)
+		g.start(Options{PageSize: 10})
+		g.sleep(time.Second)
+		g.s.mute()
+		g.s.put("a/00", "2")
+		g.sleep(3 * time.Minute)
+		if l := g.m.lines(); count(l, "MODIFIED a/00") != 1 || count(l, "END") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.sleep(5 * time.Minute)
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestFoldedWatchIsShort: one that ends at once is not opened again without a pause.
+func TestFoldedWatchIsShort(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.stuck(5 * time.Minute)
+		g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+			w, err := g.s.watch(ctx, r)
+			g.s.cut(nil)
+			return w, err
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(4 * time.Minute)
+		if st := g.r.Status(); st.Watches < 5 || st.Watches > 60 || !errors.Is(st.Err, errRefused) {
+			t.Errorf("status %+v", st)
+		}
+		g.s.onWatch = nil
+		g.sleep(5 * time.Minute)
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestTokenExpiresWithoutBookmarks: what cannot be proven must not take for ever.
+func TestTokenExpiresWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.fill(30)
+		g.atPage(2, func() error {
+			g.s.mu.Lock()
+			g.s.snapshots = map[int][]*corev1.ConfigMap{}
+			g.s.mu.Unlock()
+			g.s.other(10)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(11 * time.Second)
+		if n := count(g.m.lines(), "END"); n != 0 {
+			t.Error("ended early")
+		}
+		g.sleep(5 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "END 130") != 1 || count(l, "BEGIN") != 1 {
+			t.Errorf("told %q", l)
+		}
 		g.stop()
 	})
 }

@@ -83,13 +83,13 @@ func (m *model) run() {
 		{"end", func() { m.s.cut(nil) }},
 		{"mute", m.s.mute},
 		{"faults", m.inject},
-		{"down", func() { m.down = true; m.s.cut(nil) }},
-		{"up", func() { m.down = false }},
+		{"down", func() { m.setDown(true); m.s.cut(nil) }},
+		{"up", func() { m.setDown(false) }},
 		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks, m.muted = !m.s.noBookmarks, true; m.s.mu.Unlock() }},
 		{"compact", m.compact},
 		{"server restart", func() { m.compact(); m.s.cut(nil) }},
-		{"slow page", func() { m.s.afterList = func(r request) { time.Sleep(time.Second); m.write() } }},
-		{"fast page", func() { m.s.afterList = nil }},
+		{"slow page", func() { m.slow(func(request) { time.Sleep(time.Second); m.write() }) }},
+		{"fast page", func() { m.slow(nil) }},
 		{"our restart", m.again},
 		{"rewind", m.rewind},
 	}
@@ -121,14 +121,35 @@ func (m *model) fault() error {
 	return err
 }
 
-func (m *model) write() {
+func (m *model) setDown(down bool) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	m.down = down
+}
+
+// slow sets what happens between a list and its answer.
+func (m *model) slow(f func(request)) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	m.s.afterList = f
+}
+
+// tick numbers the writes; a slow page writes too.
+func (m *model) tick() int {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
 	m.n++
-	key := fmt.Sprintf("a/%02d", (m.n*7)%23)
-	if m.n%4 == 0 {
+	return m.n
+}
+
+func (m *model) write() {
+	n := m.tick()
+	key := fmt.Sprintf("a/%02d", (n*7)%23)
+	if n%4 == 0 {
 		m.s.remove(key)
 		return
 	}
-	m.s.put(key, fmt.Sprint(m.n))
+	m.s.put(key, fmt.Sprint(n))
 }
 
 func (m *model) burst() {
@@ -184,8 +205,7 @@ func (m *model) rewind() {
 	m.settle()
 	m.rewinds++
 	b := m.s.backup()
-	m.n++
-	m.s.put(fmt.Sprintf("lost/%d", m.n), "1")
+	m.s.put(fmt.Sprintf("lost/%d", m.tick()), "1")
 	if rapid.Bool().Draw(m.t, "more is lost") {
 		m.write()
 	}
@@ -214,13 +234,11 @@ func (m *model) settle() {
 
 // prefix: the sink's state is the server's at the sink's resourceVersion.
 func (m *model) prefix() {
-	m.m.mu.Lock()
-	rv := m.m.rv
-	m.m.mu.Unlock()
+	rv, got := m.m.at()
 	if rv == "" {
 		return
 	}
-	if got, want := m.m.state(), m.s.stateAt(rv); !maps.Equal(got, want) {
+	if want := m.s.stateAt(rv); !maps.Equal(got, want) {
 		m.t.Errorf("at %s the sink holds %v, the server had %v", rv, got, want)
 	}
 }

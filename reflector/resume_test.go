@@ -67,6 +67,7 @@ func (g *rig) start(o Options) {
 // stop ends it and checks what must always hold.
 func (g *rig) stop() {
 	g.t.Helper()
+	g.barrier()
 	g.cancel()
 	if err := <-g.done; err != nil {
 		g.t.Errorf("Run: %v", err)
@@ -102,8 +103,16 @@ func (g *rig) restart(change func(), o Options) {
 
 // sleep lets fake time pass.
 func (g *rig) sleep(d time.Duration) {
+	g.barrier()
 	time.Sleep(d)
 	synctest.Wait()
+	g.barrier()
+}
+
+// barrier lets the race detector see what fake time orders: every request takes this mutex first.
+func (g *rig) barrier() {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
 }
 
 // converged fails unless the sink has what the server has.

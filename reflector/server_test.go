@@ -380,8 +380,11 @@ func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 		return nil, err
 	}
 	l, err := s.list(r)
-	if s.afterList != nil {
-		s.afterList(r)
+	s.mu.Lock()
+	after := s.afterList
+	s.mu.Unlock()
+	if after != nil {
+		after(r)
 	}
 	return l, err
 }

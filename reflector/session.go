@@ -93,10 +93,10 @@ func (s *session) run(ctx context.Context) error {
 
 // enter does what the state is for and returns what came of it.
 func (s *session) enter(ctx context.Context) outcome {
-	if reason := s.r.takeAsked(); reason != "" && s.pos.State != Relist {
-		return outcome{Kind: mustList, Reason: reason}
-	} else if reason != "" {
-		s.pos.Reason = stronger(s.pos.Reason, reason)
+	if s.pos.State != Restore {
+		if reason := s.r.takeAsked(); reason != "" {
+			return outcome{Kind: mustList, Reason: reason}
+		}
 	}
 	switch s.pos.State {
 	case Restore:

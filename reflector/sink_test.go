@@ -21,17 +21,19 @@ type memory struct {
 	rv      string
 	objects map[string]*corev1.ConfigMap
 	// replace: the list in progress; nil if none.
-	replace  map[string]*corev1.ConfigMap
-	touched  map[string]bool
-	log      []string
-	synced   int
-	broken   []string
-	closed   bool
-	cp       *Checkpoint // instead of one made from the objects
-	relist   Reason
-	onPage   func()
-	onSynced func(rv string)
-	noNewest bool
+	replace map[string]*corev1.ConfigMap
+	touched map[string]bool
+	log     []string
+	synced  int
+	broken  []string
+	closed  bool
+	cp      *Checkpoint // instead of one made from the objects
+	relist  Reason
+	// checkpoints counts the calls.
+	checkpoints int
+	onPage      func()
+	onSynced    func(rv string)
+	noNewest    bool
 }
 
 func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{}} }
@@ -39,6 +41,7 @@ func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{
 func (m *memory) Checkpoint(context.Context) (Checkpoint, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.checkpoints++
 	if m.closed {
 		return Checkpoint{}, errSinkClosed
 	}
@@ -176,13 +179,19 @@ func (m *memory) Synced(context.Context) error {
 	return nil
 }
 
-func (m *memory) state() map[string]string {
+// at returns the resourceVersion and the state at one moment.
+func (m *memory) at() (string, map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := map[string]string{}
 	for k, v := range m.objects {
 		s[k] = digest(v)
 	}
+	return m.rv, s
+}
+
+func (m *memory) state() map[string]string {
+	_, s := m.at()
 	return s
 }
 

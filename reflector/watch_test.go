@@ -65,17 +65,45 @@ func TestDrainWhileBusy(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(Options{})
 		g.s.noBookmarks = true
-		g.restart(func() { g.s.other(7) }, Options{})
-		g.s.afterList = func(request) { g.s.other(5) }
-		g.sleep(4 * time.Second)
+		calls := 0
+		g.restart(func() { g.s.other(7) }, Options{Verify: func(context.Context) (Reason, error) {
+			if calls++; calls == 2 {
+				g.s.put("a/y", "1") // above the first probe's
+				g.s.other(100)      // and below the second's
+			}
+			return "", nil
+		}})
+		g.sleep(2 * time.Second)
 		if g.m.syncs() != 0 {
 			t.Error("synced early")
 		}
-		g.s.put("a/y", "1") // far above the first probe's
-		g.s.other(100)
-		synctest.Wait()
+		g.sleep(2 * time.Second)
 		if g.m.syncs() != 1 {
 			t.Error("not synced although the first probe's resourceVersion has been passed")
+		}
+		g.stop()
+	})
+}
+
+// TestQuietDrainsNeedAServerWithoutBookmarks: one that has sent bookmarks will send another, however long it takes.
+func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.other(1)
+		g.sleep(61 * time.Second)
+		g.m.forget()
+		g.s.noBookmarks = true
+		g.s.other(1)
+		g.s.cut(nil)
+		g.sleep(time.Minute)
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+			t.Errorf("status %+v", st)
+		}
+		g.s.noBookmarks = false
+		g.sleep(5 * time.Second)
+		if g.m.syncs() != 1 {
+			t.Errorf("%d syncs", g.m.syncs())
 		}
 		g.stop()
 	})
@@ -332,8 +360,8 @@ func TestRelistOnRequest(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(Options{})
 		g.m.forget()
-		g.r.Relist(ReasonStore)
 		g.r.Relist(ReasonCodec)
+		g.r.Relist(ReasonStore)
 		g.r.Relist("")
 		synctest.Wait()
 		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
@@ -356,6 +384,9 @@ func TestRelistBeforeRun(t *testing.T) {
 		go func() { g.done <- g.r.Run(ctx) }()
 		synctest.Wait()
 		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
+		if g.m.checkpoints != 2 { // one for each Run
+			t.Errorf("%d checkpoints", g.m.checkpoints)
+		}
 		g.stop()
 	})
 }
