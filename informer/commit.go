@@ -58,6 +58,10 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 		}
 		p.unhealthy(ctx, err)
 		redone = redone || errors.Is(err, store.ErrOutcomeUnknown)
+		if errors.Is(err, store.ErrReplaceLost) {
+			p.giveUpList()
+			continue
+		}
 		if needsRebuild(err) && p.repair(ctx) == nil {
 			continue
 		}
@@ -65,6 +69,32 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 			return err
 		}
 	}
+}
+
+// giveUpList aborts the list that is being taken in and asks for another. What follows of the stream up to it is
+// dropped.
+func (p *pump) giveUpList() {
+	p.abortList()
+	p.void = true
+	p.relist(reflector.ReasonStore)
+}
+
+// mendLosses asks for a list if a rebuild of the file, which another informer on it may have made, has lost objects.
+func (p *pump) mendLosses(ctx context.Context) {
+	n := p.lossesNow()
+	if n == p.losses {
+		return
+	}
+	p.losses = n
+	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
+	p.relist(reflector.ReasonStore)
+}
+
+func (p *pump) lossesNow() int {
+	if p.Informer.losses == nil {
+		return 0
+	}
+	return p.Informer.losses()
 }
 
 func needsRebuild(err error) bool {
@@ -89,6 +119,7 @@ func (p *pump) repair(ctx context.Context) error {
 		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
 		return err
 	}
+	p.losses = p.lossesNow()
 	after, err := p.store.Keys(ctx)
 	if err != nil {
 		return err

@@ -85,10 +85,7 @@ func (i *Informer) open() error {
 		return err
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	// Asserted rather than called: a store that can not be rebuilt is waited for.
-	if r, ok := any(o.Store).(interface{ Rebuild(context.Context) error }); ok {
-		i.rebuild = r.Rebuild
-	}
+	i.rebuild, i.losses = o.Store.Rebuild, c.Losses
 	return nil
 }
 

@@ -31,6 +31,8 @@ type pump struct {
 	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list
 	// shows which of them are gone.
 	unseen map[string]bool
+	// losses is how many of Informer.losses have been mended or are about to be.
+	losses int
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -42,6 +44,7 @@ func (p *pump) run(ctx context.Context) error {
 			p.list.Abort()
 		}
 	}()
+	p.losses = p.lossesNow()
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
@@ -53,6 +56,7 @@ func (p *pump) run(ctx context.Context) error {
 		if err := p.process(ctx, b.Deltas); err != nil {
 			return err
 		}
+		p.mendLosses(ctx)
 		if p.void {
 			b.Drop()
 		} else {

@@ -28,6 +28,9 @@ var (
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
 	// ErrNoIndex: there is no index of that name.
 	ErrNoIndex = errors.New("no such index")
+	// ErrReplaceLost: Rebuild has lost objects of the collection while a list was
+	// taken into it. Abort the list and begin another.
+	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
 	// ErrReplacing: a Replacement is open.
 	ErrReplacing = errors.New("a list is being taken in")
 )

@@ -12,7 +12,6 @@ import (
 
 var (
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
-	errReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
 )
 
 // replacement takes in a list; see Replacement. Its methods must not be called
@@ -121,7 +120,7 @@ func (r *replacement) usable() error {
 	case r.done:
 		return errReplaceDone
 	case r.losses != r.c.Losses():
-		return fmt.Errorf("list of %s: %w", r.c.id, errReplaceLost)
+		return fmt.Errorf("list of %s: %w", r.c.id, ErrReplaceLost)
 	}
 	return nil
 }
