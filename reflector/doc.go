@@ -12,7 +12,7 @@
 //
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
-//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago)
+//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist)
 //	any ──stop────► Stopped
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
@@ -29,12 +29,17 @@
 //     the watch has reached the probe's resourceVersion; else relist, ReasonRewound. The look-ups come before the probe: so
 //     whatever they saw is below it, also if the object is written all the time.
 //
-// The look-ups are spared when the last watch ended in order at its own time-out (every five to ten
-// minutes): an API server ends its watches early, or with an error, when it is stopped or its storage is replaced.
-// A reconnect then costs one request of one object, and the watch.
+// Five are looked up at the start and after every watch that ended with an error or before its time: an API server
+// ends its watches so when it is stopped or its storage is replaced. After a watch that ended in order at its own time-out
+// (every five to ten minutes) one is, and after a drain none: a routine reconnect costs two requests of one object, and the
+// watch. What a lost connection left in doubt is looked up first at the next.
+//
+// A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If the answer is another
+// object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given up for this run.
 //
 // No guard sees a server that was restored from a backup and has overtaken us, if in the lost part of history
-// nothing happened to the objects that are looked up, or each was changed again since.
+// nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
+// history's events have pushed the proof out of the newest objects, but before the drain is over.
 // What was created in the lost part is then missing, and what was deleted in it remains. Nor is
 // seen a change without a new resourceVersion (a new default of a CRD).
 //
@@ -42,8 +47,9 @@
 //
 // Sink.Synced is called when everything the server had at the probe has been delivered: at once if the resourceVersions are
 // equal and the watch has been accepted; otherwise when an event or bookmark at or above the probe's
-// has come. For that the first watch asks for a time-out of three seconds, since the server sends a bookmark two seconds
-// before the end; if it ends without, another follows, with a new probe. Only if a server never
+// has come and the look-ups are explained. For that the first watch asks for a time-out of three seconds, since the server sends a bookmark two seconds
+// before the end; if it ends without, another follows, with a new probe but the old aim (a busy server would never be
+// reached). Only if a server never
 // sends bookmarks, and other resources move its resourceVersion, nothing can prove it: then four such watches in a
 // row that lived their whole time and were silent have to do.
 //

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -208,120 +206,6 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		g.sleep(time.Second)
 		if n != 2 {
 			t.Errorf("%d watches after it", n)
-		}
-		g.stop()
-	})
-}
-
-func TestExpired(t *testing.T) {
-	for _, inBand := range []bool{true, false} {
-		t.Run(fmt.Sprintf("in band %v", inBand), func(t *testing.T) {
-			bubble(t, func(g *rig) {
-				g.s.expireInBand = inBand
-				g.s.put("a/x", "1")
-				g.start(Options{})
-				g.restart(func() { g.s.put("a/y", "1"); g.s.compact() }, Options{})
-				g.wantRelist(ReasonExpired)
-				st := g.r.Status()
-				if st.Resumes != 0 || st.Lists != 1 || st.Watches != 2 || st.Err != nil {
-					t.Errorf("status %+v", st)
-				}
-				if len(g.errs) != 1 || !apierrors.IsResourceExpired(g.errs[0]) {
-					t.Errorf("errors %v", g.errs)
-				}
-				g.stop()
-			})
-		})
-	}
-}
-
-func TestGoneIsExpired(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.start(Options{})
-		g.s.put("a/x", "1")
-		synctest.Wait()
-		g.sleep(5 * time.Minute / 2)
-		g.s.cut(apierrors.NewGone("too old resource version"))
-		g.sleep(time.Second)
-		g.wantRelist(ReasonExpired)
-		g.stop()
-	})
-}
-
-// TestResumeThatExpiresLater was one: the server sent what had happened since.
-func TestResumeThatExpiresLater(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.put("a/y", "1") }, Options{})
-		g.s.cut(apierrors.NewGone("too old resource version"))
-		g.sleep(time.Second)
-		g.wantRelist(ReasonExpired)
-		if st := g.r.Status(); st.Resumes != 1 {
-			t.Errorf("status %+v", st)
-		}
-		g.stop()
-	})
-}
-
-// TestRetryAfterIsForOnce: an earlier Retry-After has nothing to do with the wait before a second list.
-func TestRetryAfterIsForOnce(t *testing.T) {
-	bubble(t, func(g *rig) {
-		n := 0
-		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
-			switch n++; n {
-			case 1:
-				return nil, apierrors.NewTooManyRequests("later", 20)
-			case 2:
-				return nil, apierrors.NewResourceExpired("too old")
-			}
-			return nil, nil
-		}
-		g.start(Options{})
-		g.sleep(25 * time.Second)
-		g.wantRelist(ReasonExpired)
-		g.stop()
-	})
-}
-
-func TestTooLarge(t *testing.T) {
-	cause := apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
-	cause.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
-	for name, fault := range map[string]error{
-		"by cause":   cause,
-		"by message": apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(g *rig) {
-				g.s.put("a/x", "1")
-				g.start(Options{})
-				n := 0
-				g.restart(func() {
-					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
-						if n++; n == 1 {
-							return nil, fault
-						}
-						return nil, nil
-					}
-				}, Options{})
-				g.wantRelist(ReasonAhead)
-				g.stop()
-			})
-		})
-	}
-}
-
-// TestExpiredInACircle: a server whose history is always too short is not listed without a pause.
-func TestExpiredInACircle(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
-			return nil, apierrors.NewResourceExpired("too old")
-		}
-		g.start(Options{})
-		g.sleep(10 * time.Minute)
-		if st := g.r.Status(); st.Lists < 10 || st.Lists > 100 {
-			t.Errorf("%d lists in ten minutes", st.Lists)
 		}
 		g.stop()
 	})

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -232,140 +229,6 @@ func TestNoFalseRewindUnderLoad(t *testing.T) {
 	})
 }
 
-func TestRoutineReconnectIsCheap(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.start(Options{})
-		for range 130 { // between six and thirteen watches
-			g.sleep(30 * time.Second)
-			g.s.other(1) // so that there are bookmarks
-		}
-		st := g.r.Status()
-		if st.Lookups != st.Watches-1 || st.Probes != 2*(st.Watches-1) || st.Watches < 7 || st.Watches > 14 || st.Lists != 1 || st.Resumes != st.Watches-1 {
-			t.Errorf("status %+v", st)
-		}
-		if len(g.errs) != 0 || g.m.syncs() != 1 {
-			t.Errorf("errors %v, %d syncs", g.errs, g.m.syncs())
-		}
-		g.stop()
-	})
-}
-
-func TestAtMostFiveLookups(t *testing.T) {
-	bubble(t, func(g *rig) {
-		for i := range 30 {
-			g.s.put(fmt.Sprintf("a/%d", i), "1")
-		}
-		g.start(Options{})
-		for i := range 30 {
-			g.s.put(fmt.Sprintf("a/%d", i), "2")
-		}
-		synctest.Wait()
-		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
-		g.sleep(time.Second)
-		if st := g.r.Status(); st.Lookups != 5 || st.Probes != 6 {
-			t.Errorf("status %+v", st)
-		}
-		// The newest five, by key.
-		if r := g.s.seen()[2]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
-			t.Errorf("looked up with %s", asJSON(r))
-		}
-		g.stop()
-	})
-}
-
-func TestLookupOption(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.start(Options{})
-		fail := true
-		g.restart(func() {}, Options{Lookup: func(_ context.Context, key string) (ObjectRef, bool, error) {
-			if key != "a/x" {
-				t.Errorf("looked up %q", key)
-			}
-			if fail {
-				fail = false
-				return ObjectRef{}, false, errRefused
-			}
-			return ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
-		}})
-		g.sleep(time.Second)
-		g.wantRelist(ReasonRewound)
-		if len(g.errs) != 1 || !errors.Is(g.errs[0], errRefused) {
-			t.Errorf("errors %v", g.errs)
-		}
-		g.stop()
-	})
-}
-
-// TestLookupsThatCannotWork: the guard is off, and nothing else suffers.
-func TestLookupsThatCannotWork(t *testing.T) {
-	setups := map[string]func(s *server){
-		"the field selector is overwritten": func(s *server) { s.fixedSelector = "metadata.namespace=a" },
-		"the field selector is refused": func(s *server) {
-			s.onList = func(r request) (runtime.Object, error) {
-				if r.FieldSelector != "" {
-					return nil, apierrors.NewBadRequest("field label not supported: metadata.name")
-				}
-				return nil, nil
-			}
-		},
-	}
-	for name, setup := range setups {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(g *rig) {
-				setup(g.s)
-				g.s.put("a/x", "1")
-				g.s.put("a/y", "1")
-				g.start(Options{})
-				g.restart(func() { g.s.put("a/z", "1"); g.s.remove("a/y") }, Options{})
-				g.sleep(time.Second)
-				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
-				g.sleep(5 * time.Second)
-				g.wantNoList()
-				if st := g.r.Status(); st.Lookups != 1 {
-					t.Errorf("%d look-ups", st.Lookups)
-				}
-				g.stop()
-			})
-		})
-	}
-}
-
-func TestVerifyHook(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		calls, reason, fail := 0, Reason(""), error(nil)
-		o := Options{Verify: func(context.Context) (Reason, error) {
-			g.barrier()
-			calls++
-			if slices.Contains(g.m.lines(), "BEGIN ClusterChanged") {
-				return "", nil
-			}
-			return reason, fail
-		}}
-		g.start(o)
-		if calls != 1 {
-			t.Errorf("%d calls for a cold start", calls)
-		}
-		g.restart(func() { fail = errRefused }, o)
-		if st := g.r.Status(); !errors.Is(st.Err, errRefused) || st.Watches != 0 || st.State != Backoff {
-			t.Errorf("status %+v", st)
-		}
-		fail = nil
-		g.sleep(time.Second)
-		g.wantNoList()
-		if g.r.Status().Err != nil {
-			t.Errorf("still %v", g.r.Status().Err)
-		}
-		reason = ReasonCluster
-		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
-		g.sleep(5 * time.Second)
-		g.wantRelist(ReasonCluster)
-		g.stop()
-	})
-}
-
 // TestDoubtsSurviveALostConnection: the new history's events push the proof out of the newest before
 // the drain is over. The next connect must ask for it all the same.
 func TestDoubtsSurviveALostConnection(t *testing.T) {
@@ -444,29 +307,6 @@ func TestSeveralChangesAtOneVersion(t *testing.T) {
 		}, Options{})
 		g.wantLog("MODIFIED a/x 103", "MODIFIED a/y 103", "SYNCED")
 		g.wantNoList()
-		g.stop()
-	})
-}
-
-// TestLookupAheadOfTheProbe: reads that are not consistent with each other do not make a rewind.
-func TestLookupAheadOfTheProbe(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(3) }, Options{Lookup: func(context.Context, string) (ObjectRef, bool, error) {
-			return ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
-		}})
-		g.sleep(1500 * time.Millisecond)
-		if g.m.syncs() != 0 {
-			t.Error("synced at the probe's resourceVersion")
-		}
-		g.s.other(2)
-		g.s.put("a/x", "2") // 107
-		g.sleep(time.Second)
-		g.wantNoList()
-		if g.m.syncs() != 1 {
-			t.Errorf("%d syncs", g.m.syncs())
-		}
 		g.stop()
 	})
 }

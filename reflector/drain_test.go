@@ -1,0 +1,157 @@
+package reflector
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestDrainByBookmark: other resources have moved the resourceVersion, so only a bookmark can tell.
+func TestDrainByBookmark(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{})
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+			t.Errorf("synced before the bookmark: %+v", st)
+		}
+		g.sleep(time.Second)
+		g.wantLog("BOOKMARK 108", "SYNCED")
+		if st := g.r.Status(); st.State != Watch || st.ResourceVersion != "108" || st.Watches != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.sleep(3 * time.Second)
+		if st := g.r.Status(); st.Watches != 2 || st.Lists != 0 || *g.s.seen()[len(g.s.seen())-1].TimeoutSeconds < 300 {
+			t.Errorf("status %+v, requests %s", st, asJSON(g.s.seen()))
+		}
+		g.stop()
+	})
+}
+
+// TestDrainTakesSeveralWatches: the bookmark comes late, the target stays, and nothing is announced before.
+func TestDrainTakesSeveralWatches(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.noBookmarks = true
+		g.restart(func() { g.s.other(7) }, Options{})
+		g.sleep(4 * time.Second)
+		if st := g.r.Status(); st.State != Drain || st.Watches != 2 || g.m.syncs() != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.s.noBookmarks = false
+		g.s.other(1)
+		g.sleep(3 * time.Second)
+		if st := g.r.Status(); st.State != Watch || g.m.syncs() != 1 || st.Lookups != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestDrainWhileBusy: the target of the first probe is kept, or a busy server would never be reached.
+func TestDrainWhileBusy(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.noBookmarks = true
+		calls := 0
+		g.restart(func() { g.s.other(7) }, Options{Verify: func(context.Context) (Reason, error) {
+			if calls++; calls == 2 {
+				g.s.put("a/y", "1") // above the first probe's
+				g.s.other(100)      // and below the second's
+			}
+			return "", nil
+		}})
+		g.sleep(2 * time.Second)
+		if g.m.syncs() != 0 {
+			t.Error("synced early")
+		}
+		g.sleep(2 * time.Second)
+		if g.m.syncs() != 1 {
+			t.Error("not synced although the first probe's resourceVersion has been passed")
+		}
+		g.stop()
+	})
+}
+
+// TestQuietDrainsNeedAServerWithoutBookmarks: one that has sent bookmarks will send another, however long it takes.
+func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.s.other(1)
+		g.sleep(61 * time.Second)
+		g.m.forget()
+		g.s.noBookmarks = true
+		g.s.other(1)
+		g.s.cut(nil)
+		g.sleep(time.Minute)
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+			t.Errorf("status %+v", st)
+		}
+		g.s.noBookmarks = false
+		g.sleep(5 * time.Second)
+		if g.m.syncs() != 1 {
+			t.Errorf("%d syncs", g.m.syncs())
+		}
+		g.stop()
+	})
+}
+
+// TestDrainWithoutBookmarks: a server that never sends any gets there too, and not before four silent watches.
+func TestDrainWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{})
+		g.sleep(11 * time.Second)
+		if g.m.syncs() != 0 {
+			t.Error("synced early")
+		}
+		g.sleep(2 * time.Second)
+		if st := g.r.Status(); g.m.syncs() != 1 || st.State != Watch || st.Lists != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestSyncedIsNotEarly: the drain watch ends in the middle of what it has to deliver.
+func TestSyncedIsNotEarly(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() {
+			for range 10 {
+				g.s.put("a/x", "2")
+			}
+			n := 0
+			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+				if n++; n > 3 {
+					return nil, nil
+				}
+				w, err := g.s.watch(ctx, r)
+				ow := w.(*openWatch)
+				g.s.mu.Lock()
+				ow.queue, ow.ended = ow.queue[:2], true // two events, then the end
+				g.s.mu.Unlock()
+				return w, err
+			}
+		}, Options{})
+		for g.m.syncs() == 0 {
+			if st := g.r.Status(); st.ResourceVersion == "111" {
+				t.Fatal("everything is there, but not synced")
+			}
+			g.sleep(100 * time.Millisecond)
+		}
+		if st := g.r.Status(); st.ResourceVersion != "111" {
+			t.Errorf("synced at %s", st.ResourceVersion)
+		}
+		g.wantNoList()
+		g.stop()
+	})
+}

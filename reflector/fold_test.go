@@ -1,0 +1,342 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestFold: what happens while the list is paged comes as events, on either side of where the pages are.
+func TestFold(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/05", "2")
+			g.s.remove("a/06")
+			g.s.put("a/25", "2")
+			g.s.remove("a/26")
+			g.s.put("a/99", "1")
+			g.s.remove("a/10")
+			g.s.put("a/10", "again")
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(5 * time.Second)
+		g.converged()
+		log := g.m.lines()
+		if end := slices.Index(log, "END 137"); end < 0 || count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
+			t.Errorf("told %q", log)
+		}
+		if st := g.r.Status(); st.Lists != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
+			t.Errorf("status %+v", st)
+		}
+		// The deleted ones must not be looked up, or a healthy server would seem rewound.
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(10 * time.Second)
+		if st := g.r.Status(); st.Lists != 3 || st.Lookups != 5 || len(st.Relists) != 0 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestTokenExpires: the server offers a newer token; the list ends when the watch has reached it.
+func TestTokenExpires(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(2, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.mu.Lock()
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // tokens only: the watch's history is still there
+			g.s.mu.Unlock()
+			g.s.put("a/05", "2")
+			g.s.remove("a/06")
+			g.s.put("a/25", "2")
+			g.s.remove("a/26")
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(10 * time.Second)
+		g.converged()
+		st := g.r.Status()
+		if st.ResourceVersion != "134" || len(st.Relists) != 0 || len(g.errs) != 0 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestTokenExpiresAndTheWatchLags: the pages are newer than the folded watch. It must reach them before the end.
+func TestTokenExpiresAndTheWatchLags(t *testing.T) {
+	for _, byBookmark := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by bookmark %v", byBookmark), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(30)
+				g.s.onWatch = func(_ context.Context, r request) (watch.Interface, error) {
+					if *r.TimeoutSeconds > 10 {
+						return nil, errRefused
+					}
+					return nil, nil
+				}
+				g.atPage(2, func() error {
+					g.s.mu.Lock()
+					g.s.snapshots = map[int][]*corev1.ConfigMap{}
+					g.s.mu.Unlock()
+					g.s.remove("a/01")
+					g.s.put("a/25", "2")
+					if byBookmark {
+						g.s.other(10)
+					}
+					return nil
+				})
+				g.start(Options{PageSize: 10})
+				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
+					t.Errorf("told %q", l)
+				}
+				g.sleep(60 * time.Second)
+				g.converged()
+				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "END 1") != 1 || slices.Contains(l, "END 130") {
+					t.Errorf("told %q", l)
+				}
+				g.s.onWatch = nil
+				g.sleep(60 * time.Second)
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestFoldedWatchBreaks: it goes on where it was, and the list does not mind.
+func TestFoldedWatchBreaks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			time.Sleep(100 * time.Millisecond)
+			g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			g.s.put("a/01", "2")
+			time.Sleep(5 * time.Second)
+			g.s.put("a/02", "2")
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); !slices.Contains(l, "END 133") || count(l, "BEGIN") != 1 {
+			t.Errorf("told %q", l)
+		}
+		var at []string
+		for _, r := range g.s.seen() {
+			if r.Watch {
+				at = append(at, r.ResourceVersion)
+			}
+		}
+		if !slices.Equal(at, []string{"130", "131"}) {
+			t.Errorf("watched at %v", at)
+		}
+		if st := g.r.Status(); st.Resumes != 1 || st.Err != nil || len(g.errs) != 1 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchExpires: consistent pages still make a state, from which the watch then expires.
+func TestFoldedWatchExpires(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/01", "2")
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			g.s.mu.Lock()
+			g.s.floor = g.s.rv
+			g.s.history = nil
+			g.s.mu.Unlock()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 || count(l, "ABORT") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchAndTokenExpire: then there is no consistent state to be had.
+func TestFoldedWatchAndTokenExpire(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(2, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/00", "2")
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			g.s.compact()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
+			t.Errorf("told %q", l)
+		}
+		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Lists != 2+3 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestFoldedWatchExpiresAfterTheToken: some pages are newer than the watch can ever get.
+func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		pages := 0
+		g.s.onList = func(r request) (runtime.Object, error) {
+			pages++
+			time.Sleep(100 * time.Millisecond)
+			switch pages {
+			case 2:
+				g.s.mu.Lock()
+				g.s.snapshots = map[int][]*corev1.ConfigMap{}
+				g.s.mu.Unlock()
+				g.s.mute()
+				g.s.put("a/00", "2")
+			case 4:
+				g.s.compact()
+			}
+			return nil, nil
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(10 * time.Minute)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestResumeOfTheFoldedWatchIsTakenBack: 200 and then 410 is no resume.
+func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			g.s.put("a/00", "2")
+			g.s.mu.Lock()
+			g.s.floor, g.s.history = g.s.rv, nil
+			g.s.mu.Unlock()
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(20 * time.Second)
+		g.converged()
+		if st := g.r.Status(); st.Resumes != 0 || st.Relists[ReasonExpired] != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// stuck makes the pages after the first two fail for a while.
+func (g *rig) stuck(d time.Duration) {
+	until := time.Now().Add(d)
+	pages := 0
+	g.s.onList = func(r request) (runtime.Object, error) {
+		if pages++; pages > 2 && time.Now().Before(until) {
+			return nil, errRefused
+		}
+		return nil, nil
+	}
+}
+
+// TestFoldedWatchIsDead: a half-open watch is replaced while the pages take their time.
+func TestFoldedWatchIsDead(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.stuck(5 * time.Minute)
+		g.start(Options{PageSize: 10})
+		g.sleep(time.Second)
+		g.s.mute()
+		g.s.put("a/00", "2")
+		g.sleep(3 * time.Minute)
+		if l := g.m.lines(); count(l, "MODIFIED a/00") != 1 || count(l, "END") != 0 {
+			t.Errorf("told %q", l)
+		}
+		g.sleep(5 * time.Minute)
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestFoldedWatchIsShort: one that ends at once is not opened again without a pause.
+func TestFoldedWatchIsShort(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.stuck(5 * time.Minute)
+		g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+			w, err := g.s.watch(ctx, r)
+			g.s.cut(nil)
+			return w, err
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(4 * time.Minute)
+		if st := g.r.Status(); st.Watches < 5 || st.Watches > 60 || !errors.Is(st.Err, errRefused) {
+			t.Errorf("status %+v", st)
+		}
+		g.s.onWatch = nil
+		g.sleep(5 * time.Minute)
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestTokenExpiresWithoutBookmarks: what cannot be proven must not take for ever.
+func TestTokenExpiresWithoutBookmarks(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.fill(30)
+		g.atPage(2, func() error {
+			g.s.mu.Lock()
+			g.s.snapshots = map[int][]*corev1.ConfigMap{}
+			g.s.mu.Unlock()
+			g.s.other(10)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(11 * time.Second)
+		if n := count(g.m.lines(), "END"); n != 0 {
+			t.Error("ended early")
+		}
+		g.sleep(5 * time.Second)
+		g.converged()
+		if l := g.m.lines(); count(l, "END 130") != 1 || count(l, "BEGIN") != 1 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
