@@ -108,6 +108,7 @@ type faultyStore struct {
 	err      error // guarded by mu; what the next writes return
 	times    int   // guarded by mu; how many of them, -1 is all
 	attempts int   // guarded by mu; that failed
+	skip     int   // guarded by mu; how many writes succeed before that
 	// after lets the write take effect before it fails: the outcome is unknown.
 	after bool // guarded by mu
 }
@@ -128,7 +129,8 @@ func (s *faultyStore) failed() int {
 func (s *faultyStore) next() (err error, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.times == 0 {
+	if s.skip > 0 || s.times == 0 {
+		s.skip = max(0, s.skip-1)
 		return nil, false
 	}
 	s.times--

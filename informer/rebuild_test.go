@@ -44,7 +44,7 @@ func TestListLost(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		i := r.open()
-		f := &faultyStore{Interface: i.store}
+		f := &faultyStore{Interface: i.store, skip: 1} // BeginReplace succeeds, the first page fails
 		i.store = f
 		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1, false)
 		h := &recorder{}
@@ -53,6 +53,9 @@ func TestListLost(t *testing.T) {
 		synctest.Wait()
 		if !i.HasSynced() {
 			t.Error("not synced")
+		}
+		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 || f.failed() != 1 {
+			t.Errorf("%d relists after %d failures", n, f.failed())
 		}
 		equal(t, "store", r.stored(), r.srv.state())
 		r.close()
