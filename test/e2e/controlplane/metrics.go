@@ -11,6 +11,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// Version is what the server says of itself, such as v1.36.3.
+func (c *ControlPlane) Version(ctx context.Context) (string, error) {
+	client, err := kubernetes.NewForConfig(c.Config("version"))
+	if err != nil {
+		return "", err
+	}
+	v, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return v.GitVersion, ctx.Err()
+}
+
 // RequestTotal returns the sum of the server's counter apiserver_request_total over
 // the series of one resource and verb (LIST, WATCH, GET, …).
 func (c *ControlPlane) RequestTotal(ctx context.Context, resource, verb string) (int, error) {

@@ -1,0 +1,82 @@
+// Command demo-real tells the story of "larder demo" on a real kube-apiserver and
+// etcd, which it builds on the first run and starts on free loopback ports.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/larder-dev/larder/internal/demo"
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+)
+
+func main() {
+	pods := flag.Int("pods", 5000, "`number` of pods")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *pods); err != nil {
+		fmt.Fprintln(os.Stderr, "demo-real:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, pods int) (err error) {
+	fmt.Fprintln(os.Stderr, "Starting kube-apiserver and etcd (built first where they are missing: minutes, with progress).")
+	cp, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cp.Stop()) }()
+	version, err := cp.Version(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = demo.Run(ctx, cluster{cp, version}, demo.Options{Pods: pods, Out: os.Stdout})
+	return err
+}
+
+// cluster is a control plane as the demo wants it.
+type cluster struct {
+	*controlplane.ControlPlane
+	version string
+}
+
+var _ demo.Cluster = cluster{}
+
+// Label implements demo.Cluster.
+func (c cluster) Label() string { return "kube-apiserver " + c.version }
+
+// Notes implements demo.Cluster.
+func (c cluster) Notes() []string {
+	return []string{
+		"A real kube-apiserver and etcd on loopback; \"stopped\" means that the process was killed.",
+		"Requests are counted from the server's audit log, bytes by the clients' dialer.",
+	}
+}
+
+// Stop implements demo.Cluster.
+func (c cluster) Stop(context.Context) error {
+	c.StopAPIServer()
+	return nil
+}
+
+// Start implements demo.Cluster.
+func (c cluster) Start(ctx context.Context) error { return c.StartAPIServer(ctx) }
+
+// Requests implements demo.Cluster.
+func (c cluster) Requests(_ context.Context, userAgent string) (demo.Requests, error) {
+	var out demo.Requests
+	all, err := c.ControlPlane.Requests(userAgent)
+	for _, r := range all {
+		if r.Resource == "pods" {
+			out.Count(r.Verb, r.Query)
+		}
+	}
+	return out, err
+}
