@@ -7,12 +7,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
 func at(name, rv string) *corev1.Pod {
 	pod := newPodIn("ns", name)
 	pod.ResourceVersion = rv
+	return pod
+}
+
+// going is a pod whose deletion has been announced.
+func going(name, rv string) *corev1.Pod {
+	pod := at(name, rv)
+	pod.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 	return pod
 }
 
@@ -37,13 +46,16 @@ func TestLedgerSees(t *testing.T) {
 		"replayed twice":  append(slices.Clone(good), good[0]),
 		"empty update":    append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("c", "4"), at("c", "4")) }),
 		"stale replay":    append([]func(l *ledger){func(l *ledger) { l.OnAdd(at("a", "0"), true) }}, good[1:]...),
+		"announced":       slices.Insert(slices.Clone(good), 4, func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
+		"wrong one":       append(slices.Clone(good), func(l *ledger) { l.OnUpdate(at("a", "3"), going("a", "5")) }),
+		"announced only":  append(slices.Clone(good[:4]), func(l *ledger) { l.OnUpdate(at("b", "2"), going("b", "5")) }),
 		"empty tombstone": append(slices.Clone(good[:4]), func(l *ledger) { l.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/b"}) }),
 	} {
 		l := newLedger(map[string]string{"ns/a": "1", "ns/b": "2"}, "ns/marker")
 		for _, step := range steps {
 			step(l)
 		}
-		if err := l.compare(2, want); (err == nil) != (name == "good") {
+		if err := l.compare(2, want); (err == nil) != (name == "good" || name == "announced") {
 			t.Errorf("%s: %v", name, err)
 		}
 		l.OnAdd(at("marker", "9"), false)

@@ -19,6 +19,8 @@ type ledger struct {
 	stored   map[string]string
 	replayed int
 	got      changes
+	// deleting are keys whose deletion was announced by an update, as kube-apiserver does with pods.
+	deleting []string
 	problems []string
 	// marked is closed when the marker comes, unmarked when it goes.
 	marked, unmarked chan struct{}
@@ -56,7 +58,8 @@ func (l *ledger) OnAdd(obj any, _ bool) {
 	}
 }
 
-// OnUpdate implements cache.ResourceEventHandler.
+// OnUpdate implements cache.ResourceEventHandler. kube-apiserver deletes a pod in two writes, of which the first sets
+// the deletionTimestamp: that is not a change that somebody made.
 func (l *ledger) OnUpdate(before, after any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,6 +70,8 @@ func (l *ledger) OnUpdate(before, after any) {
 		l.problemLocked("an update from %T to %T", before, after)
 	case was.ResourceVersion == is.ResourceVersion:
 		l.problemLocked("an update of %s that changes nothing", is.Name)
+	case is.DeletionTimestamp != nil:
+		l.deleting = append(l.deleting, is.Namespace+"/"+is.Name)
 	default:
 		l.got.updated = append(l.got.updated, is.Namespace+"/"+is.Name)
 	}
@@ -115,6 +120,11 @@ func (l *ledger) compare(replayed int, want changes) error {
 	}
 	if l.replayed != replayed || len(l.stored) > 0 {
 		errs = append(errs, fmt.Errorf("%d stored pods were replayed, not %d", l.replayed, replayed))
+	}
+	for _, key := range l.deleting {
+		if key != l.marker && !slices.Contains(want.deleted, key) {
+			errs = append(errs, fmt.Errorf("the deletion of %s was announced, but nobody deleted it", key))
+		}
 	}
 	got := changes{
 		created: slices.Clone(l.got.created), updated: slices.Clone(l.got.updated), deleted: slices.Clone(l.got.deleted),

@@ -34,7 +34,7 @@ type Measure struct {
 	Synced bool
 	// Took is the time until everything was there; for the last step of Larder, since the server's first answer.
 	Took time.Duration
-	// Waited is how long Larder took to notice that the server is back.
+	// Waited is how long Larder took to notice that the server is back; 0 if it did before the Cluster said so.
 	Waited   time.Duration
 	Requests Requests
 	// Received is in bytes, on the wire.

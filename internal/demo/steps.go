@@ -46,7 +46,7 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.stop(), s.finish(ctx, err, step)) }()
+	defer func() { err = s.finish(ctx, l, step, err) }()
 	took, err := l.awaitSync(ctx)
 	if err != nil {
 		return err
@@ -67,10 +67,10 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish does the step with client-go, once Larder has been stopped, and adds it to the report.
-func (s *story) finish(ctx context.Context, err error, step *Step) error {
-	if err != nil {
-		return nil
+// finish stops Larder and, if all went well, does the step with client-go too and adds it to the report.
+func (s *story) finish(ctx context.Context, l *larder, step *Step, err error) error {
+	if err = errors.Join(err, l.stop()); err != nil {
+		return err
 	}
 	err = s.besides(ctx, step)
 	s.report.Steps = append(s.report.Steps, *step)
@@ -90,7 +90,7 @@ func (s *story) restart(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.stop(), s.finish(ctx, err, step)) }()
+	defer func() { err = s.finish(ctx, l, step, err) }()
 	took, err := l.awaitSync(ctx)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *story) offline(ctx context.Context) (err error) {
 		return err
 	}
 	back := &Step{Name: "API server back, history lost (410)"}
-	defer func() { err = errors.Join(err, l.stop(), s.finish(ctx, err, back)) }()
+	defer func() { err = s.finish(ctx, l, back, err) }()
 	if err := s.serveFromDisk(ctx, l, step, stored); err != nil {
 		return err
 	}
@@ -208,7 +208,11 @@ func (s *story) comeBack(ctx context.Context, l *larder, step *Step, replayed in
 	if err := s.verify(ctx, l, step, replayed, done); err != nil {
 		return err
 	}
-	s.out.line("Larder noticed it after %s; the watch was answered with 410, and Larder listed once (reason: %s).", span(m.Waited), step.Reason)
+	noticed := "at once"
+	if m.Waited > 0 {
+		noticed = "after " + span(m.Waited)
+	}
+	s.out.line("Larder noticed it %s; its watch was answered with 410, and it listed once (reason: %s).", noticed, step.Reason)
 	s.out.cost(*m)
 	s.out.told(step, "Of %s stored pods the list reports only what differed:")
 	s.out.line("The store equals a fresh LIST, pod by pod.")

@@ -103,6 +103,11 @@ func checkReport(t *testing.T, r Report) {
 
 func checkOutput(t *testing.T, out string, r Report) {
 	t.Helper()
+	for line := range strings.Lines(out) {
+		if strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+			t.Errorf("a line ends with blanks: %q", line)
+		}
+	}
 	for _, want := range []string{
 		"Larder on embedded API server: 200 pods",
 		"1. Cold start. Nothing is on disk.",

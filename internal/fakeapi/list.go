@@ -181,10 +181,13 @@ func (q *request) writePage(p page) error {
 		out = zip
 	}
 	q.w.WriteHeader(http.StatusOK)
+	// An error means that the client has gone: the answer has begun, there is nothing more to say.
 	if q.repr.protobuf() {
-		return q.writeProtobufList(out, p.meta, items)
+		_ = q.writeProtobufList(out, p.meta, items)
+	} else {
+		_ = q.writeJSONList(out, p.meta, items)
 	}
-	return q.writeJSONList(out, p.meta, items)
+	return nil
 }
 
 // listKind is the kind of a list in the request's representation.
@@ -192,8 +195,6 @@ func (q *request) listKind() (apiVersion, kindName string) {
 	apiVersion, kindName = q.repr.typeMeta(q.kind)
 	return apiVersion, kindName + "List"
 }
-
-// The writers below ignore errors of the connection: the client has gone.
 
 func (q *request) writeJSONList(w io.Writer, m metav1.ListMeta, items [][]byte) error {
 	apiVersion, kindName := q.listKind()
@@ -207,7 +208,7 @@ func (q *request) writeJSONList(w io.Writer, m metav1.ListMeta, items [][]byte) 
 			_, _ = io.WriteString(w, ",")
 		}
 		if _, err := w.Write(item); err != nil {
-			return nil
+			return err
 		}
 	}
 	_, _ = io.WriteString(w, "]}\n")
@@ -231,10 +232,10 @@ func (q *request) writeProtobufList(w io.Writer, m metav1.ListMeta, items [][]by
 	for _, item := range items {
 		head = appendFieldHeader(head[:0], 2, len(item))
 		if _, err := w.Write(head); err != nil {
-			return nil
+			return err
 		}
 		if _, err := w.Write(item); err != nil {
-			return nil
+			return err
 		}
 	}
 	return nil

@@ -17,8 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Create, Update and Delete write one object and return it as stored (with UID, RV, creationTimestamp).
-// obj may be typed or unstructured, and is not modified. Errors are API errors.
+// Create stores a new object and returns it as stored, with UID, resourceVersion and creationTimestamp. obj may be typed or unstructured, and is not modified. Errors are API errors.
 func (s *Server) Create(gvr schema.GroupVersionResource, obj runtime.Object) (*unstructured.Unstructured, error) {
 	k, err := s.kindOf(gvr)
 	if err != nil {
@@ -212,7 +211,7 @@ func checkUpdate(old *object, obj runtime.Object) (metav1.Time, error) {
 	}
 	if uid := m.GetUID(); uid != "" && uid != old.uid {
 		return metav1.Time{}, apierrors.NewConflict(gr, old.name,
-			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.uid))
 	}
 	partial, err := old.partial()
 	if err != nil {
