@@ -152,8 +152,9 @@ func TestEventsDuringARelist(t *testing.T) {
 			}
 			events(remove("a/5", "20"), upsert("a/6", "21"), upsert("a/7", "5"), upsert("a/9", "30"))
 			page(upsert("a/1", "1"), upsert("a/3", "10"), upsert("a/5", "11"))
-			events(upsert("a/3", "9"), remove("a/1", "31"), upsert("a/4", "32"))
+			events(upsert("a/3", "9"), remove("a/1", "31"), upsert("a/4", "32"), remove("b/1", "33"), remove("b/2", "34"))
 			page(upsert("a/6", "12"), upsert("a/7", "13"))
+			page(upsert("b/1", "14"), upsert("b/2", "35"))
 			if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "40"}); err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +163,9 @@ func TestEventsDuringARelist(t *testing.T) {
 				"a/4 uid=uid-a/4 rv=32", // the list did not have it
 				"a/6 uid=uid-a/6 rv=21", // the page was older than the event
 				"a/7 uid=uid-a/7 rv=13", // the event came first, but was older
-				"a/9 uid=uid-a/9 rv=30")
+				"a/9 uid=uid-a/9 rv=30",
+				// b/1 was deleted after its page had been read
+				"b/2 uid=uid-b/2 rv=35") // and b/2 created again before
 		})
 	}
 }

@@ -1,0 +1,75 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// A list that is not in order, or has a key twice, must come out as the same list in order.
+func TestListsOutOfOrder(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		pages [][]store.Op
+	}{
+		{"backwards", [][]store.Op{{upsert("b/2", "22")}, {upsert("b/1", "2")}, {upsert("a/2", "23")}, {upsert("a/1", "1")}}},
+		{"backwards in one page", [][]store.Op{{upsert("b/2", "22"), upsert("b/1", "2"), upsert("a/2", "23"), upsert("a/1", "1")}}},
+		{"an older state afterwards", [][]store.Op{
+			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("a/2", "3"), upsert("b/2", "22")}, {upsert("b/2", "4")}}},
+		{"an older state before", [][]store.Op{
+			{upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2")}, {upsert("a/2", "23"), upsert("b/2", "4")}, {upsert("b/2", "22")}}},
+		{"both in one page", [][]store.Op{
+			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("a/2", "3")}, {upsert("b/1", "2"), upsert("b/2", "4"), upsert("b/2", "22")}}},
+		{"what is on disk, after something newer", [][]store.Op{
+			{upsert("a/1", "1"), upsert("a/2", "23")}, {upsert("a/2", "3"), upsert("b/1", "2"), upsert("b/2", "22")}}},
+		{"an older state of what is unchanged", [][]store.Op{
+			{upsert("a/1", "1"), upsert("a/2", "23"), upsert("b/1", "2")}, {upsert("b/1", "1"), upsert("b/2", "22")}}},
+	} {
+		for name, limits := range map[string][2]int{"InMemory": {1 << 20, 1 << 20}, "Spilling": {1, 1 << 20}} {
+			t.Run(test.name+" "+name, func(t *testing.T) {
+				c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+				store.SetLimits(c, limits[0], limits[1])
+				relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"), upsert("c/1", "5"))
+				testOutOfOrder(t, c, test.pages)
+			})
+		}
+		t.Run(test.name+" Memory", func(t *testing.T) {
+			m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			relist(t, m, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "3"), upsert("b/1", "2"), upsert("c/1", "5"))
+			testOutOfOrder(t, m, test.pages)
+		})
+	}
+}
+
+func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
+	ctx := context.Background()
+	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if _, err := r.Page(ctx, pods(page...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "30"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "changes", describe(res.Changes),
+		"Updated a/2 from {a/2 uid=uid-a/2 rv=3} to {a/2 uid=uid-a/2 rv=23}",
+		"Added b/2 to {b/2 uid=uid-b/2 rv=22}",
+		"Deleted c/1 from {c/1 uid=uid-c/1 rv=5}")
+	wantStrings(t, "what is stored", list(t, c),
+		"a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=23", "b/1 uid=uid-b/1 rv=2", "b/2 uid=uid-b/2 rv=22")
+	var newest []string
+	for _, ref := range infoOf(t, c).Newest {
+		newest = append(newest, ref.Key+"@"+ref.ResourceVersion)
+	}
+	wantStrings(t, "newest", newest, "a/2@23", "b/2@22", "b/1@2", "a/1@1")
+}
