@@ -181,6 +181,7 @@ func (p *pump) healthy(ctx context.Context) {
 	}
 	p.told = nil
 	p.setStoreErr(nil)
+	p.indexer.Mended()
 	klog.FromContext(ctx).Info("The store can be written again", "type", p.o.ObjectDescription)
 }
 

@@ -85,7 +85,7 @@ func (i *Informer) open() error {
 		return err
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	i.rebuild, i.losses = o.Store.Rebuild, c.Losses
+	i.rebuild, i.losses, i.failure = o.Store.Rebuild, c.Losses, o.Store
 	return nil
 }
 

@@ -73,6 +73,8 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	switch {
 	case d.Type == cache.SyncAll:
 		return p.resync(ctx)
+	case d.Type == storeFailed:
+		return p.mend(ctx)
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:

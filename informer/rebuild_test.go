@@ -1,7 +1,9 @@
 package informer
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,68 @@ func TestListLost(t *testing.T) {
 			t.Errorf("%d relists after %d failures", n, f.failed())
 		}
 		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// failingFile is a store's file that can fail and be rebuilt.
+type failingFile struct {
+	mu     sync.Mutex
+	err    error         // guarded by mu
+	failed chan struct{} // guarded by mu
+}
+
+func (f *failingFile) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *failingFile) Failed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+func (f *failingFile) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	close(f.failed)
+}
+
+func (f *failingFile) rebuild(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err, f.failed = nil, make(chan struct{})
+	return nil
+}
+
+// TestReadersFindDamage: nothing is written, a reader meets damage, and the file is repaired; twice.
+func TestReadersFindDamage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/0", "x")
+		i := r.open()
+		f := &failingFile{failed: make(chan struct{})}
+		i.failure = f
+		rebuilds := 0
+		i.rebuild = func(ctx context.Context) error {
+			rebuilds++
+			return f.rebuild(ctx)
+		}
+		r.run(&recorder{})
+		synctest.Wait()
+		for range 2 {
+			f.fail(fmt.Errorf("page: %w", store.ErrDamaged))
+			synctest.Wait()
+		}
+		if rebuilds != 2 || f.Err() != nil {
+			t.Errorf("%d rebuilds, then %v", rebuilds, f.Err())
+		}
+		if err := i.Status().Err; err != nil {
+			t.Errorf("status still says %v", err)
+		}
 		r.close()
 	})
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -64,6 +65,10 @@ func (r *reader) decode(key string, data []byte) (runtime.Object, error) {
 
 func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Object, error) {
 	obj, err := decodePayload(r.codec, h.Encoding, payload)
+	if errors.Is(err, ErrDamaged) {
+		// The checksum was right: these are the bytes that were written, so the file is not to blame.
+		err = fmt.Errorf("%w: %v", ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record %q in collection %s: %w", key, r.name, err)
 	}
@@ -104,17 +109,23 @@ func (r *reader) List(ctx context.Context) ([]runtime.Object, error) {
 func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtime.Object, err error) {
 	keys, objs = []string{}, []runtime.Object{}
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket) error {
-		return objects.ForEach(func(k, data []byte) error {
+		var bad error
+		fault := objects.ForEach(func(k, data []byte) error {
 			key := string(k)
 			obj, err := r.decode(key, data)
-			keys, objs = append(keys, key), append(objs, obj)
-			return err
+			if err == nil {
+				keys, objs = append(keys, key), append(objs, obj)
+			} else if bad == nil {
+				bad = err
+			}
+			return nil
 		})
+		if fault != nil {
+			return fault
+		}
+		return bad
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return keys, objs, nil
+	return keys, objs, err
 }
 
 // Keys returns every key, in order.

@@ -72,6 +72,10 @@ func (s *Store) settle(h *handle, err error) error {
 		s.fail(h, err)
 	case errors.As(err, &failed):
 		err = s.classify(h, failed)
+	case errors.Is(err, ErrDamaged):
+		// A record or an index entry: what the page it came from has lost besides, nobody knows.
+		err = fmt.Errorf("%s: %w", s.path, err)
+		s.fail(h, err)
 	case errors.Is(err, ErrClosed):
 		err = fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -97,6 +101,14 @@ func (s *Store) classify(h *handle, failed *commitError) error {
 	return err
 }
 
+// takeIntoUseLocked makes h the store's file; nothing is known against it.
+func (s *Store) takeIntoUseLocked(h *handle) {
+	s.handle = h
+	if s.failure != nil {
+		s.failure, s.failed = nil, make(chan struct{})
+	}
+}
+
 // fail stops all writing until Rebuild. The first reason stays. It leaves a
 // mark, so that the next process that opens the file looks at every page first,
 // and moves the file aside if it is damaged.
@@ -105,6 +117,7 @@ func (s *Store) fail(h *handle, reason error) {
 	first := s.handle == h && s.failure == nil
 	if first {
 		s.failure = reason
+		close(s.failed)
 	}
 	s.mu.Unlock()
 	if first && !s.readOnly() {

@@ -13,7 +13,7 @@ import (
 // errors, objects decoded anew by each call.
 //
 // Where client-go's methods have no way to say that the disk failed, they
-// return nothing, and Err keeps the first error. Methods that write go through
+// return what could be read, and Err keeps the first error. Methods that write go through
 // Apply and BeginReplace; they are for those who drive a store by hand, not for
 // the readers of an informer.
 type Indexer struct {
@@ -21,7 +21,7 @@ type Indexer struct {
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
-	failed chan struct{} // closed with the first error
+	failed chan struct{} // guarded by mu; closed while err is not nil
 }
 
 var _ cache.Indexer = (*Indexer)(nil)
@@ -46,8 +46,21 @@ func (i *Indexer) Err() error {
 	return i.err
 }
 
-// Failed returns a channel that is closed once Err is not nil.
-func (i *Indexer) Failed() <-chan struct{} { return i.failed }
+// Failed returns a channel that is closed once Err is not nil. After Mended there is another.
+func (i *Indexer) Failed() <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failed
+}
+
+// Mended forgets the error: what caused it has been repaired.
+func (i *Indexer) Mended() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.err != nil {
+		i.err, i.failed = nil, make(chan struct{})
+	}
+}
 
 func (i *Indexer) fail(method string, err error) {
 	i.mu.Lock()

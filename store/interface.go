@@ -28,7 +28,7 @@ type Interface interface {
 
 	// Get returns the object with that key, or nil if there is none.
 	Get(ctx context.Context, key string) (runtime.Object, error)
-	// List returns every object, in key order.
+	// List returns every object, in key order; on an error, those that could be read.
 	List(ctx context.Context) ([]runtime.Object, error)
 	// Keys returns every key, in order.
 	Keys(ctx context.Context) ([]string, error)

@@ -20,7 +20,7 @@ import (
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{
 		path: path, o: o, writer: make(chan struct{}, 1),
-		losses: map[string]int{}, live: map[*Collection]struct{}{},
+		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 	open := s.openToWrite
 	if o.ReadOnly {
@@ -98,7 +98,9 @@ func (s *Store) start(h *handle, rt root) error {
 	case errors.Is(err, ErrOutcomeUnknown):
 		s.logger().Error(err, "The disk fails: the store can be read, and not be written")
 	case err != nil:
-		s.handle, s.failure = nil, nil
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.takeIntoUseLocked(nil)
 		return errors.Join(err, h.close())
 	}
 	if !rt.clean {

@@ -122,7 +122,7 @@ func (s *Store) exchange(c *copying, why error) error {
 	}
 	fresh.path = s.path
 	s.mu.Lock()
-	s.handle, s.failure = fresh, nil
+	s.takeIntoUseLocked(fresh)
 	s.rebuilds++
 	for name := range c.lost {
 		s.losses[name]++
@@ -219,5 +219,8 @@ func (c *Collection) revive(tx *bolt.Tx) error {
 		return err
 	}
 	c.claim(&st, c.set.Load())
+	if b, err = ensureCollection(tx, c.name, st); err != nil {
+		return err
+	}
 	return putState(b, c.name, st)
 }

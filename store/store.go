@@ -78,6 +78,7 @@ type Store struct {
 	mu       sync.Mutex
 	handle   *handle                  // guarded by mu; nil once closed
 	failure  error                    // guarded by mu; why nothing is written any more
+	failed   chan struct{}            // guarded by mu; closed while failure is not nil
 	rebuilds int                      // guarded by mu; how many Rebuilds there were
 	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
 	live     map[*Collection]struct{} // guarded by mu; the open collections
@@ -106,6 +107,15 @@ func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
+}
+
+// Failed returns a channel that is closed once Err is not nil: whoever met the
+// damage, a reader too, the one who writes has to call Rebuild. After that there
+// is another channel.
+func (s *Store) Failed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 // Check verifies the whole file: that each page is sound and used once, and

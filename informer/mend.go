@@ -1,0 +1,47 @@
+package informer
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/store"
+)
+
+// storeFailed is the type of a delta that asks the pump to look after the store.
+const storeFailed cache.DeltaType = "StoreFailed"
+
+// failure is what an informer wants to know of a *store.Store: see its methods.
+type failure interface {
+	Err() error
+	Failed() <-chan struct{}
+}
+
+// watchFailure wakes the pump when the file fails, whoever met it: damage that only readers come upon must be
+// repaired on a quiet resource too.
+func (i *Informer) watchFailure(ctx context.Context) {
+	if i.failure == nil {
+		return
+	}
+	for {
+		select {
+		case <-i.failure.Failed():
+		case <-ctx.Done():
+			return
+		}
+		if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeFailed}}); err != nil {
+			return
+		}
+		// The pump goes on trying until it is repaired; another failure has another channel.
+		if err := i.queue.WaitIdle(ctx); err != nil {
+			return
+		}
+	}
+}
+
+// mend repairs the store if it has failed and nobody has repaired it yet.
+func (p *pump) mend(ctx context.Context) error {
+	attempt := func() (store.Result, error) { return store.Result{}, p.failure.Err() }
+	return p.commit(ctx, attempt, func([]store.Change, bool) {})
+}
