@@ -79,6 +79,24 @@ func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
+// Two objects can have the same key and resourceVersion, in two clusters or
+// before and after a restore.
+func TestRelistTellsObjectsApartByUID(t *testing.T) {
+	memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]store.Interface{
+		"Collection": openPods(t, storetest.Open(t, store.Options{}), nil), "Memory": memory,
+	} {
+		t.Run(name, func(t *testing.T) {
+			relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"))
+			changes := relist(t, c, store.ReplaceOptions{}, "10", store.Op{Object: storetest.Pod("a/1", "other", "1")})
+			wantStrings(t, "changes", describe(changes), "Updated a/1 from {a/1 uid=uid-a/1 rv=1} to {a/1 uid=other rv=1}")
+		})
+	}
+}
+
 func TestEmptyListIsNotMissing(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
 	if infoOf(t, c).Complete {
