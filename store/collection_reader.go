@@ -110,7 +110,8 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 	keys, objs = []string{}, []runtime.Object{}
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket) error {
 		var bad error
-		fault := objects.ForEach(func(k, data []byte) error {
+		s := scanAfter(objects, "")
+		for k, data := s.next(); k != nil; k, data = s.next() {
 			key := string(k)
 			obj, err := r.decode(key, data)
 			if err == nil {
@@ -118,10 +119,9 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 			} else if bad == nil {
 				bad = err
 			}
-			return nil
-		})
-		if fault != nil {
-			return fault
+		}
+		if s.err != nil {
+			return s.err
 		}
 		return bad
 	})
@@ -132,10 +132,11 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 func (r *reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.viewObjects(ctx, func(objects *bolt.Bucket) error {
-		return objects.ForEach(func(k, _ []byte) error {
+		s := scanAfter(objects, "")
+		for k, _ := s.next(); k != nil; k, _ = s.next() {
 			keys = append(keys, string(k))
-			return nil
-		})
+		}
+		return s.err
 	})
 	if err != nil {
 		return nil, err
@@ -169,8 +170,8 @@ func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, 
 func (r *reader) page(ctx context.Context, after string) (keys []string, objs []runtime.Object, more bool, err error) {
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket) error {
 		size := 0
-		c := objects.Cursor()
-		for k, data := seekAfter(c, after); k != nil; k, data = c.Next() {
+		s := scanAfter(objects, after)
+		for k, data := s.next(); k != nil; k, data = s.next() {
 			if len(keys) == iterateObjects || size >= iterateBytes {
 				more = true
 				return nil
@@ -181,7 +182,7 @@ func (r *reader) page(ctx context.Context, after string) (keys []string, objs []
 			}
 			keys, objs, size = append(keys, string(k)), append(objs, obj), size+len(data)
 		}
-		return nil
+		return s.err
 	})
 	return keys, objs, more, err
 }

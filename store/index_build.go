@@ -170,8 +170,8 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 		if err != nil {
 			return err
 		}
-		cur := objects.Cursor()
-		for k, data := seekAfter(cur, from); k != nil && len(records) < buildPage; k, data = cur.Next() {
+		s := scanAfter(objects, from)
+		for k, data := s.next(); k != nil && len(records) < buildPage; k, data = s.next() {
 			key := string(k)
 			h, payload, err := parseRecord(c.name, key, data)
 			if err != nil {
@@ -185,7 +185,7 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 				key: key, seq: h.Seq, obj: obj, terms: h.Terms, lacks: lacksEntries(b.Bucket(bucketIndex), key, h.Terms),
 			})
 		}
-		return nil
+		return s.err
 	})
 	return records, err
 }

@@ -156,27 +156,27 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 // keys calls fn with each key filed under value, in order.
 func (v indexView) keys(value string, fn func(key string) error) error {
 	prefix := indexPrefix(value)
-	c := v.index.Cursor()
-	for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	s := scanAfter(v.index, "")
+	for k, _ := s.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = s.next() {
 		if err := fn(string(k[len(prefix):])); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.err
 }
 
 // values calls fn with each value, once, by seeking past the entries of the last one.
 func (v indexView) values(fn func(value string)) error {
-	c := v.index.Cursor()
-	for k, val := c.First(); k != nil; {
+	s := scanAfter(v.index, "")
+	for k, val := s.next(); k != nil; {
 		value, _, err := parseIndexEntry(k, val)
 		if err != nil {
 			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
 		}
 		fn(value)
-		k, val = c.Seek(after(indexPrefix(value)))
+		k, val = s.seek(after(indexPrefix(value)))
 	}
-	return nil
+	return s.err
 }
 
 // after returns the first key that comes after all those with the prefix,

@@ -103,9 +103,7 @@ func (s *Store) start(h *handle, rt root) error {
 		s.takeIntoUseLocked(nil)
 		return errors.Join(err, h.close())
 	}
-	if !rt.clean {
-		s.goBackground("verify after an unclean close", s.verifyInBackground)
-	}
+	s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
 	return nil
 }
 

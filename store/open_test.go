@@ -66,10 +66,11 @@ func readAll(s *Store) (map[string][]byte, error) {
 		if b == nil {
 			return nil
 		}
-		return b.Bucket(bucketObjects).ForEach(func(k, v []byte) error {
+		keys := scanAfter(b.Bucket(bucketObjects), "")
+		for k, v := keys.next(); k != nil; k, v = keys.next() {
 			all[string(k)] = bytes.Clone(v)
-			return nil
-		})
+		}
+		return keys.err
 	})
 	return all, err
 }

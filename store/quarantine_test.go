@@ -69,11 +69,6 @@ func pagesOf(t *testing.T, data []byte) map[string][]int {
 			}
 		}
 	}
-	for _, kind := range []string{"branch", "leaf", "overflow"} {
-		if len(kinds[kind]) == 0 {
-			t.Fatalf("the store has no %s page", kind)
-		}
-	}
 	return kinds
 }
 
@@ -124,7 +119,11 @@ func TestFlippedBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(5, 6))
-	for kind, offsets := range pagesOf(t, data) {
+	kinds := pagesOf(t, data)
+	if len(kinds) != 5 {
+		t.Fatalf("the store has pages of %d kinds", len(kinds))
+	}
+	for kind, offsets := range kinds {
 		noticed := map[string]int{}
 		for i := range 30 {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)

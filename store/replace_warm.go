@@ -114,8 +114,8 @@ func (m *warmReplace) missing(b *bolt.Bucket, end string, items map[string]*item
 	if err != nil {
 		return nil, err
 	}
-	c := objects.Cursor()
-	for k, _ := seekAfter(c, m.last); k != nil && string(k) <= end && len(gone) != limit; k, _ = c.Next() {
+	s := scanAfter(objects, m.last)
+	for k, _ := s.next(); k != nil && string(k) <= end && len(gone) != limit; k, _ = s.next() {
 		key := string(k)
 		if items[key] != nil {
 			continue
@@ -128,7 +128,7 @@ func (m *warmReplace) missing(b *bolt.Bucket, end string, items map[string]*item
 			gone = append(gone, &staged{kind: stagedDelete, write: write{key: key}})
 		}
 	}
-	return gone, nil
+	return gone, s.err
 }
 
 // compare finds out whether the item differs from what is known of its key.

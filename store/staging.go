@@ -156,8 +156,8 @@ func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, err
 	if err != nil {
 		return err
 	}
-	c := spill.Cursor()
-	for k, data := seekAfter(c, after); k != nil; k, data = c.Next() {
+	keys := scanAfter(spill, after)
+	for k, data := keys.next(); k != nil; k, data = keys.next() {
 		e, err := s.parse(string(k), data)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, err
 			return err
 		}
 	}
-	return nil
+	return keys.err
 }
 
 // discard drops everything; what it can not drop the next open does.
