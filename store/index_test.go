@@ -236,6 +236,43 @@ func TestIndexValuesOfAnyBytes(t *testing.T) {
 	}
 }
 
+// Index functions run under no lock, so that one may even add another; what is
+// on its way into the store then must be in that one too.
+func TestIndexAddedWhileABatchIsIndexed(t *testing.T) {
+	ctx := context.Background()
+	for _, list := range []bool{false, true} {
+		t.Run(fmt.Sprintf("list=%v", list), func(t *testing.T) {
+			s := storetest.Open(t, store.Options{})
+			memory, err := store.NewMemory(storetest.Pods, store.CollectionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []store.Interface{openPods(t, s, nil), memory} {
+				var once sync.Once
+				adding := func(obj any) ([]string, error) {
+					once.Do(func() {
+						if err := c.AddIndexers(cache.Indexers{"name": storetest.ByName}, nil); err != nil {
+							t.Error(err)
+						}
+					})
+					return nil, nil
+				}
+				if err := c.AddIndexers(cache.Indexers{"adding": adding}, nil); err != nil {
+					t.Fatal(err)
+				}
+				if list {
+					relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1"))
+				} else {
+					apply(t, c, "2", upsert("a/x", "1"))
+				}
+				if keys, err := c.IndexKeys(ctx, "name", "x"); err != nil || len(keys) != 1 {
+					t.Errorf("%T: %q, %v", c, keys, err)
+				}
+			}
+		})
+	}
+}
+
 func TestNoIndex(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), nil)
 	if _, err := c.ByIndex(context.Background(), "none", "x"); !errors.Is(err, store.ErrNoIndex) {

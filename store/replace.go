@@ -106,7 +106,7 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 				return err
 			}
 		}
-		return dropStaging(w.bucket)
+		return nil
 	})
 	if err == nil {
 		c.set.Store(c.set.Load().withReady(ready...))
