@@ -34,13 +34,20 @@ func TestExpired(t *testing.T) {
 	}
 }
 
+// gone is how servers before 1.17 said that the history is lost.
+func gone() *apierrors.StatusError {
+	err := apierrors.NewResourceExpired("too old resource version")
+	err.ErrStatus.Reason = metav1.StatusReasonGone
+	return err
+}
+
 func TestGoneIsExpired(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.start(Options{})
 		g.s.put("a/x", "1")
 		synctest.Wait()
 		g.sleep(5 * time.Minute / 2)
-		g.s.cut(apierrors.NewGone("too old resource version"))
+		g.s.cut(gone())
 		g.sleep(time.Second)
 		g.wantRelist(ReasonExpired)
 		g.stop()
@@ -53,7 +60,7 @@ func TestResumeThatExpiresLater(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(Options{})
 		g.restart(func() { g.s.put("a/y", "1") }, Options{})
-		g.s.cut(apierrors.NewGone("too old resource version"))
+		g.s.cut(gone())
 		g.sleep(time.Second)
 		g.wantRelist(ReasonExpired)
 		if st := g.r.Status(); st.Resumes != 1 {

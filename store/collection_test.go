@@ -142,7 +142,7 @@ func TestIterateByPages(t *testing.T) {
 	}
 	stop := errors.New("enough")
 	n = 0
-	if err := c.Iterate(context.Background(), "ns1", func(string, runtime.Object) error { n++; return stop }); err != stop || n != 1 {
+	if err := c.Iterate(context.Background(), "ns1", func(string, runtime.Object) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 		t.Errorf("%d calls, %v", n, err)
 	}
 }

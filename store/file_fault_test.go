@@ -130,7 +130,7 @@ func TestOtherPanics(t *testing.T) {
 	} {
 		for _, mistake := range []func(){
 			func() { panic("ours") },
-			func() { var m map[string]int; m["x"] = 1 },
+			func() { var e error; _ = e.Error() },
 			func() { var p *Store; _ = p.path },
 		} {
 			func() {

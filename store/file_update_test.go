@@ -67,7 +67,7 @@ func TestMaxSize(t *testing.T) {
 // that have lost theirs.
 func TestNoSpaceIsTold(t *testing.T) {
 	for _, errno := range noSpaceErrors() {
-		for _, err := range []error{errno, fmt.Errorf("write x: %w", errno), fmt.Errorf("file resize error: %s", error(errno))} {
+		for _, err := range []error{errno, fmt.Errorf("write x: %w", errno), errors.New("file resize error: " + errno.Error())} {
 			if !isNoSpace(err) {
 				t.Errorf("%q", err)
 			}
@@ -119,7 +119,7 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("%s: reads give %q, %v", what, got, err)
 		}
 		err := put(s, []byte("again"), "k")
-		if sticky := test.want == ErrOutcomeUnknown; sticky != errors.Is(err, ErrOutcomeUnknown) || sticky != errors.Is(s.Err(), ErrOutcomeUnknown) {
+		if sticky := errors.Is(test.want, ErrOutcomeUnknown); sticky != errors.Is(err, ErrOutcomeUnknown) || sticky != errors.Is(s.Err(), ErrOutcomeUnknown) {
 			t.Errorf("%s: the next write: %v, Err: %v", what, err, s.Err())
 		}
 		mustClose(t, s)

@@ -26,7 +26,7 @@ func executableID() string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return ""
@@ -40,7 +40,7 @@ func elfBuildID(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	section := f.Section(".note.go.buildid")
 	if section == nil {
 		return ""

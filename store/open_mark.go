@@ -72,11 +72,10 @@ func readCount(f *os.File) (int, error) {
 	if text == "" {
 		return 0, nil // its process died before it touched the store
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 1, nil // torn
+	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+		return n, nil
 	}
-	return n, nil
+	return 1, nil // torn
 }
 
 // count leaves word that the store is about to be opened. It is not synced:

@@ -199,12 +199,12 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 	if err := m.refill(ctx, m.r.c.set.Load()); err != nil {
 		return Result{}, err
 	}
-	x, err := m.encoder().identify(op)
-	if err == nil && !x.del {
-		err = m.encoder().fill(x)
+	x, unfit := m.encoder().identify(op)
+	if unfit == nil && !x.del {
+		unfit = m.encoder().fill(x)
 	}
-	if err != nil {
-		skipped := []Skipped{{Key: x.key, Err: err}}
+	if unfit != nil {
+		skipped := []Skipped{{Key: x.key, Err: unfit}}
 		m.r.noteSkipped(skipped)
 		return Result{Skipped: skipped}, nil
 	}

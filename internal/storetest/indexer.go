@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/listers/core/v1"
+	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -214,7 +214,7 @@ func testLister(t *testing.T, i cache.Indexer) {
 	for n, key := range []string{"a/x", "a/y", "b/x"} {
 		must(t, i.Add(Pod(key, key, fmt.Sprint(n+1), ColorLabel, "red")))
 	}
-	lister := v1.NewPodLister(i)
+	lister := listers.NewPodLister(i)
 	pods, err := lister.Pods("a").List(labels.Everything())
 	if err != nil || len(pods) != 2 {
 		t.Errorf("List of a namespace: %d pods, %v", len(pods), err)

@@ -38,8 +38,7 @@ func ByColor(obj any) ([]string, error) {
 	case "error":
 		return nil, errors.New("asked to fail")
 	case "panic":
-		var none map[string]string
-		none["x"] = "asked to panic"
+		panic("asked to panic")
 	}
 	if pod.Labels[ColorLabel] == "" {
 		return nil, nil
