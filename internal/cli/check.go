@@ -71,7 +71,7 @@ func check(ctx context.Context, path string) (store.Report, error) {
 	if err != nil {
 		return store.Report{}, err
 	}
-	defer src.Close()
+	defer func() { _ = src.Close() }() // it was only read
 	return src.Check(ctx)
 }
 

@@ -72,3 +72,11 @@ func storeError(path string, err error) error {
 	}
 	return err
 }
+
+// readError adds to an error of reading an open store what to do.
+func readError(path string, err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return withHint(err, "larder check --store %s lists what is damaged", path)
+	}
+	return err
+}

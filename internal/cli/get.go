@@ -61,10 +61,10 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	if err != nil {
 		return storeError(o.store.path, err)
 	}
-	defer src.Close()
+	defer func() { _ = src.Close() }() // it was only read
 	status, err := src.Status(ctx)
 	if err != nil {
-		return err
+		return readError(o.store.path, err)
 	}
 	chosen, err := choose(o.store.path, status.Collections, request{
 		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, collection: o.collection,
@@ -126,18 +126,17 @@ func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen 
 	for _, q := range o.queries(chosen, objects) {
 		before := found
 		if err := src.Objects(ctx, q.Query, show(q.collection)); err != nil {
+			err = readError(o.store.path, err)
+			if o.output.format == "table" { // a JSON or YAML list that is not whole must not look so
+				err = errors.Join(err, p.finish())
+			}
 			return errors.Join(err, out.Flush())
 		}
 		if q.Name != "" && found == before {
 			missing = append(missing, q.Name)
 		}
 	}
-	if found > 0 || len(objects) != 1 {
-		if err := p.finish(); err != nil {
-			return err
-		}
-	}
-	if err := out.Flush(); err != nil {
+	if err := errors.Join(p.finish(), out.Flush()); err != nil {
 		return err
 	}
 	if len(missing) > 0 {

@@ -8,10 +8,70 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
+
+// mirrorUntil runs a mirror of pods over the file until it is live, hands it to look, and stops it.
+func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*mirror, *store.Store)) {
+	t.Helper()
+	st, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mb, err := newMember(st, server.Config(), pods, podsOf("", "", ""), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mirror{File: source.NewFile(st), members: []*member{mb}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	if !cache.WaitForCacheSync(t.Context().Done(), mb.informer.HasSynced) {
+		t.Error("it has not synced")
+	}
+	look(m, st)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What tells clusters and schemas apart is stored, and the guard against a
+// rewound server reads identities by metadata.
+func TestMirrorIsGuarded(t *testing.T) {
+	server := startServer(t)
+	createPod(t, server, "a", "x", nil)
+	path := filepath.Join(t.TempDir(), "s")
+	mirrorUntil(t, server, path, func(_ *mirror, st *store.Store) {
+		infos, err := st.Collections(t.Context())
+		if err != nil || len(infos) != 1 {
+			t.Fatal(infos, err)
+		}
+		attributes := infos[0].Attributes
+		uid := ""
+		for _, ns := range server.List(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}) {
+			if ns.GetName() == "kube-system" {
+				uid = string(ns.GetUID())
+			}
+		}
+		if attributes.ClusterID != uid || uid == "" || attributes.OpenAPI == "" {
+			t.Errorf("attributes %+v, kube-system is %q", attributes, uid)
+		}
+	})
+	server.ResetCounts()
+	mirrorUntil(t, server, path, func(m *mirror, _ *store.Store) {
+		st := m.members[0].informer.Status().Reflector
+		if st.Lists != 0 || st.Resumes == 0 || st.Lookups == 0 || st.Probes != 1 {
+			t.Errorf("%+v", st) // without our Lookup the look-ups would count as probes
+		}
+	})
+}
 
 // A sync whose store has gone away must end with an error, not stay up with nothing to do.
 func TestMirrorEndsWithItsInformers(t *testing.T) {

@@ -36,10 +36,10 @@ func runStatus(ctx context.Context, s IO, path, format string) error {
 	if err != nil {
 		return storeError(path, err)
 	}
-	defer src.Close()
+	defer func() { _ = src.Close() }() // it was only read
 	status, err := src.Status(ctx)
 	if err != nil {
-		return err
+		return readError(path, err)
 	}
 	if format == "json" {
 		return printJSON(s, status)

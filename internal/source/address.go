@@ -73,7 +73,7 @@ func listenAside(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(private)
+	defer func() { _ = os.RemoveAll(private) }()
 	bound := filepath.Join(private, "s")
 	short, release, err := shortPath(bound)
 	if err != nil {

@@ -61,9 +61,12 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 	return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
 }
 
-// Check implements Source. Damage that ends the check is a problem in the report, not an error.
-func (f *File) Check(ctx context.Context) (store.Report, error) {
-	report, err := f.store.Check(ctx)
+// Check implements Source.
+func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
+
+// asProblem makes damage that ended a check a problem of the report: the
+// question was whether there is any.
+func asProblem(report store.Report, err error) (store.Report, error) {
 	if errors.Is(err, store.ErrDamaged) {
 		report.Problems = append(report.Problems, err.Error())
 		err = nil

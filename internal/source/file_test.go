@@ -2,10 +2,14 @@ package source
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/store"
 )
 
 func TestEachSelects(t *testing.T) {
@@ -75,5 +79,17 @@ func TestHeadOnly(t *testing.T) {
 	}
 	if d := cmp.Diff(before, original); d != "" {
 		t.Error("the stored object was changed", d)
+	}
+}
+
+func TestDamageThatEndsACheckIsAProblem(t *testing.T) {
+	damaged := fmt.Errorf("page 7: %w", store.ErrDamaged)
+	report, err := asProblem(store.Report{Objects: 3, Problems: []string{"first"}}, damaged)
+	if err != nil || report.Objects != 3 || len(report.Problems) != 2 || report.Problems[1] != damaged.Error() {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	other := errors.New("the disk is gone")
+	if report, err := asProblem(store.Report{}, other); !errors.Is(err, other) || len(report.Problems) != 0 {
+		t.Errorf("got %+v, %v", report, err)
 	}
 }

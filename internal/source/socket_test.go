@@ -205,3 +205,42 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		})
 	}
 }
+
+// lingering is a Source whose Objects takes its time to return after the request has been broken off.
+type lingering struct {
+	fakeSource
+	started, closed chan struct{}
+	early           bool
+}
+
+func (l *lingering) Objects(ctx context.Context, _ Query, _ func(*unstructured.Unstructured) error) error {
+	close(l.started)
+	<-ctx.Done()
+	select {
+	case <-l.closed:
+		l.early = true
+	case <-time.After(100 * time.Millisecond):
+	}
+	return ctx.Err()
+}
+
+// The store is closed after the server: no handler may use it any more by then.
+func TestCloseWaitsForHandlers(t *testing.T) {
+	l := &lingering{started: make(chan struct{}), closed: make(chan struct{})}
+	client, server := serve(t, l)
+	result := make(chan error, 1)
+	go func() {
+		_, err := collect(context.Background(), client, Query{Collection: "c"})
+		result <- err
+	}()
+	<-l.started
+	err := server.Close()
+	early := l.early
+	close(l.closed)
+	if err != nil || early {
+		t.Errorf("Close returned %v before the handler had ended: %t", err, early)
+	}
+	if err := <-result; err == nil {
+		t.Error("the client has not noticed")
+	}
+}

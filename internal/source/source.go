@@ -10,7 +10,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// ErrNoCollection: the store has no collection of that id.
+// ErrNoCollection says that the store has no collection of that id.
 var ErrNoCollection = errors.New("no such collection in the store")
 
 // errStop ends an iteration that has seen all it wants.
