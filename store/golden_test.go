@@ -1,0 +1,216 @@
+package store
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden store of the current format anew")
+
+// goldenLimit is what a golden store may take in the repository, in bytes.
+const goldenLimit = 64 << 10
+
+func goldenPath(format int) string {
+	return filepath.Join("testdata", fmt.Sprintf("golden-format-%d.larder", format))
+}
+
+func goldenWidgets() (Identity, CollectionOptions) {
+	return Identity{
+			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
+			Namespace:            "shop", LabelSelector: "color=red", Representation: Unstructured,
+		}, CollectionOptions{
+			Codec:    UnstructuredCodec(),
+			Resource: ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
+		}
+}
+
+func goldenWidget(i int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "larder.dev/v1", "kind": "Widget",
+		"metadata": map[string]any{
+			"namespace": "shop", "name": fmt.Sprintf("widget-%d", i), "uid": fmt.Sprintf("w-%d", i),
+			"resourceVersion": fmt.Sprint(300 + i), "labels": map[string]any{"color": "red"},
+		},
+		"spec": map[string]any{"size": int64(i), "ratio": 0.5, "none": nil, "empty": []any{}, "text": "größer <&>\x00"},
+	}}
+}
+
+const goldenPods, goldenWidgetCount = 12, 3
+
+// writeGolden makes the golden store: pods with an index, after updates and
+// deletes, widgets, and a collection that is complete and empty.
+func writeGolden(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	podsOf := mustCollection(t, s, pods())
+	mustList(t, podsOf, goldenPods+1)
+	contact := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	_, err := podsOf.Apply(t.Context(), Batch{
+		Ops:             []Op{{Type: Delete, Object: somePod(goldenPods)}},
+		ResourceVersion: "2000", LastContact: contact,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, o := goldenWidgets()
+	widgets, err := s.Collection(t.Context(), id, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := widgets.BeginReplace(t.Context(), ReplaceOptions{Attributes: Attributes{ClusterID: "golden", OpenAPI: "hash"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page []runtime.Object
+	for i := range goldenWidgetCount {
+		page = append(page, goldenWidget(i))
+	}
+	if _, err := r.Page(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: "400", LastContact: contact}); err != nil {
+		t.Fatal(err)
+	}
+	mustList(t, mustCollection(t, s, otherPods()), 0)
+	mustClose(t, s)
+
+	path = compact(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goldenPath(formatVersion), data[:used(t, path)], 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compact copies a store without its free pages.
+func compact(t *testing.T, path string) string {
+	t.Helper()
+	from, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := bolt.Open(path+"-compact", 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(bolt.Compact(to, from, 0), from.Close(), to.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path + "-compact"
+}
+
+// used is where the last page of the file ends.
+func used(t *testing.T, path string) int64 {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := boltcheck.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(pages.HighWater) * int64(pages.PageSize)
+}
+
+// TestGolden opens a copy of the store of each format, and finds every object.
+// A golden store is never written again once its format is out.
+func TestGolden(t *testing.T) {
+	if *updateGolden {
+		writeGolden(t)
+	}
+	for format := 1; format <= formatVersion; format++ {
+		data, err := os.ReadFile(goldenPath(format))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) >= goldenLimit {
+			t.Errorf("the golden store of format %d has %d bytes", format, len(data))
+		}
+		path := filepath.Join(t.TempDir(), "store")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if format == formatVersion {
+			s := mustOpen(t, path, Options{ReadOnly: true})
+			wantGolden(t, s)
+			mustClose(t, s)
+		}
+		for range 2 {
+			s := mustOpen(t, path, Options{})
+			if s.Quarantined() != "" {
+				t.Fatal("the golden store was moved aside")
+			}
+			wantGolden(t, s)
+			mustClose(t, s)
+		}
+	}
+}
+
+func wantGolden(t *testing.T, s *Store) {
+	t.Helper()
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Collections != 3 || r.Objects != goldenPods+goldenWidgetCount {
+		t.Errorf("check: %+v, %v", r, err)
+	}
+	podsOf := mustCollection(t, s, pods())
+	if n, info := count(t, podsOf); n != goldenPods || info.ResourceVersion != "2000" || !info.Complete ||
+		info.MustRelist != "" || info.LastContact.Year() != 2026 {
+		t.Errorf("%d pods, %+v", n, info)
+	}
+	for i := range goldenPods {
+		want := somePod(i)
+		got, err := podsOf.Get(t.Context(), want.Namespace+"/"+want.Name)
+		if err != nil || !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("pod %d: %v, %v", i, got, err)
+		}
+	}
+	keys, err := podsOf.IndexKeys(t.Context(), cache.NamespaceIndex, "namespace-1")
+	if err != nil || len(keys) != 3 || keys[0] != "namespace-1/pod-0001" {
+		t.Errorf("index: %q, %v", keys, err)
+	}
+
+	id, o := goldenWidgets()
+	widgets, err := s.Collection(t.Context(), id, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, info := count(t, widgets)
+	if n != goldenWidgetCount || info.ResourceVersion != "400" || info.Attributes.ClusterID != "golden" || info.Resource.Kind != "Widget" {
+		t.Errorf("%d widgets, %+v", n, info)
+	}
+	for i := range goldenWidgetCount {
+		want := goldenWidget(i)
+		got, err := widgets.Get(t.Context(), "shop/"+want.GetName())
+		if err != nil || !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("widget %d: %v, %v", i, got, err)
+		}
+	}
+	if n, info := count(t, mustCollection(t, s, otherPods())); n != 0 || !info.Complete {
+		t.Errorf("listed, and there were none: %d objects, %+v", n, info)
+	}
+}
