@@ -144,50 +144,6 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	wantStrings(t, "what is stored", list(t, other), "a/2 uid=uid-a/2 rv=2")
 }
 
-func TestEventsDuringARelist(t *testing.T) {
-	ctx := context.Background()
-	for _, cold := range []bool{true, false} {
-		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {
-			c := openPods(t, storetest.Open(t, store.Options{}), nil)
-			if !cold {
-				relist(t, c, store.ReplaceOptions{}, "1", upsert("a/1", "1"), upsert("a/2", "1"), upsert("a/9", "1"))
-			}
-			r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			events := func(ops ...store.Op) {
-				for _, op := range ops {
-					if _, err := r.Event(ctx, op); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			page := func(ops ...store.Op) {
-				if _, err := r.Page(ctx, pods(ops...)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			events(remove("a/5", "20"), upsert("a/6", "21"), upsert("a/7", "5"), upsert("a/9", "30"))
-			page(upsert("a/1", "1"), upsert("a/3", "10"), upsert("a/5", "11"))
-			events(upsert("a/3", "9"), remove("a/1", "31"), upsert("a/4", "32"), remove("b/1", "33"), remove("b/2", "34"))
-			page(upsert("a/6", "12"), upsert("a/7", "13"))
-			page(upsert("b/1", "14"), upsert("b/2", "35"))
-			if _, err := r.Commit(ctx, store.Batch{ResourceVersion: "40"}); err != nil {
-				t.Fatal(err)
-			}
-			wantStrings(t, "what is stored", list(t, c),
-				"a/3 uid=uid-a/3 rv=10", // the event was older than the list
-				"a/4 uid=uid-a/4 rv=32", // the list did not have it
-				"a/6 uid=uid-a/6 rv=21", // the page was older than the event
-				"a/7 uid=uid-a/7 rv=13", // the event came first, but was older
-				"a/9 uid=uid-a/9 rv=30",
-				// b/1 was deleted after its page had been read
-				"b/2 uid=uid-b/2 rv=35") // and b/2 created again before
-		})
-	}
-}
-
 func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2"))
