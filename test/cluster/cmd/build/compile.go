@@ -25,7 +25,7 @@ func compile(ctx context.Context, p program, dir string) error {
 	out, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
 
-	b := &progress{what: p.name + " " + p.version, start: time.Now()}
+	b := &progress{what: p.name + " " + p.version, start: time.Now(), last: "none yet"}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.read(out) })
 	done := make(chan struct{})
@@ -88,7 +88,7 @@ func (b *progress) report(done <-chan struct{}) {
 			return
 		case <-t.C:
 			b.mu.Lock()
-			fmt.Fprintf(os.Stderr, "cluster: building %s: %s, %d modules downloaded, %d packages compiled, now %s\n",
+			fmt.Fprintf(os.Stderr, "cluster: building %s: %s, %d modules downloaded, %d packages compiled, last: %s\n",
 				b.what, time.Since(b.start).Round(time.Second), b.modules, b.packages, strings.TrimPrefix(b.last, "go: "))
 			b.mu.Unlock()
 		}
