@@ -60,7 +60,7 @@ func putFormat(tx *bolt.Tx, format uint64) error {
 func readRoot(tx *bolt.Tx) (root, error) {
 	b := tx.Bucket(bucketLarder)
 	if b == nil {
-		return root{}, missingRoot(tx)
+		return root{}, ErrForeign
 	}
 	v := b.Get(keyFormat)
 	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
@@ -69,23 +69,20 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	return root{format: binary.BigEndian.Uint64(v), clean: b.Get(keyClean) != nil}, nil
 }
 
-// missingRoot tells a store whose root bucket has a flipped bit in its name
-// from a bbolt file that some other program made.
-func missingRoot(tx *bolt.Tx) error {
-	name, _ := tx.Cursor().First()
-	if name == nil {
-		return fmt.Errorf("it has no root bucket: %w", ErrDamaged)
-	}
-	if len(name) == len(bucketLarder) {
+// rootPageIsOurs tells a store of which a bit in the root page has flipped from
+// a bbolt file that some other program made: the name of the root bucket is
+// somewhere in the page, but for two bits at most.
+func rootPageIsOurs(page []byte) bool {
+	for ; len(page) >= len(bucketLarder); page = page[1:] {
 		differ := 0
-		for i := range name {
-			differ += bits.OnesCount8(name[i] ^ bucketLarder[i])
+		for i, c := range bucketLarder {
+			differ += bits.OnesCount8(page[i] ^ c)
 		}
 		if differ <= 2 {
-			return fmt.Errorf("its root bucket has the wrong name: %w", ErrDamaged)
+			return true
 		}
 	}
-	return ErrForeign
+	return false
 }
 
 // putClean sets or removes the mark of a clean close.

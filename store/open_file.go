@@ -45,6 +45,9 @@ func (o *opening) open() (*handle, root, error) {
 		rt, err = readRoot(tx)
 		return err
 	})
+	if errors.Is(err, ErrForeign) {
+		err = o.judgeRoot(pages)
+	}
 	if err == nil {
 		err = checkFormat(rt.format, o.readOnly, upgrades())
 	}
@@ -55,6 +58,18 @@ func (o *opening) open() (*handle, root, error) {
 		return nil, root{}, errors.Join(err, h.close())
 	}
 	return h, rt, nil
+}
+
+// judgeRoot says what a file without our root bucket is.
+func (o *opening) judgeRoot(pages *boltcheck.File) error {
+	page := make([]byte, pages.PageSize)
+	if _, err := o.file.ReadAt(page, int64(pages.Root)*int64(pages.PageSize)); err != nil {
+		return err
+	}
+	if rootPageIsOurs(page) {
+		return fmt.Errorf("%w: its root bucket can not be found", ErrDamaged)
+	}
+	return ErrForeign
 }
 
 // inspect looks at the file without mapping it.

@@ -188,6 +188,32 @@ func TestWrecked(t *testing.T) {
 	}
 }
 
+// TestRootPage flips every third bit of the root page's entry: whatever it is then
+// called, it is a store, and not some other program's file that must be left alone.
+func TestRootPage(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := int(f.Root) * f.PageSize
+	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += 3 {
+		bad := bytes.Clone(data)
+		bad[root+bit/8] ^= 1 << (bit % 8)
+		path := filepath.Join(t.TempDir(), "store")
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if noticed := survive(t, path, fmt.Sprintf("root page, bit %d", bit)); bit < 80 && noticed == "" {
+			t.Errorf("root page, bit %d: not noticed", bit)
+		}
+	}
+}
+
 // TestQuarantineKeepsFew: a disk that damages the store every time is not filled with stores.
 func TestQuarantineKeepsFew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
