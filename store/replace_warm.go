@@ -206,7 +206,7 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 	if unfit != nil {
 		skipped := []Skipped{{Key: x.key, Err: unfit}}
 		m.r.noteSkipped(skipped)
-		return Result{Skipped: skipped}, nil
+		return Result{Skipped: skipped}, nil //nolint:nilerr // it is in the result
 	}
 	listed, err := m.listedRV(ctx, x.key)
 	if err != nil {
