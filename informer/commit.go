@@ -43,9 +43,13 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 		res, err := attempt()
 		if err == nil {
 			tell(res.Changes, redone)
+		} else if len(res.Changes) > 0 {
+			// Of a diff too large for one transaction. These are stored, and the next attempt does not report them again.
+			p.tellListed(res.Changes, redone)
 		}
 		return res, err
 	}
+	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
 		if err == nil {
@@ -59,10 +63,11 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 		p.unhealthy(ctx, err)
 		redone = redone || errors.Is(err, store.ErrOutcomeUnknown)
 		if errors.Is(err, store.ErrReplaceLost) {
-			p.giveUpList()
+			p.giveUpList(ctx)
 			continue
 		}
-		if needsRebuild(err) && p.repair(ctx) == nil {
+		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
+			repaired = true // if that did not help, another has to wait
 			continue
 		}
 		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
@@ -73,10 +78,38 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 
 // giveUpList aborts the list that is being taken in and asks for another. What follows of the stream up to it is
 // dropped.
-func (p *pump) giveUpList() {
+func (p *pump) giveUpList(ctx context.Context) {
 	p.abortList()
 	p.void = true
+	p.losses = p.lossesNow()
+	p.listAgain(ctx)
+}
+
+// listAgain asks for a list, since the store lacks objects. The first one since a list was stored is asked for at
+// once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
+// the list that was given up would have written every body anew, this one does.
+func (p *pump) listAgain(ctx context.Context) {
+	p.lacking = true
+	if p.pause == nil {
+		p.pause = storeBackoff()
+	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
+		return
+	}
+	if p.rewrites {
+		p.relist(p.rewritingReason())
+		return
+	}
 	p.relist(reflector.ReasonStore)
+}
+
+// rewritingReason is the announced reason to write every body anew, or one that has the same effect.
+func (i *Informer) rewritingReason() reflector.Reason {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.rewriting.Rewrites() {
+		return i.rewriting
+	}
+	return reflector.ReasonCodec
 }
 
 // mendLosses asks for a list if a rebuild of the file, which another informer on it may have made, has lost objects.
@@ -87,7 +120,7 @@ func (p *pump) mendLosses(ctx context.Context) {
 	}
 	p.losses = n
 	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
-	p.relist(reflector.ReasonStore)
+	p.listAgain(ctx)
 }
 
 func (p *pump) lossesNow() int {
@@ -108,8 +141,7 @@ func (p *pump) repair(ctx context.Context) error {
 		return errors.New("the objects are in memory only: there is nothing to rebuild")
 	}
 	if p.list != nil {
-		p.abortList()
-		p.void = true
+		p.giveUpList(ctx)
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {
@@ -119,7 +151,6 @@ func (p *pump) repair(ctx context.Context) error {
 		p.unhealthy(ctx, fmt.Errorf("rebuild the store: %w", err))
 		return err
 	}
-	p.losses = p.lossesNow()
 	after, err := p.store.Keys(ctx)
 	if err != nil {
 		return err
@@ -129,8 +160,9 @@ func (p *pump) repair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.void || info.MustRelist != "" || !info.Complete {
-		p.relist(reflector.ReasonStore)
+	p.losses = p.lossesNow()
+	if !p.void && (info.MustRelist != "" || !info.Complete) { // else it has been asked for
+		p.listAgain(ctx)
 	}
 	return nil
 }

@@ -153,6 +153,9 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 // begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
 // and never runs. It fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
+	}
 	return i.beforeStart(func() { i.onWatchError = handler })
 }
 

@@ -81,13 +81,15 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 		if p.list == nil {
 			return
 		}
-		p.list = nil
+		p.list, p.lacking, p.pause = nil, false, nil
 		if p.rewrites {
 			p.setRewriting("")
+			p.indexer.Mended() // bodies that could not be read are gone
 		}
 		deleted, rest := split(changes)
 		p.tellListed(append(deleted, p.unseenDeletes(ctx)...), redone)
 		p.tellListed(rest, redone)
+		p.rewrites = false
 	})
 }
 

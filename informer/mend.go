@@ -40,8 +40,12 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	}
 }
 
-// mend repairs the store if it has failed and nobody has repaired it yet.
+// mend repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then, whoever did it.
 func (p *pump) mend(ctx context.Context) error {
 	attempt := func() (store.Result, error) { return store.Result{}, p.failure.Err() }
-	return p.commit(ctx, attempt, func([]store.Change, bool) {})
+	err := p.commit(ctx, attempt, func([]store.Change, bool) {})
+	if err == nil {
+		p.indexer.Mended()
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
@@ -31,6 +32,10 @@ type pump struct {
 	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list
 	// shows which of them are gone.
 	unseen map[string]bool
+	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
+	lacking bool
+	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
+	pause *wait.Backoff
 	// losses is how many of Informer.losses have been mended or are about to be.
 	losses int
 	// told is the kind of failure that has been reported; nil while the store is healthy.
@@ -57,7 +62,7 @@ func (p *pump) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		if p.void {
+		if p.void || p.lacking {
 			b.Drop()
 		} else {
 			b.Ack()
@@ -125,6 +130,7 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 // or it is not known whether the handlers have been told.
 func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
+		delete(p.unseen, c.Key)
 		n := notification{typ: c.Type, first: !p.HasSynced()}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {

@@ -50,6 +50,7 @@ func (p *pump) restore(ctx context.Context) error {
 
 // readRetry repeats a read until it succeeds.
 func (p *pump) readRetry(ctx context.Context, read func() error) error {
+	repaired := false
 	for delay := storeBackoff(); ; {
 		err := read()
 		if err == nil {
@@ -60,7 +61,8 @@ func (p *pump) readRetry(ctx context.Context, read func() error) error {
 			return err
 		}
 		p.unhealthy(ctx, err)
-		if needsRebuild(err) && p.repair(ctx) == nil {
+		if needsRebuild(err) && p.repair(ctx) == nil && !repaired {
+			repaired = true
 			continue
 		}
 		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
@@ -75,6 +77,7 @@ func (p *pump) replaceUnreadable(ctx context.Context, unreadable error) error {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
 	p.setRewriting(reflector.ReasonCodec)
+	p.lacking = true
 	p.relist(reflector.ReasonCodec)
 	return nil
 }

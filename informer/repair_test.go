@@ -1,0 +1,371 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// chunkedStore commits a list in two transactions, the second of which fails at first.
+type chunkedStore struct {
+	store.Interface
+	err error
+}
+
+func (s *chunkedStore) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	r, err := s.Interface.BeginReplace(ctx, o)
+	return &chunkedReplacement{Replacement: r, s: s}, err
+}
+
+type chunkedReplacement struct {
+	store.Replacement
+	s    *chunkedStore
+	rest []store.Change
+}
+
+func (r *chunkedReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+	if r.rest != nil || r.s.err == nil {
+		return store.Result{Changes: r.rest}, nil
+	}
+	res, err := r.Replacement.Commit(ctx, b)
+	if err != nil {
+		return res, err
+	}
+	r.rest = res.Changes[1:]
+	return store.Result{Changes: res.Changes[:1]}, r.s.err
+}
+
+// TestCommitHalfDone: the diff of a list is too large for one transaction, and the second one fails. What the first
+// has stored is told, once.
+func TestCommitHalfDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		r.start()
+		r.close()
+		r.srv.write("a/1", "y")
+		r.srv.write("a/2", "y")
+		r.srv.compact()
+		h := &recorder{}
+		i := r.open()
+		i.store = &chunkedStore{Interface: i.store, err: store.ErrNoSpace}
+		r.run(h)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		known := map[string]string{}
+		replay(t, known, h.take())
+		equal(t, "handler", sortedValues(known), r.srv.state())
+		r.close()
+	})
+}
+
+// TestRewriteGivenUp: a list that writes every body anew has to be given up at its end. The next one does it.
+func TestRewriteGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.o.TransformVersion = "1"
+		r.start()
+		r.close()
+
+		r.o.TransformVersion = "2"
+		i := r.open()
+		err := i.SetTransform(func(obj any) (any, error) {
+			p := obj.(*corev1.Pod).DeepCopy()
+			p.Labels["value"] = "second"
+			return p, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses := 0
+		i.losses = func() int { return losses }
+		f := &faultyStore{Interface: i.store, skip: 2} // the beginning, the page, and then the commit
+		f.set(store.ErrReplaceLost, 1, false)
+		i.store = f
+		r.run()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		equal(t, "store", r.stored(), []string{"a/1@101=second"})
+		if s := i.Status(); f.failed() != 1 || s.Rewriting != "" || !s.Synced {
+			t.Errorf("%d failures, status %+v", f.failed(), s)
+		}
+		r.close()
+	})
+}
+
+// TestListLostOnce: a list that another informer's rebuild has spoilt is made again once, although the loss is
+// noticed in two ways.
+func TestListLostOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		var f *faultyStore
+		i.losses = func() int { return f.failed() }
+		f = &faultyStore{Interface: i.store, skip: 2}
+		f.set(store.ErrReplaceLost, 1, false)
+		i.store = f
+		h := &recorder{}
+		r.run(h)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 || !i.HasSynced() {
+			t.Errorf("%d relists, synced %v", n, i.HasSynced())
+		}
+		r.close()
+	})
+}
+
+// TestRebuildFailsDuringAList: the list is made again all the same.
+func TestRebuildFailsDuringAList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		f := &faultyStore{Interface: i.store, skip: 1}
+		f.set(store.ErrDamaged, 1, false)
+		i.store = f
+		i.rebuild = func(context.Context) error { return errors.New("from the test") }
+		r.run()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if !i.HasSynced() {
+			t.Error("not synced")
+		}
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// damaged makes the next write of i fail, and its rebuild lose the keys.
+func damaged(i *Informer, then func(), keys ...string) *faultyStore {
+	f := &faultyStore{Interface: i.store}
+	f.set(store.ErrDamaged, 1, false)
+	i.store = f
+	i.rebuild = func(ctx context.Context) error {
+		for _, key := range keys {
+			op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
+			if _, err := f.Interface.Apply(ctx, store.Batch{Ops: []store.Op{op}}); err != nil {
+				return err
+			}
+		}
+		then()
+		return f.SetMustRelist(ctx, "damage")
+	}
+	return f
+}
+
+// failLists lets probes pass, and fails lists.
+func failLists(verb string, o metav1.ListOptions) error {
+	if verb == "list" && o.Limit != 1 {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+// TestNotSyncedWithoutWhatWasLost: a repair before the first sync has lost an object, which the server still has. The
+// watch alone does not bring it back, so HasSynced waits for the list.
+func TestNotSyncedWithoutWhatWasLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		r.start()
+		r.close()
+		r.srv.write("a/1", "y")
+		r.srv.setFail(failLists)
+		i := r.open()
+		damaged(i, func() {}, "a/2")
+		r.run()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if i.HasSynced() {
+			t.Errorf("synced with %q, the server has %q", r.stored(), r.srv.state())
+		}
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "store", r.stored(), r.srv.state())
+		if !i.HasSynced() {
+			t.Error("not synced")
+		}
+		r.close()
+	})
+}
+
+// TestLostThenDeleted: a repair has lost an object, and the event of its delete comes before the list. OnDelete is called once.
+func TestLostThenDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		h := &recorder{}
+		i := r.open()
+		f := damaged(i, func() {
+			r.srv.delete("a/2")
+			synctest.Wait()
+		}, "a/2")
+		f.skip = 3 // the first list
+		r.run(h)
+		h.take()
+		r.srv.write("a/1", "y")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := h.take()
+		if n := len(slices.DeleteFunc(got, func(l string) bool { return l != "gone a/2" && l != "delete a/2@104=x" })); n != 1 {
+			t.Errorf("%d deletes of a/2: %q", n, got)
+		}
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestRebuildInVain: a rebuild finds nothing to do, and the write fails as before. It is tried again, with pauses.
+func TestRebuildInVain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		f := &faultyStore{Interface: i.store}
+		i.store = f
+		rebuilds := 0
+		i.rebuild = func(context.Context) error {
+			if rebuilds++; rebuilds > 200 {
+				return errors.New("enough")
+			}
+			return nil
+		}
+		r.run()
+		f.set(store.ErrDamaged, -1, false)
+		r.srv.write("a/1", "x")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if rebuilds < 5 || rebuilds > 40 {
+			t.Errorf("%d rebuilds in a minute", rebuilds)
+		}
+		f.set(nil, 0, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// brokenCommits fails the end of each list.
+type brokenCommits struct {
+	store.Interface
+	failures int
+}
+
+func (s *brokenCommits) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	r, err := s.Interface.BeginReplace(ctx, o)
+	return &brokenCommit{r, s}, err
+}
+
+type brokenCommit struct {
+	store.Replacement
+	s *brokenCommits
+}
+
+func (r *brokenCommit) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+	if r.s.failures++; r.s.failures > 200 {
+		return r.Replacement.Commit(ctx, b)
+	}
+	return store.Result{}, store.ErrDamaged
+}
+
+// TestListsInVain: no list can be stored. The server is not asked for one after the other.
+func TestListsInVain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		i.store = &brokenCommits{Interface: i.store}
+		i.rebuild = func(context.Context) error { return nil }
+		r.run()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if lists, _ := r.srv.requests(); lists < 4 || lists > 40 {
+			t.Errorf("%d lists in a minute", lists)
+		}
+		r.close()
+	})
+}
+
+// sometimesCodec can not decode while it is broken.
+type sometimesCodec struct {
+	store.Codec
+	broken *atomic.Bool
+}
+
+func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
+	if c.broken.Load() {
+		return nil, fmt.Errorf("from the test: %w", store.ErrDamaged)
+	}
+	return c.Codec.Decode(data)
+}
+
+// TestReadErrorMendedElsewhere: a reader of ours has met the damage, and another informer on the file was faster to repair
+// it. Status is healthy again.
+func TestReadErrorMendedElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		codec, err := store.CodecFor(&corev1.Pod{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := &atomic.Bool{}
+		r := newRig(t)
+		r.o.Codec = sometimesCodec{codec, broken}
+		r.srv.write("a/1", "x")
+		i := r.open()
+		file := &failingFile{failed: make(chan struct{})}
+		i.failure = file
+		r.run()
+		broken.Store(true)
+		i.GetStore().List()
+		broken.Store(false)
+		if i.Status().Err == nil {
+			t.Fatal("the reader has met nothing")
+		}
+		file.fail(store.ErrDamaged)
+		if err := file.rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := i.Status().Err; err != nil {
+			t.Errorf("status still says %v", err)
+		}
+		r.close()
+	})
+}
+
+// TestNoWatchErrorHandler: nil is the default, as in client-go.
+func TestNoWatchErrorHandler(t *testing.T) {
+	quietHandlers(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		if err := i.SetWatchErrorHandlerWithContext(nil); err != nil {
+			t.Fatal(err)
+		}
+		if i.onWatchError == nil {
+			t.Error("no handler; the first lost connection would panic")
+		}
+		r.run()
+		r.close()
+	})
+}
