@@ -26,7 +26,11 @@ func (e *faultError) Unwrap() error { return ErrDamaged }
 // mistake in a program, not in a file.
 func contain(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	returned := false
 	defer func() {
+		if returned {
+			return
+		}
 		// Asked before recover, while the frames that panicked are on the stack.
 		fromBolt := panickedInBolt()
 		r := recover()
@@ -40,7 +44,9 @@ func contain(fn func() error) (err error) {
 		}
 		err = &faultError{what: r}
 	}()
-	return fn()
+	err = fn()
+	returned = true
+	return err
 }
 
 // panickedInBolt reports whether the function that panicked is one of bbolt's.

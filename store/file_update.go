@@ -40,6 +40,9 @@ func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	if s.readOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case s.writer <- struct{}{}:
 		defer func() { <-s.writer }()
