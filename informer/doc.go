@@ -65,7 +65,8 @@
 // state. The queue fills, and then the reflector stops reading the watch. Status.Err, the log (once) and the watch error handler
 // (once) tell. If the outcome of a write is unknown, or the file is damaged, the store is rebuilt from what can be
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
-// unknown is told again as OnUpdate if it turns out that it had been stored. Other informers on the file notice with their next
+// unknown is told again as OnUpdate if it turns out that it had been stored; if that was a write of a list, every object
+// is told again, as OnUpdate or OnAdd, by the list that replaces it. Other informers on the file notice with their next
 // event or bookmark that the rebuild has lost objects of theirs, and list too. A store that is closed ends the run.
 //
 // # Ownership and shutdown

@@ -165,15 +165,21 @@ type faultyReplacement struct {
 }
 
 func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object) (store.Result, error) {
-	if err, _ := r.s.next(); err != nil {
-		return store.Result{}, err
+	err, after := r.s.next()
+	if err == nil || after {
+		if res, inner := r.Replacement.Page(ctx, items); err == nil || inner != nil {
+			return res, inner
+		}
 	}
-	return r.Replacement.Page(ctx, items)
+	return store.Result{}, err
 }
 
 func (r *faultyReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
-	if err, _ := r.s.next(); err != nil {
-		return store.Result{}, err
+	err, after := r.s.next()
+	if err == nil || after {
+		if res, inner := r.Replacement.Commit(ctx, b); err == nil || inner != nil {
+			return res, inner
+		}
 	}
-	return r.Replacement.Commit(ctx, b)
+	return store.Result{}, err
 }

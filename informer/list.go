@@ -2,7 +2,10 @@ package informer
 
 import (
 	"context"
+	"errors"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
@@ -14,9 +17,13 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void = false
 	return p.commit(ctx, func() (store.Result, error) {
+		info, err := p.store.Info(ctx)
+		if err != nil {
+			return store.Result{}, err
+		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
-			p.list, p.rewrites, p.listBegun = list, s.options.Rewrite, true
+			p.list, p.cold, p.rewrites, p.listBegun = list, !info.Complete, s.options.Rewrite, true
 		}
 		return store.Result{}, err
 	}, p.tellListed)
@@ -57,7 +64,13 @@ func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 }
 
 func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) error {
-	return p.commit(ctx, p.unlessVoid(attempt), p.tellListed)
+	return p.commit(ctx, p.unlessVoid(func() (store.Result, error) {
+		res, err := attempt()
+		if p.cold && errors.Is(err, store.ErrOutcomeUnknown) {
+			p.retell = true
+		}
+		return res, err
+	}), p.tellListed)
 }
 
 // unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
@@ -74,8 +87,14 @@ func (p *pump) tellListed(changes []store.Change, redone bool) { p.tell(changes,
 
 // finishList commits the list. Deletes are told first, as in client-go.
 func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
+	known := p.knownKeys(ctx)
 	attempt := p.unlessVoid(func() (store.Result, error) {
-		return p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
+		res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			p.retell = true
+			p.noteLost(known, nil)
+		}
+		return res, err
 	})
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
 		if p.list == nil {
@@ -87,8 +106,10 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 			p.indexer.Mended() // bodies that could not be read are gone
 		}
 		deleted, rest := split(changes)
+		again := p.toldAgain(ctx, changes)
 		p.tellListed(append(deleted, p.unseenDeletes(ctx)...), redone)
 		p.tellListed(rest, redone)
+		p.tell(again, true)
 		p.rewrites = false
 	})
 }
@@ -112,6 +133,45 @@ func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
 		}
 	}
 	clear(p.unseen)
+	return out
+}
+
+// knownKeys are the keys that handlers know before a list is committed. They are needed if it is not known
+// afterwards what the commit has removed; a store in memory has no such doubts.
+func (p *pump) knownKeys(ctx context.Context) []string {
+	if p.rebuild == nil || p.list == nil {
+		return nil
+	}
+	keys, err := p.store.Keys(ctx)
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "The stored keys can not be read; deletes may be missed if the list can not be stored", "type", p.o.ObjectDescription)
+	}
+	return keys
+}
+
+// toldAgain returns every stored object but those of changes if retell is set: the handlers may not have been told of them.
+func (p *pump) toldAgain(ctx context.Context, changes []store.Change) (out []store.Change) {
+	if !p.retell {
+		return nil
+	}
+	p.retell = false
+	told := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		told[c.Key] = true
+	}
+	_, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+		switch {
+		case told[key]:
+		case p.unseen[key]:
+			out = append(out, store.Change{Type: cache.Updated, Key: key, Old: obj, New: obj})
+		default:
+			out = append(out, store.Change{Type: cache.Added, Key: key, New: obj})
+		}
+		return nil
+	})
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Handlers may have missed changes: the store can not be read", "type", p.o.ObjectDescription)
+	}
 	return out
 }
 

@@ -26,6 +26,11 @@ type pump struct {
 	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
 	list     store.Replacement
 	rewrites bool
+	// cold: the pages of list are stored as they come.
+	cold bool
+	// retell is set when a write of a list may have been stored and was not told: the next list finds no
+	// difference there, so its end tells of every object.
+	retell bool
 	// void is set when a list had to be given up: what follows of the stream has a hole before it,
 	// so it is dropped up to the next list.
 	void bool
