@@ -76,7 +76,7 @@ func TestStuckLock(t *testing.T) {
 		s.background.wg.Wait() // it reads the file too
 		mapped := s.handle.file
 		s.handle.file = whole // what our look sees
-		if err := os.Truncate(path, 0); err != nil {
+		if err := os.Truncate(path, 4096); err != nil {
 			t.Fatal(err)
 		}
 		if writable {
@@ -92,7 +92,9 @@ func TestStuckLock(t *testing.T) {
 		if err := whole.Close(); err != nil {
 			t.Error(err)
 		}
-		survive(t, path, "stuck")
+		if noticed := survive(t, path, "stuck"); noticed != "open" {
+			t.Errorf("the next process noticed at %q", noticed)
+		}
 	}
 }
 

@@ -64,6 +64,9 @@ func Salvage(r io.ReaderAt, size int64, txid uint64) (*File, error) {
 // looked at began. Begin another.
 var ErrOvertaken = errors.New("its meta page has been written over")
 
+// IsFree reports whether the freelist names the page.
+func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
+
 // FreePages returns how many pages the freelist names.
 func (f *File) FreePages() int {
 	n := 0
