@@ -67,16 +67,18 @@
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
 // unknown is told again as OnUpdate if it turns out that it had been stored; if that was a write of a list, every object
 // is told again, as OnUpdate or OnAdd, by the list that replaces it. Other informers on the file notice with their next
-// event or bookmark that the rebuild has lost objects of theirs, and list too. A store that is closed ends the run.
+// event or bookmark that the rebuild has lost objects of theirs, and list too; an object that was lost so and is no longer
+// at the server then vanishes without OnDelete. Before the first sync HasSynced waits for that list. A store that is closed ends the run.
 //
 // # Ownership and shutdown
 //
 // The Informer owns its goroutines; the caller owns the Store and closes it after the run. When Run returns, nothing of the
-// informer is running. It ends in this order: the reflector, the pump, the handlers (each after the call that it is making). Changes
+// informer is running. It ends in this order: the pump and what feeds it, the handlers (each after the call that it is making). Changes
 // that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
 // new informer can be made on the same collection.
 //
 // Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
+// The watch error handler may be called by two goroutines at a time: by one for the connection, by another for the store.
 package informer

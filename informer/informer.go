@@ -151,7 +151,7 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 
 // SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection, and when the store
 // begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
-// and never runs. It fails once the informer has started.
+// and never runs. The handler may be called by two goroutines at a time. It fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	if handler == nil {
 		handler = cache.DefaultWatchErrorHandler
