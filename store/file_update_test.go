@@ -123,7 +123,18 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("%s: the next write: %v, Err: %v", what, err, s.Err())
 		}
 		mustClose(t, s)
-		// The next process finds no clean mark unless all was well.
+		s = mustOpen(t, path, Options{ReadOnly: true})
+		err = s.view(t.Context(), func(tx *bolt.Tx) error {
+			rt, err := readRoot(tx)
+			if rt.clean != errors.Is(test.want, ErrNoSpace) {
+				t.Errorf("%s: marked as closed cleanly: %t", what, rt.clean)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		mustClose(t, s)
 		s = mustOpen(t, path, Options{})
 		if s.Quarantined() != "" {
 			t.Errorf("%s: a good file was moved aside", what)
