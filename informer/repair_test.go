@@ -164,6 +164,12 @@ func TestRewriteGivenUp(t *testing.T) {
 		if s := i.Status(); f.failed() != 1 || s.Rewriting != "" || !s.Synced {
 			t.Errorf("%d failures, status %+v", f.failed(), s)
 		}
+		losses++ // the list for this is made at once, and has nothing to rewrite
+		r.srv.write("a/1", "y")
+		synctest.Wait()
+		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 {
+			t.Errorf("%d relists for a later loss", n)
+		}
 		r.close()
 	})
 }
