@@ -18,6 +18,10 @@ import (
 // begins, so that not all clients of a cluster list at once.
 const openAPIJitter = 10 * time.Minute
 
+// openAPIEvery is how often the schema's hash is read at most: it comes with those of all other group-versions, some
+// ten kilobytes, and a connection on a bad link is made anew often.
+const openAPIEvery = time.Hour
+
 // attributes compares what the contents were written with against what they would be written with now. The reflector's
 // goroutine is the only one that calls it.
 type attributes struct {
@@ -37,6 +41,7 @@ type attributes struct {
 	listing       bool // between forList and listed
 	holds         bool // there are contents that have describes
 	logged        map[string]bool
+	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
 }
 
 // load takes over what is stored.
@@ -105,7 +110,14 @@ func (a *attributes) refresh(ctx context.Context) error {
 	if err := a.read(ctx, "cluster id", a.clusterID, &a.want.ClusterID); err != nil {
 		return err
 	}
-	return a.read(ctx, "OpenAPI hash", a.openAPIHash, &a.want.OpenAPI)
+	if !a.openAPIRead.IsZero() && a.clock.Since(a.openAPIRead) < openAPIEvery {
+		return nil
+	}
+	if err := a.read(ctx, "OpenAPI hash", a.openAPIHash, &a.want.OpenAPI); err != nil {
+		return err
+	}
+	a.openAPIRead = a.clock.Now()
+	return nil
 }
 
 // read calls fn and stores its result in to. Not being allowed to know is an unknown value: logged once.

@@ -213,3 +213,27 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestOpenAPIHashIsReadHourly: connections are made anew every few minutes, the hash is not read with each; a change
+// in a long run is noticed all the same.
+func TestOpenAPIHashIsReadHourly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hash, reads := "one", 0
+		r := newRig(t)
+		r.o.OpenAPIHash = func(context.Context) (string, error) { reads++; return hash, nil }
+		r.srv.write("a/1", "x")
+		i := r.start()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if watches := i.Status().Reflector.Watches; reads < 3 || reads > 4 || watches < 10 {
+			t.Errorf("read %d times in %d connections", reads, watches)
+		}
+		hash = "two"
+		time.Sleep(openAPIEvery + 2*openAPIJitter)
+		synctest.Wait()
+		if n := i.Status().Reflector.Relists[reflector.ReasonOpenAPI]; n != 1 {
+			t.Errorf("%d relists for the new schema", n)
+		}
+		r.close()
+	})
+}

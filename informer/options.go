@@ -58,7 +58,7 @@ type Options struct {
 
 	// ClusterID reads the id of the cluster at every connect; see KubeSystemUID. Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
-	// OpenAPIHash reads the hash of the group-version's schema; see OpenAPIHash. Default: not checked.
+	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see OpenAPIHash. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
