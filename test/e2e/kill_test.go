@@ -21,14 +21,12 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	if soak {
 		kills = 1000
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, seed))
+	random := newRandom(t)
 
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))
 	truth := watchTruth(t, c)
-	stopWriting := c.writeStream(t, seed)
+	stopWriting := c.writeStream(t, random.Uint64())
 	f := newFile(t)
 	src := podSource(t, c.Config(t.Name()), c.ns)
 

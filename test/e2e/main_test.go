@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -199,6 +201,20 @@ func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 type asked struct {
 	probes, lookups int
 	lists, watches  []*controlplane.Request
+}
+
+// newRandom is random as told by LARDER_E2E_SEED, or by the clock; it logs the seed.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("LARDER_E2E_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("LARDER_E2E_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
 }
 
 // eventually waits until check returns an empty string; it fails with what check says last.

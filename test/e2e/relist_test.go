@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -133,9 +132,10 @@ func TestSIGKILLInRelist(t *testing.T) {
 	c.deletePods(t, names("p", 900, 1000))
 	c.restartAPIServer(t) // without it the watch would tell
 	want := c.pods(t)
+	random := newRandom(t)
 	gate := newGate(t, c.Config(t.Name()), "pods")
 	for n := range kills {
-		page := 1 + rand.IntN(8) // of 9
+		page := 1 + random.IntN(8) // of 9
 		reached := gate.holdListAfter(page)
 		p := startChild(t, gate.config(c.Config(t.Name())), childConfig{Store: f.path, Namespace: c.ns, PageSize: 100})
 		eventually(t, "the relist", func() string {
@@ -149,7 +149,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 			}
 			return fmt.Sprintf("%+v", p.report())
 		})
-		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond) // the last page may be on its way to the staging
+		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the last page may be on its way to the staging
 		if r := p.report(); r.Objects != len(before.objects) {
 			t.Errorf("in the middle of the relist readers see %d objects, want %d", r.Objects, len(before.objects))
 		}
