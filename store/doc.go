@@ -21,6 +21,13 @@
 //	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //
+// Beside it there may be
+//
+//	<path>.opening            the lock of those who open it, and how many opens have not ended: after a crash the
+//	                          file is verified, without being mapped, before it is used
+//	<path>.new-*              a file that is being made, or was when a process died; the next open removes it
+//	<path>.damaged-<UTC>      a damaged file that was moved aside; the newest two are kept
+//
 // The terms in a record's header are what the indexes file it under. A write
 // removes old entries by the old header: it neither decodes the old object for
 // them nor asks an index function that may have changed.
@@ -72,6 +79,15 @@
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is right as soon as it has been added. Until it has been built, in
 //     the background, look-ups in it scan.
+//
+// # Damage and failing disks
+//
+// bbolt's pages have no checksums, and a mapped file that is cut short is a fault. So Open looks at the meta pages and
+// at the file's size before it maps anything, every transaction runs with faults contained, and records carry
+// checksums. A file found damaged by Open is moved aside, and a fresh one is made. Damage met later, by whichever
+// reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed); Rebuild
+// then writes what can be read to a new file under the same name, and collections that lost something say so. Where there is no space, nothing
+// has happened, and the write can be repeated.
 //
 // # Concurrency and shutdown
 //
