@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -218,17 +219,20 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 // in a long run is noticed all the same.
 func TestOpenAPIHashIsReadHourly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		hash, reads := "one", 0
+		var reads, version atomic.Int64
 		r := newRig(t)
-		r.o.OpenAPIHash = func(context.Context) (string, error) { reads++; return hash, nil }
+		r.o.OpenAPIHash = func(context.Context) (string, error) {
+			reads.Add(1)
+			return fmt.Sprint("version ", version.Load()), nil
+		}
 		r.srv.write("a/1", "x")
 		i := r.start()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if watches := i.Status().Reflector.Watches; reads < 3 || reads > 4 || watches < 10 {
-			t.Errorf("read %d times in %d connections", reads, watches)
+		if n, watches := reads.Load(), i.Status().Reflector.Watches; n < 3 || n > 4 || watches < 10 {
+			t.Errorf("read %d times in %d connections", n, watches)
 		}
-		hash = "two"
+		version.Add(1)
 		time.Sleep(openAPIEvery + 2*openAPIJitter)
 		synctest.Wait()
 		if n := i.Status().Reflector.Relists[reflector.ReasonOpenAPI]; n != 1 {
