@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +62,11 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	code = m.Run()
+	if code == 0 {
+		if err := leftBehind(); err != nil {
+			return 1, err
+		}
+	}
 	if err := shared.Stop(); err != nil {
 		return 1, err
 	}
@@ -80,6 +87,20 @@ func noticeDeadConnectionsSoon() error {
 		return err
 	}
 	return os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
+}
+
+// leftBehind returns an error if a goroutine of Larder's is still running. goleak would also see the connections
+// that client-go keeps open between tests.
+func leftBehind() error {
+	buf := make([]byte, 16<<20)
+	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		for _, pkg := range []string{"fifo", "informer", "reflector", "store"} {
+			if strings.Contains(stack, "larder-dev/larder/"+pkg+".") {
+				return fmt.Errorf("every informer has been stopped and every store closed, but this is running:\n%s", stack)
+			}
+		}
+	}
+	return nil
 }
 
 // logTo sends the log of everything that runs in this process to a file.
