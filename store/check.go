@@ -131,7 +131,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	var last []byte
 	err = objects.ForEach(func(k, _ []byte) error {
 		if count++; bytes.Compare(last, k) >= 0 {
-			c.problem("key %q comes after %q", k, last)
+			c.problem("key %s comes after %s", legible(string(k)), legible(string(last)))
 		}
 		last = k
 		return nil
@@ -198,7 +198,7 @@ func (c *checker) checkRecord(indexes *bolt.Bucket, st state, key string, data [
 		return
 	}
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
-		c.problem("record %q has sequence number %d, and the next is %d", key, h.Seq, st.NextSeq)
+		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
 	}
 	for name, values := range h.Terms {
 		index := indexes.Bucket([]byte(name))
@@ -207,7 +207,7 @@ func (c *checker) checkRecord(indexes *bolt.Bucket, st state, key string, data [
 		}
 		for _, value := range values {
 			if !hasEntry(index, value, key) {
-				c.problem("record %q is not in index %q, which it is filed in", key, name)
+				c.problem("record %s is not in index %q, which it is filed in", legible(key), name)
 			}
 		}
 	}
@@ -245,8 +245,8 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	switch {
 	case err != nil: // the pages of records have it
 	case !have.found:
-		c.problem("index %q files %q, which is not there", name, key)
+		c.problem("index %q files %s, which is not there", name, legible(key))
 	case !slices.Contains(have.Terms[name], value):
-		c.problem("index %q files %q under a value that its record does not have", name, key)
+		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
 	}
 }

@@ -70,7 +70,7 @@ func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Ob
 		err = fmt.Errorf("%w: %v", ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %q in collection %s: %w", key, r.name, err)
+		return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
 	}
 	return obj, nil
 }
@@ -133,15 +133,17 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
 	err := r.viewObjects(ctx, func(objects *bolt.Bucket) error {
 		s := scanAfter(objects, "")
+		var bad error
 		for k, _ := s.next(); k != nil; k, _ = s.next() {
+			if len(k) > maxKeyLen {
+				bad = fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, ErrDamaged)
+				continue
+			}
 			keys = append(keys, string(k))
 		}
-		return s.err
+		return errors.Join(s.err, bad)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return keys, nil
+	return keys, err
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface.

@@ -157,10 +157,17 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 func (v indexView) keys(value string, fn func(key string) error) error {
 	prefix := indexPrefix(value)
 	s := scanAfter(v.index, "")
-	for k, _ := s.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = s.next() {
+	k, _ := s.seek(prefix)
+	for k != nil && bytes.HasPrefix(k, prefix) {
 		if err := fn(string(k[len(prefix):])); err != nil {
 			return err
 		}
+		k, _ = s.next()
+	}
+	if k != nil {
+		// Not of this value. If a flipped bit made it so, the one behind it is out of order: entries
+		// must not be missing in silence.
+		s.next()
 	}
 	return s.err
 }
@@ -194,7 +201,7 @@ func after(prefix []byte) []byte {
 func (v indexView) object(key string) (runtime.Object, error) {
 	data := v.objects.Get([]byte(key))
 	if data == nil {
-		return nil, fmt.Errorf("index %q in collection %s files %q, which is not there: %w", v.name, v.r.name, key, ErrDamaged)
+		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), ErrDamaged)
 	}
 	return v.r.decode(key, data)
 }

@@ -30,7 +30,7 @@ type Interface interface {
 	Get(ctx context.Context, key string) (runtime.Object, error)
 	// List returns every object, in key order; on an error, those that could be read.
 	List(ctx context.Context) ([]runtime.Object, error)
-	// Keys returns every key, in order.
+	// Keys returns every key, in order; on an error, those that could be read.
 	Keys(ctx context.Context) ([]string, error)
 	// Iterate calls fn for each object whose key is after the given one, in
 	// key order, a page at a time: each page is one transaction, closed before

@@ -60,7 +60,7 @@ func appendRecord(dst []byte, collection, key string, h header, payload []byte) 
 func parseRecord(collection, key string, data []byte) (header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %q in collection %s: %w: %w", key, collection, err, ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
 	}
 	return h, payload, nil
 }
