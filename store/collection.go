@@ -137,8 +137,8 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 			want.Build = c.store.open.buildID()
 		}
 		same := known && have.Version == want.Version && have.Build == want.Build && have.Version+have.Build != ""
-		// An index of no objects is ready; so is one that this set has held ready before.
-		want.Ready = st.Objects == 0 || same && have.Ready
+		// An index of no objects is ready, if it can be made; so is one that this set has held ready before.
+		want.Ready = st.Objects == 0 && !c.readOnly || same && have.Ready
 		st.indexes[name] = want
 		if want.Ready {
 			ready = append(ready, name)

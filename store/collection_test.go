@@ -179,6 +179,27 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
+// TestReadOnlyEmptyCollection: nothing was listed, and an index that the file does not have holds nothing.
+func TestReadOnlyEmptyCollection(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	c := openPods(t, s, nil)
+	relist(t, c, store.ReplaceOptions{}, "7")
+	c.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
+	c = openPods(t, s, cache.Indexers{"name": storetest.ByName})
+	if keys, err := c.IndexKeys(ctx, "name", "a"); err != nil || len(keys) != 0 {
+		t.Errorf("%q, %v", keys, err)
+	}
+	if s.Err() != nil {
+		t.Errorf("Err: %v", s.Err())
+	}
+}
+
 func TestView(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})

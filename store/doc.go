@@ -70,7 +70,7 @@
 //   - A resourceVersion that CompareResourceVersion does not accept is not
 //     stored: the objects are served, and Info.MustRelist says why they can not be resumed.
 //   - An object that can not be keyed, encoded or indexed (an index function
-//     may panic) is left out and reported in Result.Skipped; the rest of its batch
+//     may panic), or that a list's commit can not read back, is left out and reported in Result.Skipped; the rest of its batch
 //     and the resourceVersion are committed. What was stored under its key stays: a stale object
 //     does less harm than one that seems to be gone.
 //   - Reads take one transaction and hold none when they return. Objects are
@@ -84,7 +84,8 @@
 //
 // bbolt's pages have no checksums, and a mapped file that is cut short is a fault. So Open looks at the meta pages and
 // at the file's size before it maps anything, every transaction runs with faults contained, and records carry
-// checksums. A file found damaged by Open is moved aside, and a fresh one is made. Damage met later, by whichever
+// checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
+// could not be read for a moment is left, and Open fails. Damage met later, by whichever
 // reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed); Rebuild
 // then writes what can be read to a new file under the same name, and collections that lost something say so. Where there is no space, nothing
 // has happened, and the write can be repeated.

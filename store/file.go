@@ -23,6 +23,8 @@ type handle struct {
 	users sync.WaitGroup
 	// stuck: a panic left one of bbolt's locks taken. Nothing may wait for them.
 	stuck atomic.Bool
+	// unreadable: it left those that every transaction needs.
+	unreadable atomic.Bool
 }
 
 // acquire returns the handle to use; release it soon.
@@ -98,10 +100,14 @@ func (h *handle) begin(writable bool) (*bolt.Tx, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", h.path, err)
 	}
+	if h.unreadable.Load() {
+		return nil, &faultError{what: "an earlier fault left it locked"}
+	}
 	began := false
 	defer func() {
-		if !began {
-			h.stuck.Store(true) // it panicked with its locks taken
+		if !began { // it panicked with its locks taken
+			h.stuck.Store(true)
+			h.unreadable.Store(!writable || h.unreadable.Load())
 		}
 	}()
 	tx, err := h.db.Begin(writable)

@@ -11,6 +11,12 @@ import (
 // faultError is a panic that contain has caught.
 type faultError struct{ what any }
 
+// ofMemory reports whether a page could not be read, rather than made no sense.
+func (e *faultError) ofMemory() bool {
+	_, ok := e.what.(interface{ Addr() uintptr })
+	return ok
+}
+
 func (e *faultError) Error() string {
 	if fault, ok := e.what.(interface{ Addr() uintptr }); ok {
 		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", ErrDamaged, fault.Addr())

@@ -87,6 +87,9 @@ func TestStuckLock(t *testing.T) {
 		if !errors.Is(err, ErrDamaged) || !s.handle.stuck.Load() {
 			t.Errorf("writable %t: %v, stuck %t", writable, err, s.handle.stuck.Load())
 		}
+		if _, err := readAll(s); !errors.Is(err, ErrDamaged) {
+			t.Errorf("writable %t: a read after that: %v", writable, err)
+		}
 		s.handle.file = mapped
 		mustClose(t, s)
 		if err := whole.Close(); err != nil {

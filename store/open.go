@@ -63,7 +63,7 @@ func (s *Store) openToWrite(deadline time.Time) (err error) {
 		o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, verify: mark.crashes > 0}
 		h, rt, err := o.open()
 		if err == nil {
-			err = s.start(h, rt)
+			err = o.judge(s.start(h, rt))
 		}
 		if !errors.Is(err, ErrDamaged) {
 			return err

@@ -45,6 +45,9 @@ func (o *opening) open() (*handle, root, error) {
 		rt, err = readRoot(tx)
 		return err
 	})
+	if err != nil {
+		err = o.judge(err)
+	}
 	if errors.Is(err, ErrForeign) {
 		err = o.judgeRoot(pages)
 	}
@@ -154,26 +157,36 @@ func (o *opening) flag() int {
 // has the name by now.
 func (o *opening) openLockedFile(string, int, os.FileMode) (*os.File, error) { return o.file, nil }
 
-// judge decides what an error of bbolt's Open means.
+// judge decides what an error of opening the file means. What bbolt takes for
+// damage is looked at once more without bbolt: a disk that could not be read
+// for a moment is no damaged file.
 func (o *opening) judge(err error) error {
+	var fault *faultError
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return locked(o.path)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrChecksum):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	case !errors.Is(err, ErrDamaged):
+	case !errors.As(err, &fault):
 		return err
 	}
-	// A page could not be read or made no sense: a disk that fails is no damaged file.
-	f, again := os.Open(o.path)
-	if again != nil {
-		return errors.Join(err, again)
+	if again := o.lookAgain(); again != nil {
+		return again
+	}
+	if fault != nil && !fault.ofMemory() {
+		return err // the pages are good as far as we know, and bbolt can not use them
+	}
+	return fmt.Errorf("it could not be read, though its pages are good now; try again (%v)", err) //nolint:errorlint // it is not damaged
+}
+
+// lookAgain looks at every page of the file that has the name.
+func (o *opening) lookAgain() error {
+	f, err := os.Open(o.path)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = f.Close() }()
 	look := &opening{path: o.path, file: f, verify: true}
-	if _, again := look.inspect(); again != nil {
-		return again
-	}
+	_, err = look.inspect()
 	return err
 }
 

@@ -298,7 +298,18 @@ func TestForeign(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{text, other, dir} {
+	etcd := filepath.Join(dir, "etcd")
+	if db, err = bolt.Open(etcd, 0o600, &bolt.Options{NoFreelistSync: true}); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("key"))
+		return err
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, other, etcd, dir} {
 		before, _ := os.ReadFile(path)
 		for _, readOnly := range []bool{false, true} {
 			if _, err := Open(path, Options{ReadOnly: readOnly}); !errors.Is(err, ErrForeign) && !(path == dir && err != nil) {
@@ -309,7 +320,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s has been changed", path)
 		}
 	}
-	wantNames(t, dir, "other", "text")
+	wantNames(t, dir, "etcd", "other", "text")
 }
 
 func TestFormats(t *testing.T) {

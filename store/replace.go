@@ -181,11 +181,17 @@ func (r *replacement) close() {
 	r.c.replacing = nil
 }
 
-// write is Collection.write for the open replacement.
+// write is Collection.write for the open replacement. Whoever shares the store may
+// have rebuilt it since the method began, and can not while the transaction lasts.
 func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	return r.c.writeLocked(ctx, set, fn)
+	return r.c.writeLocked(ctx, set, func(w *writer) error {
+		if err := r.usable(); err != nil {
+			return err
+		}
+		return fn(w)
+	})
 }
 
 // note keeps track of the newest objects of the list.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -33,14 +34,15 @@ func (m *warmReplace) commit(ctx context.Context, b Batch) (res Result, err erro
 		if err := m.refill(ctx, set); err != nil {
 			return res, err
 		}
-		changes, finished, err := m.applySome(ctx, set, b)
+		some, finished, err := m.applySome(ctx, set, b)
 		switch {
 		case errors.Is(err, errIndexesChanged):
 			continue
 		case err != nil:
 			return res, err
 		}
-		res.Changes = append(res.Changes, changes...)
+		res.Changes = append(res.Changes, some.Changes...)
+		res.Skipped = append(res.Skipped, some.Skipped...)
 		if finished {
 			m.r.c.markReported()
 			return res, nil
@@ -85,7 +87,7 @@ func (m *warmReplace) stageRest(ctx context.Context) error {
 
 // applySome applies the next entries, all of them if they fit in one
 // transaction, and after the last one makes the state that of the list.
-func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (changes []Change, finished bool, err error) {
+func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (res Result, finished bool, err error) {
 	limit := m.r.c.limits.commit
 	applied := m.applied
 	err = m.r.write(ctx, set, func(w *writer) error {
@@ -99,8 +101,12 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (ch
 			size += e.size()
 			applied = e.key
 			ch, changed, err := m.apply(w, e)
-			if changed {
-				changes = append(changes, ch)
+			switch {
+			case errors.Is(err, ErrIncompatible):
+				res.Skipped = append(res.Skipped, Skipped{Key: e.key, Err: err})
+				return true, nil
+			case changed:
+				res.Changes = append(res.Changes, ch)
 			}
 			return true, err
 		})
@@ -111,14 +117,16 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (ch
 			w.state.MustRelist = interrupted
 			return nil
 		}
+		m.r.noteSkipped(res.Skipped)
 		m.r.finish(&w.state, m.r.o, b)
 		return dropStaging(w.bucket)
 	})
 	if err != nil {
-		return nil, false, err
+		return Result{}, false, err
 	}
 	m.applied = applied
-	return changes, finished, nil
+	m.r.noteSkipped(res.Skipped)
+	return res, finished, nil
 }
 
 // apply makes one key what is staged for it.
@@ -134,7 +142,7 @@ func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, err 
 	if m.sameAsDisk(&e.write, old) {
 		return ch, false, nil // an event told what the disk has
 	}
-	now, err := w.c.codec.Decode(e.payload)
+	now, err := m.staged(e)
 	if err != nil {
 		return ch, false, err
 	}
@@ -147,6 +155,16 @@ func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, err 
 		return ch, false, nil
 	}
 	return changeOf(e.key, before, now), true, nil
+}
+
+// staged returns the object that is staged. That the codec can not read what it
+// has written is no damage of the file, and must not hold up all other objects.
+func (m *warmReplace) staged(e *staged) (runtime.Object, error) {
+	obj, err := m.r.c.decodePayload(e.key, header{Encoding: m.r.c.codec.Name()}, e.payload)
+	if err != nil && !errors.Is(err, ErrIncompatible) {
+		err = fmt.Errorf("%w: %w", ErrIncompatible, err)
+	}
+	return obj, err
 }
 
 // semanticallyEqual compares two objects; those that it can not compare differ.
@@ -179,9 +197,9 @@ func (m *warmReplace) refill(ctx context.Context, set *indexSet) error {
 			if e.kind != stagedPut {
 				continue
 			}
-			obj, err := m.r.c.codec.Decode(e.payload)
+			obj, err := m.staged(e)
 			if err != nil {
-				return err
+				continue // the commit leaves it out
 			}
 			m.staging.set(m.reindexed(set, e, obj))
 		}

@@ -177,10 +177,11 @@ func (s *staging) discard(ctx context.Context) error {
 	return s.clear(ctx)
 }
 
+// bucket returns the bucket that entries were spilled to. Rebuild does not copy it.
 func (s *staging) bucket(b *bolt.Bucket) (*bolt.Bucket, error) {
 	spill := b.Bucket(bucketStaging)
 	if spill == nil {
-		return nil, fmt.Errorf("the staged relist of collection %s is gone from the file: %w", s.c.name, ErrDamaged)
+		return nil, fmt.Errorf("collection %s has no list that is staged: %w", s.c.name, ErrReplaceLost)
 	}
 	return spill, nil
 }

@@ -104,7 +104,8 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 		return nil, fmt.Errorf("root page %d is no leaf and no branch (flags %#x): %w", m.Root, root.flags, ErrDamaged)
 	}
 	if m.Freelist == noFreelist {
-		return nil, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrDamaged)
+		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
+		return nil, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
 	if err := f.readFreelist(); err != nil {
 		return nil, fmt.Errorf("freelist: %w", err)

@@ -11,7 +11,8 @@ import (
 // ErrDamaged: the file is not what bbolt wrote.
 var ErrDamaged = errors.New("damaged bbolt file")
 
-// ErrForeign: nothing in the file's head looks like bbolt.
+// ErrForeign: nothing in the file's head looks like bbolt, or it was written
+// with options that Larder does not use.
 var ErrForeign = errors.New("not a bbolt file")
 
 // What bbolt writes; see its internal/common.

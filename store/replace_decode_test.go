@@ -1,0 +1,58 @@
+package store
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// oneWay is a codec that writes one pod so that it can not be read.
+type oneWay struct {
+	Codec
+	unreadable string
+}
+
+func (c oneWay) Decode(data []byte) (runtime.Object, error) {
+	obj, err := c.Codec.Decode(data)
+	if err == nil && obj.(*corev1.Pod).Name == c.unreadable {
+		return nil, ErrDamaged // as codecs say of bytes that are not theirs
+	}
+	return obj, err
+}
+
+// TestRelistOfAnObjectThatCanNotBeReadBack: it is left out and reported; the list is
+// committed, and nobody calls the file damaged.
+func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
+	s, many, _ := filled(t, Options{})
+	many.codec = oneWay{many.codec, somePod(2).Name}
+	r, err := many.BeginReplace(t.Context(), ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Abort()
+	var page []runtime.Object
+	for i := range 4 {
+		pod := somePod(i)
+		pod.ResourceVersion = "9000"
+		page = append(page, pod)
+	}
+	if _, err := r.Page(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.Commit(t.Context(), Batch{ResourceVersion: "9001"})
+	if err != nil || len(res.Changes) != 3+996 || len(res.Skipped) != 1 || !errors.Is(res.Skipped[0].Err, ErrIncompatible) {
+		t.Errorf("%d changes, skipped %v: %v", len(res.Changes), res.Skipped, err)
+	}
+	if s.Err() != nil {
+		t.Errorf("Err: %v", s.Err())
+	}
+	info, err := many.Info(t.Context())
+	if err != nil || info.Objects != 4 || info.ResourceVersion != "9001" || len(info.Newest) != 3 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if report, err := s.Check(t.Context()); err != nil || len(report.Problems) > 0 {
+		t.Errorf("check: %q, %v", report.Problems, err)
+	}
+}
