@@ -68,10 +68,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.copyToNew(ctx, old)
-	if err == nil {
-		err = s.exchange(c, why)
-	}
+	err = s.renew(ctx, old, why)
 	old.release()
 	if err != nil {
 		return err
@@ -80,6 +77,27 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) error {
 		c.startBuild() // what gave up when the store failed
 	}
 	return old.close()
+}
+
+// renew puts a copy in the place of the old file. It takes the mark before it makes
+// the copy, which would be in vain while another process opens the store.
+func (s *Store) renew(ctx context.Context, old *handle, why error) error {
+	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	if err != nil {
+		return err
+	}
+	c, err := s.copyToNew(ctx, old)
+	if err == nil {
+		err = s.exchange(c, why)
+	}
+	if err != nil {
+		// What the mark was left for is still so.
+		return errors.Join(err, mark.release(), leaveMark(s.path))
+	}
+	if err := mark.release(); err != nil {
+		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	return nil
 }
 
 // copyToNew makes a new file, not yet under the store's name, with all that can be read of the old one.
@@ -109,16 +127,13 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	return c, nil
 }
 
-// exchange gives the new file the store's name and puts it in the old one's place.
+// exchange gives the new file the store's name and puts it in the old one's
+// place. The caller holds the mark.
 func (s *Store) exchange(c *copying, why error) error {
 	fresh := c.fresh
-	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
-	if err != nil {
-		return errors.Join(err, fresh.discard())
-	}
 	moved, err := s.rename(c.old, fresh)
 	if err != nil {
-		return errors.Join(err, fresh.discard(), mark.release())
+		return errors.Join(err, fresh.discard())
 	}
 	fresh.path = s.path
 	s.mu.Lock()
@@ -134,9 +149,6 @@ func (s *Store) exchange(c *copying, why error) error {
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
 	for name, reason := range c.lost {
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason", reason)
-	}
-	if err := mark.release(); err != nil {
-		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
 	return nil
 }
