@@ -52,9 +52,9 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
+		p.left(ctx, res.Skipped) // of an attempt that failed: what the next does not report again
 		if err == nil {
 			p.healthy(ctx)
-			p.left(ctx, res.Skipped)
 			return nil
 		}
 		if ctx.Err() != nil || isClosed(err) {

@@ -83,6 +83,9 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, one for a watch that is being opened) and waits for them; so the ListerWatcher must heed its context.
+// for a page, one for a watch that is being opened) and waits for them. Only a call of
+// a ListerWatcher that goes on for five seconds after its context has ended is left to itself, and its result thrown away. If
+// a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
+//
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

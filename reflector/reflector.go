@@ -31,7 +31,7 @@ var ErrRunTwice = errors.New("reflector: Run may be called once; make another wi
 
 // Run lists and watches until ctx ends or the sink is closed, and returns when
 // nothing of it is running any more: nil if ctx ended, the sink's error otherwise. It may be called once.
-// It waits for requests in flight, so the ListerWatcher must heed its context.
+// A call of a ListerWatcher that does not heed its context is left to itself after five seconds.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.mu.Lock()
 	again := r.running

@@ -4,14 +4,13 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.
 type session struct {
 	r    *Reflector
-	lw   cache.ListerWatcherWithContext
+	lw   listerWatcher
 	sink Sink
 	o    Options
 
@@ -63,7 +62,7 @@ const (
 )
 
 func newSession(r *Reflector) *session {
-	return &session{r: r, lw: r.lw, sink: r.sink, o: r.o, pos: position{State: Restore}}
+	return &session{r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}}
 }
 
 // run drives the machine until it has stopped.

@@ -51,9 +51,10 @@ func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*
 	seconds := int64(timeout / time.Second)
 	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
 	s.r.board.update(func(b *Status) { b.Watches++ })
-	ctx, st.cancel = context.WithCancel(ctx)
+	limited, cancel := context.WithCancel(ctx)
+	st.cancel = cancel
 	late := time.AfterFunc(requestTimeout, st.cancel)
-	w, err := s.lw.WatchWithContext(ctx, metav1.ListOptions{
+	w, err := s.lw.watch(ctx, limited, metav1.ListOptions{
 		ResourceVersion:     rv,
 		TimeoutSeconds:      &seconds,
 		AllowWatchBookmarks: true,

@@ -123,9 +123,9 @@ func (s *session) probe(ctx context.Context) (string, error) {
 
 // listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine.
 func (s *session) listRequest(ctx context.Context, o metav1.ListOptions) (runtime.Object, metav1.ListInterface, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := s.lw.ListWithContext(ctx, o)
+	list, err := s.lw.list(ctx, limited, o)
 	if err != nil {
 		return nil, nil, err
 	}

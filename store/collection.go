@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
@@ -74,7 +75,23 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if err != nil {
 		return nil, err
 	}
+	if err := c.noteUsed(ctx); err != nil {
+		return nil, err
+	}
 	return c, c.claimLocked(ctx, set)
+}
+
+// noteUsed notes that the collection is in use. A disk that is full or fails
+// does not keep it from being read.
+func (c *Collection) noteUsed(ctx context.Context) error {
+	if c.readOnly {
+		return nil
+	}
+	err := c.store.noteUsed(ctx, c.name, time.Now())
+	if errors.Is(err, ErrNoSpace) || c.store.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // claimLocked makes the indexes in the file what set needs, without a write if
@@ -178,7 +195,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1}})
+	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: time.Now()}})
 }
 
 // Identity returns what the collection holds, in canonical form.
@@ -189,7 +206,7 @@ func (c *Collection) Identity() Identity { return c.id }
 // the store is closed.
 func (c *Collection) Close() error {
 	if c.builds.stop() {
-		c.store.enlist(c, false)
+		c.store.delist(c)
 		c.store.open.release(c.name)
 	}
 	return nil

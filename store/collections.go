@@ -41,6 +41,12 @@ func (o *openSet) take(name string) bool {
 	return true
 }
 
+func (o *openSet) holds(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.names[name]
+}
+
 func (o *openSet) release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,13 +77,32 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if !s.open.take(name) {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrCollectionOpen)
 	}
-	c, err := openCollection(ctx, s, name, id, o)
+	c, err := s.openAndEnlist(ctx, name, id, o)
 	if err != nil {
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
-	s.enlist(c, true)
 	return c, nil
+}
+
+// openAndEnlist opens a collection, again if the store was rebuilt meanwhile: the new
+// file need not have it.
+func (s *Store) openAndEnlist(ctx context.Context, name string, id Identity, o CollectionOptions) (*Collection, error) {
+	for {
+		before := s.rebuildCount()
+		c, err := openCollection(ctx, s, name, id, o)
+		if err != nil {
+			return nil, err
+		}
+		enlisted, err := s.enlist(ctx, c, before)
+		if enlisted {
+			return c, nil
+		}
+		c.builds.stop()
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // Collections returns the state of every collection in the file, opened or not.

@@ -95,5 +95,6 @@
 // Any number of goroutines may read. One may write at a time: a Collection is open once, its
 // Replacement excludes other writes, and the methods of one Replacement
 // must not be called concurrently. The goroutines that build indexes belong to
-// the Store; Collection.Close and Store.Close cancel them and wait.
+// the Store; Collection.Close and Store.Close cancel them and wait. A collection that nobody has opened for
+// Options.ForgetAfter is dropped, no sooner than an hour after Open.
 package store

@@ -3,24 +3,34 @@ package store
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // background owns the goroutines that work for a store. The zero value is ready.
 type background struct {
 	mu     sync.Mutex
-	cancel []context.CancelFunc // guarded by mu
-	closed bool                 // guarded by mu
+	ctx    context.Context    // guarded by mu; nil until the first needs it
+	cancel context.CancelFunc // guarded by mu
+	timer  *time.Timer        // guarded by mu; of goBackgroundAfter
 	wg     sync.WaitGroup
 }
 
-// close cancels every goroutine, waits for them, and lets no other start.
+// contextLocked returns what ends with close.
+func (b *background) contextLocked() context.Context {
+	if b.ctx == nil {
+		b.ctx, b.cancel = context.WithCancel(context.Background())
+	}
+	return b.ctx
+}
+
+// close cancels every goroutine and waits for them.
 func (b *background) close() {
 	b.mu.Lock()
-	b.closed = true
-	for _, cancel := range b.cancel {
-		cancel()
+	b.contextLocked()
+	b.cancel()
+	if b.timer != nil {
+		b.timer.Stop()
 	}
-	b.cancel = nil
 	b.mu.Unlock()
 	b.wg.Wait()
 }
@@ -28,18 +38,34 @@ func (b *background) close() {
 // goBackground runs fn in a goroutine that Close cancels and waits for. Once
 // Close has begun, fn gets a context that is cancelled already.
 func (s *Store) goBackground(name string, fn func(ctx context.Context)) {
-	b := &s.background
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background())
-	if b.closed {
-		cancel()
-	}
-	b.cancel = append(b.cancel, cancel)
-	b.wg.Go(func() {
-		defer cancel()
+	s.background.mu.Lock()
+	defer s.background.mu.Unlock()
+	s.goBackgroundLocked(name, fn)
+}
+
+func (s *Store) goBackgroundLocked(name string, fn func(ctx context.Context)) {
+	ctx := s.background.contextLocked()
+	s.background.wg.Go(func() {
 		s.logger().V(4).Info("Background work starts", "work", name)
 		fn(ctx)
 		s.logger().V(4).Info("Background work ended", "work", name)
+	})
+}
+
+// goBackgroundAfter is goBackground once d has passed: until then there is no
+// goroutine, and Close ends the wait. One such work can wait at a time.
+func (s *Store) goBackgroundAfter(d time.Duration, name string, fn func(ctx context.Context)) {
+	b := &s.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.contextLocked().Err() != nil {
+		return
+	}
+	b.timer = time.AfterFunc(d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.contextLocked().Err() == nil {
+			s.goBackgroundLocked(name, fn)
+		}
 	})
 }

@@ -35,6 +35,8 @@ type Info struct {
 	Objects    int
 	// LastContact is when the server was last heard.
 	LastContact time.Time
+	// LastUsed is when the collection was last open for writing, to a day.
+	LastUsed time.Time
 	// NextSeq is the sequence number that the next written record gets.
 	NextSeq uint64
 	// Newest are a few of the stored objects with the highest resourceVersion,
@@ -68,6 +70,7 @@ type infoRecord struct {
 	MustRelist      string                `msgpack:"mustRelist,omitempty"`
 	Objects         int                   `msgpack:"objects"`
 	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
+	LastUsed        int64                 `msgpack:"lastUsed,omitempty"`    // likewise
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []refRecord           `msgpack:"newest,omitempty"`
 	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
@@ -141,6 +144,9 @@ func newInfoRecord(s state) *infoRecord {
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
 	}
+	if !s.LastUsed.IsZero() {
+		r.LastUsed = s.LastUsed.UnixNano()
+	}
 	for _, ref := range s.Newest {
 		r.Newest = append(r.Newest, refRecord{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
 	}
@@ -169,6 +175,9 @@ func (r *infoRecord) state() state {
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)
+	}
+	if r.LastUsed != 0 {
+		s.LastUsed = time.Unix(0, r.LastUsed)
 	}
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})

@@ -104,6 +104,7 @@ func (s *Store) start(h *handle, rt root) error {
 		return errors.Join(err, h.close())
 	}
 	s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
+	s.forgetLater(forgetFirst)
 	return nil
 }
 

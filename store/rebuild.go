@@ -58,10 +58,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.mu.Lock()
-	done := s.rebuilds != before
-	s.mu.Unlock()
-	if done {
+	if s.rebuildCount() != before {
 		return nil
 	}
 	old, err := s.acquire()
@@ -197,15 +194,34 @@ func (s *Store) liveCollections() []*Collection {
 	return live
 }
 
-// enlist makes c one of the live collections, or ends that.
-func (s *Store) enlist(c *Collection, open bool) {
+// enlist makes c one of the live collections, unless there was a Rebuild since before. It
+// waits for one that is at work.
+func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
+	select {
+	case s.writer <- struct{}{}:
+		defer func() { <-s.writer }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if open {
-		s.live[c] = struct{}{}
-	} else {
-		delete(s.live, c)
+	if s.rebuilds != before {
+		return false, nil
 	}
+	s.live[c] = struct{}{}
+	return true, nil
+}
+
+func (s *Store) delist(c *Collection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, c)
+}
+
+func (s *Store) rebuildCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rebuilds
 }
 
 // Losses returns how many times, since the store was opened, Rebuild has lost

@@ -434,3 +434,33 @@ func TestRebuildReadOnly(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
+// opened once more, since the new file need not have it.
+func TestOpenWhileRebuilding(t *testing.T) {
+	s, _, _ := filled(t, Options{})
+	before := s.rebuildCount()
+	id := pods()
+	id.Namespace = "late"
+	c, err := openCollection(t.Context(), s, id.ID(), id, CollectionOptions{Codec: mustCodec(t, somePod(0))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail(s.handle, ErrOutcomeUnknown)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if enlisted, err := s.enlist(t.Context(), c, before); enlisted || err != nil {
+		t.Errorf("enlisted %t, %v", enlisted, err)
+	}
+	c.builds.stop()
+
+	s.writer <- struct{}{} // as Rebuild does
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if enlisted, err := s.enlist(ctx, c, s.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
+		t.Errorf("while one is at work: enlisted %t, %v", enlisted, err)
+	}
+	<-s.writer
+	wantUsable(t, s, mustCollection(t, s, id))
+}

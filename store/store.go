@@ -23,6 +23,10 @@ type Options struct {
 	LockTimeout time.Duration
 	// MaxSize bounds the file, in bytes. Default: none.
 	MaxSize int64
+	// ForgetAfter is how long a collection is kept that nobody opens for writing.
+	// It is dropped no sooner than an hour after Open, so that a program which was
+	// itself away for longer finds its collections. Default 30 days; negative is for ever.
+	ForgetAfter time.Duration
 	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
 	Logger *logr.Logger
 }

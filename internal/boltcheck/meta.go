@@ -1,6 +1,7 @@
 package boltcheck
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,10 +65,10 @@ func parseMeta(data []byte) (Meta, error) {
 	switch {
 	case order.Uint32(b) != magic:
 		return Meta{}, errors.New("no magic number")
-	case order.Uint32(b[4:]) != version:
-		return Meta{}, fmt.Errorf("file version %d, not %d", order.Uint32(b[4:]), version)
 	case order.Uint64(b[sumOffset:]) != sum.Sum64():
 		return Meta{}, errors.New("wrong checksum")
+	case order.Uint32(b[4:]) != version:
+		return Meta{}, fmt.Errorf("bbolt file version %d, this program knows %d: %w", order.Uint32(b[4:]), version, ErrForeign)
 	case m.PageSize < minPageSize || m.PageSize > maxPageSize || m.PageSize&(m.PageSize-1) != 0:
 		return Meta{}, fmt.Errorf("page size %d", m.PageSize)
 	}
@@ -120,6 +121,9 @@ func readMeta(r io.ReaderAt, off int64) (m Meta, why, err error) {
 // judgeHead says what a file without a valid meta page is: a damaged bbolt file
 // begins with the header of page 0, or with what a lost block is filled with.
 func judgeHead(r io.ReaderAt, why error) error {
+	if errors.Is(why, ErrForeign) {
+		return why
+	}
 	head := make([]byte, headerSize)
 	n, err := r.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -130,8 +134,9 @@ func judgeHead(r io.ReaderAt, why error) error {
 	for _, c := range head {
 		uniform = uniform && c == head[0]
 	}
-	order := binary.NativeEndian
-	if uniform || n < headerSize || order.Uint64(head) == 0 || order.Uint16(head[8:]) == flagMeta {
+	number := head[:min(n, 8)] // of the page: 0
+	isMeta := n == headerSize && binary.NativeEndian.Uint16(head[8:]) == flagMeta
+	if uniform || len(bytes.Trim(number, "\x00")) == 0 || isMeta {
 		return fmt.Errorf("no valid meta page (%w): %w", why, ErrDamaged)
 	}
 	return fmt.Errorf("no valid meta page (%w): %w", why, ErrForeign)

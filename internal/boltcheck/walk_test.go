@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -313,4 +314,32 @@ func FuzzWalk(f *testing.F) {
 		problems(t, data, WalkOptions{})
 		problems(t, data, WalkOptions{LeafDepth: 1})
 	})
+}
+
+// TestHead: what is somebody else's is told from what is ours and damaged, by the head alone.
+func TestHead(t *testing.T) {
+	later := sample(t)
+	size := int(binary.NativeEndian.Uint32(later[headerSize+8:]))
+	for _, off := range []int{headerSize, size + headerSize} {
+		binary.NativeEndian.PutUint32(later[off+4:], version+1)
+		sum := fnv.New64a()
+		_, _ = sum.Write(later[off : off+sumOffset])
+		binary.NativeEndian.PutUint64(later[off+sumOffset:], sum.Sum64())
+	}
+	for name, tt := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"a later bbolt":  {later, ErrForeign},
+		"a short text":   {[]byte("kind: Config"), ErrForeign},
+		"a few letters":  {[]byte("hi"), ErrForeign},
+		"cut to 5 bytes": {sample(t)[:5], ErrDamaged},
+		"cut to 12":      {sample(t)[:12], ErrDamaged},
+		"cut to 16":      {sample(t)[:16], ErrDamaged},
+		"ones":           {bytes.Repeat([]byte{0xff}, 4096), ErrDamaged},
+	} {
+		if _, err := Open(bytes.NewReader(tt.data), int64(len(tt.data))); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -1,0 +1,140 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// deaf is a ListerWatcher without an ear for its context, as a cache.ListWatch with a ListFunc is. The request
+// for which stuck says so goes on until released.
+type deaf struct {
+	*server
+	stuck    func(r request) bool
+	released chan struct{}
+	// late is what the server answered after the release; held the requests that wait.
+	late, held atomic.Int32
+	watches    chan watch.Interface
+}
+
+func newDeaf(s *server, stuck func(r request) bool) *deaf {
+	return &deaf{server: s, stuck: stuck, released: make(chan struct{}), watches: make(chan watch.Interface, 10)}
+}
+
+func (d *deaf) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	d.wait(request{ListOptions: o})
+	return d.server.ListWithContext(context.Background(), o)
+}
+
+func (d *deaf) WatchWithContext(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	d.wait(request{Watch: true, ListOptions: o})
+	w := watch.NewFake()
+	d.watches <- w
+	return w, nil
+}
+
+func (d *deaf) wait(r request) {
+	if d.stuck(r) {
+		d.held.Add(1)
+		<-d.released
+		d.late.Add(1)
+	}
+}
+
+// TestDeafListerWatcher: Run ends all the same, and what comes too late is thrown away.
+func TestDeafListerWatcher(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stuck func(r request) bool
+		held  bool // the sink has a list already
+		n     int32
+	}{
+		"the first page":     {stuck: func(r request) bool { return !r.Watch && !r.probe() }, n: 1},
+		"the second page":    {stuck: func(r request) bool { return r.Continue != "" }, n: 1},
+		"the folded watch":   {stuck: func(r request) bool { return r.Watch }, n: 1},
+		"both":               {stuck: func(r request) bool { return r.Watch || r.Continue != "" }, n: 2},
+		"the probe":          {stuck: request.probe, held: true, n: 1},
+		"the resuming watch": {stuck: func(r request) bool { return r.Watch }, held: true, n: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(30)
+				if tt.held {
+					g.start(Options{})
+					g.sleep(time.Minute)
+					g.stop()
+				}
+				d := newDeaf(g.s, tt.stuck)
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan error, 1)
+				r := New(d, g.m, Options{PageSize: 10})
+				go func() { done <- r.Run(ctx) }()
+				time.Sleep(10 * time.Minute) // longer than any time-out: a slow server is waited for
+				synctest.Wait()
+				if n := d.held.Load(); n != tt.n {
+					t.Errorf("%d requests wait before the end, want %d", n, tt.n)
+				}
+				begun := time.Now()
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Run: %v", err)
+				}
+				if took := time.Since(begun); took > 3*callWait {
+					t.Errorf("Run took %v to end", took)
+				}
+				close(d.released)
+				synctest.Wait()
+				if n := d.late.Load(); n != tt.n {
+					t.Errorf("%d requests ended late, want %d", n, tt.n)
+				}
+				close(d.watches)
+				for w := range d.watches {
+					if !w.(*watch.FakeWatcher).IsStopped() {
+						t.Error("a watch was not stopped")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestListerWatcherPanics: with ReallyCrash off, it is an error like any other.
+func TestListerWatcherPanics(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		lists, watches := 0, 0
+		g.s.onList = func(request) (runtime.Object, error) {
+			if lists++; lists%2 == 1 {
+				panic("asked to panic")
+			}
+			return nil, nil
+		}
+		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+			if watches++; watches == 1 {
+				panic("asked to panic")
+			}
+			return nil, nil
+		}
+		g.start(Options{PageSize: 10})
+		g.sleep(5 * time.Minute)
+		g.converged()
+		if len(g.errs) == 0 {
+			t.Error("no error was reported")
+		}
+		for _, err := range g.errs {
+			if !errors.Is(err, ErrPanicked) {
+				t.Errorf("reported: %v", err)
+			}
+		}
+		g.stop()
+	})
+}

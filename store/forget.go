@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	defaultForgetAfter = 30 * 24 * time.Hour
+	// The program has this long to open the collections that it still wants: it
+	// may itself have been away for longer than they are kept.
+	forgetFirst = time.Hour
+	forgetEvery = 24 * time.Hour
+	// usedWithin is how exact Info.LastUsed is.
+	usedWithin = 24 * time.Hour
+)
+
+// forgetAfter returns ForgetAfter with its default, and 0 for "never".
+func (o Options) forgetAfter() time.Duration {
+	if o.ForgetAfter == 0 {
+		return defaultForgetAfter
+	}
+	return max(o.ForgetAfter, 0)
+}
+
+// forgetLater drops the collections that nobody uses, after d and from then on daily.
+func (s *Store) forgetLater(d time.Duration) {
+	s.goBackgroundAfter(d, "forget unused collections", func(ctx context.Context) {
+		switch err := s.forget(ctx, time.Now()); {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrDamaged):
+			// Who writes objects meets it too, and reports it.
+		default:
+			s.logger().Error(err, "Collections that nobody uses could not be dropped")
+		}
+		s.forgetLater(forgetEvery)
+	})
+}
+
+// forget notes which collections are in use, and drops those that were last
+// used longer ago than Options.ForgetAfter, one in a transaction.
+func (s *Store) forget(ctx context.Context, now time.Time) error {
+	infos, err := s.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		name := info.Identity.ID()
+		switch keep := s.o.forgetAfter(); {
+		case s.open.holds(name), info.LastUsed.IsZero(): // zero: a build that did not note it
+			err = s.noteUsed(ctx, name, now)
+		case keep > 0 && now.Sub(info.LastUsed) > keep:
+			err = s.forgetOne(ctx, info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) forgetOne(ctx context.Context, info Info) error {
+	err := s.Drop(ctx, info.Identity)
+	if errors.Is(err, ErrCollectionOpen) || errors.Is(err, ErrNoCollection) {
+		return nil // it was opened or dropped this moment
+	}
+	if err == nil {
+		s.logger().Info("A collection that nobody used was dropped",
+			"collection", info.Identity.String(), "lastUsed", info.LastUsed, "objects", info.Objects)
+	}
+	return err
+}
+
+// noteUsed writes that the collection is in use, unless the file says so for today.
+func (s *Store) noteUsed(ctx context.Context, name string, now time.Time) error {
+	var stale bool
+	look := func(tx *bolt.Tx) (*bolt.Bucket, state, error) {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return nil, state{}, err
+		}
+		st, err := getState(b, name)
+		stale = err == nil && now.Sub(st.LastUsed).Abs() >= usedWithin // the clock may have been set back
+		return b, st, err
+	}
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		_, _, err := look(tx)
+		return err
+	})
+	if err != nil || !stale {
+		return err
+	}
+	return s.update(ctx, func(tx *bolt.Tx) error {
+		b, st, err := look(tx)
+		if err != nil || !stale {
+			return err
+		}
+		st.LastUsed = now
+		return putState(b, name, st)
+	})
+}
