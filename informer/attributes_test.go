@@ -146,19 +146,26 @@ func TestClusterIDErrors(t *testing.T) {
 	})
 }
 
+// stoppedWithAnotherSchema holds pod a/1 and is stopped; since then the server has given it a default.
+func stoppedWithAnotherSchema(t *testing.T) *rig {
+	t.Helper()
+	hash := "one"
+	r := newRig(t)
+	r.o.OpenAPIHash = func(context.Context) (string, error) { return hash, nil }
+	r.srv.write("a/1", "x")
+	r.start()
+	r.close()
+	hash = "two"
+	r.srv.mu.Lock()
+	r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, its resourceVersion does not
+	r.srv.mu.Unlock()
+	return r
+}
+
 // TestOpenAPIHash: another schema causes a list later, in the background.
 func TestOpenAPIHash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		hash := "one"
-		r := newRig(t)
-		r.o.OpenAPIHash = func(context.Context) (string, error) { return hash, nil }
-		r.srv.write("a/1", "x")
-		r.start()
-		r.close()
-		hash = "two"
-		r.srv.mu.Lock()
-		r.srv.pods["a/1"].Labels["value"] = "defaulted" // the body changes, its resourceVersion does not
-		r.srv.mu.Unlock()
+		r := stoppedWithAnotherSchema(t)
 		h := &recorder{}
 		i := r.start(h)
 		time.Sleep(5 * time.Second)
@@ -185,16 +192,7 @@ func TestOpenAPIHash(t *testing.T) {
 // TestRewriteWithAnotherReason: a list that is made anyway, for lost history, repairs what has changed since.
 func TestRewriteWithAnotherReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		hash := "one"
-		r := newRig(t)
-		r.o.OpenAPIHash = func(context.Context) (string, error) { return hash, nil }
-		r.srv.write("a/1", "x")
-		r.start()
-		r.close()
-		hash = "two"
-		r.srv.mu.Lock()
-		r.srv.pods["a/1"].Labels["value"] = "defaulted"
-		r.srv.mu.Unlock()
+		r := stoppedWithAnotherSchema(t)
 		r.srv.write("a/2", "x")
 		r.srv.compact()
 		h := &recorder{}

@@ -42,18 +42,11 @@ func (want state) equal(got cache.Store) error {
 func (s *story) coldStart(ctx context.Context) (err error) {
 	s.out.chapter("Cold start. Nothing is on disk.")
 	step := &Step{Name: "cold start"}
-	l, err := s.start(ctx, "1-cold", informer.Resumed, nil)
+	l, err := s.startAndSync(ctx, step, "1-cold", nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = s.finish(ctx, l, step, err) }()
-	took, err := l.awaitSync(ctx)
-	if err != nil {
-		return err
-	}
-	if step.Larder, err = s.measure(ctx, l, took); err != nil {
-		return err
-	}
 	m := step.Larder
 	if err := claim(m.Requests.Lists > 0, step, "the server has counted no LIST: %+v", m.Requests); err != nil {
 		return err
@@ -65,6 +58,22 @@ func (s *story) coldStart(ctx context.Context) (err error) {
 	s.out.cost(m)
 	s.out.line("%s pods on disk. The store equals a fresh LIST, pod by pod.", count(m.Objects))
 	return nil
+}
+
+// startAndSync starts Larder, waits until it is up to date with the server, and measures what that took. finish must follow.
+func (s *story) startAndSync(ctx context.Context, step *Step, name string, stored state) (*larder, error) {
+	l, err := s.start(ctx, name, informer.Resumed, stored)
+	if err != nil {
+		return nil, err
+	}
+	took, err := l.awaitSync(ctx)
+	if err == nil {
+		step.Larder, err = s.measure(ctx, l, took)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.stop())
+	}
+	return l, nil
 }
 
 // finish stops Larder and, if all went well, does the step with client-go too and adds it to the report.
@@ -86,18 +95,11 @@ func (s *story) restart(ctx context.Context) (err error) {
 		return err
 	}
 	s.out.chapter("Larder was stopped. Meanwhile %s. Larder starts again.", done)
-	l, err := s.start(ctx, "2-restart", informer.Resumed, stored)
+	l, err := s.startAndSync(ctx, step, "2-restart", stored)
 	if err != nil {
 		return err
 	}
 	defer func() { err = s.finish(ctx, l, step, err) }()
-	took, err := l.awaitSync(ctx)
-	if err != nil {
-		return err
-	}
-	if step.Larder, err = s.measure(ctx, l, took); err != nil {
-		return err
-	}
 	m := step.Larder
 	if err := claim(m.Requests.WholeState() == 0 && m.Requests.Watches > 0, step, "the server has counted %+v", m.Requests); err != nil {
 		return err
