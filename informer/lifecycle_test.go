@@ -2,10 +2,14 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 func TestRemoveHandler(t *testing.T) {
@@ -160,3 +164,42 @@ func TestStopped(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestReplaceInformer: an informer can be made on the collection of one that is about to end, although
+// a handler of that one takes its time.
+func TestReplaceInformer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		busy := make(chan struct{})
+		i := r.open()
+		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }}); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) {
+			t.Errorf("while the other runs: %v", err)
+		}
+		ended := r.done
+		r.cancel()
+		next, err := New(r.srv, &corev1.Pod{}, i.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &recorder{}
+		r.i = next
+		r.run(h)
+		equal(t, "handler", h.take(), []string{"add a/1@101=x initial"})
+		if cache.IsDone(doneChannel(ended)) {
+			t.Error("the first has ended")
+		}
+		close(busy)
+		<-ended
+		r.close()
+	})
+}
+
+type doneChannel <-chan struct{}
+
+func (doneChannel) Name() string            { return "run" }
+func (d doneChannel) Done() <-chan struct{} { return d }

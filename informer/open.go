@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/larder-dev/larder/store"
 )
+
+// openWait is how long New waits for the collection: where an informer is replaced, the old one may be about to end.
+const openWait = 5 * time.Second
 
 // Reasons in Status.NotPersistent.
 const (
@@ -63,7 +67,7 @@ func (i *Informer) open() error {
 		o.Codec = codec
 	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
-	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource}
+	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Wait: openWait}
 	switch {
 	case o.InMemory:
 		i.volatile = whyInMemory

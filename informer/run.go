@@ -38,7 +38,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 }
 
 // end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the
-// handlers, then the collection's background work. The store stays readable.
+// collection's background work, which gives the collection to the informer that replaces this one, and last the
+// handlers, which may take their time. The store stays readable.
 func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *pump, wg *sync.WaitGroup) {
 	i.mu.Lock()
 	i.stopped = true
@@ -47,12 +48,12 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
-	i.processor.stop()
 	if i.release != nil {
 		if err := i.release(); err != nil {
 			runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 		}
 	}
+	i.processor.stop()
 }
 
 // start marks the informer as started and builds what runs; it returns nil if it has been started before.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -236,4 +237,41 @@ func TestView(t *testing.T) {
 	if _, err := s.View(ctx, store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
+}
+
+// TestWaitForTheOtherOpener: a collection that is about to be closed can be waited for.
+func TestWaitForTheOtherOpener(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	first := openPods(t, s, nil)
+	o := store.CollectionOptions{Codec: storetest.PodCodec(), Wait: time.Hour}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Collection(canceled, storetest.Pods, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	short := o
+	short.Wait = time.Millisecond
+	if _, err := s.Collection(t.Context(), storetest.Pods, short); !errors.Is(err, store.ErrCollectionOpen) {
+		t.Errorf("when the wait is over: %v", err)
+	}
+	type result struct {
+		c   *store.Collection
+		err error
+	}
+	results := make(chan result)
+	for range 2 { // one after the other
+		go func() {
+			c, err := s.Collection(t.Context(), storetest.Pods, o)
+			results <- result{c, err}
+		}()
+	}
+	for range 2 {
+		first.Close()
+		r := <-results
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		first = r.c
+	}
+	first.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -21,35 +22,60 @@ var (
 // openSet is the collections of a store that are open. The zero value is empty.
 type openSet struct {
 	mu    sync.Mutex
-	names map[string]bool // guarded by mu
+	names map[string]chan struct{} // guarded by mu; each is closed when the name is given free
 
 	buildOnce sync.Once
 	build     string // set by buildOnce
 }
 
-// take claims a name; it is false if the name is taken.
-func (o *openSet) take(name string) bool {
+// take claims a name, or returns what is closed when the one who has it gives it free.
+func (o *openSet) take(name string) (taken <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.names[name] {
-		return false
+	if free := o.names[name]; free != nil {
+		return free
 	}
 	if o.names == nil {
-		o.names = map[string]bool{}
+		o.names = map[string]chan struct{}{}
 	}
-	o.names[name] = true
-	return true
+	o.names[name] = make(chan struct{})
+	return nil
+}
+
+// takeWithin claims a name, and waits for it up to d.
+func (o *openSet) takeWithin(ctx context.Context, name string, d time.Duration) error {
+	taken := o.take(name)
+	if taken == nil {
+		return nil
+	}
+	if d <= 0 {
+		return ErrCollectionOpen
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for taken != nil {
+		select {
+		case <-taken:
+			taken = o.take(name)
+		case <-timer.C:
+			return ErrCollectionOpen
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (o *openSet) holds(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.names[name]
+	return o.names[name] != nil
 }
 
 func (o *openSet) release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	close(o.names[name])
 	delete(o.names, name)
 }
 
@@ -60,7 +86,7 @@ func (o *openSet) buildID() string {
 }
 
 // Collection opens or creates a collection. Opening one twice at a time fails
-// with ErrCollectionOpen; Collection.Close gives it free.
+// with ErrCollectionOpen, at once or after CollectionOptions.Wait; Collection.Close gives it free.
 //
 // Indexes that the file does not have yet, or that another build of the
 // program made, are built in the background, by a goroutine that ends with
@@ -74,8 +100,8 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
 	}
 	name := id.ID()
-	if !s.open.take(name) {
-		return nil, fmt.Errorf("collection of %s: %w", id, ErrCollectionOpen)
+	if err := s.open.takeWithin(ctx, name, o.Wait); err != nil {
+		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	c, err := s.openAndEnlist(ctx, name, id, o)
 	if err != nil {
@@ -136,7 +162,7 @@ func (s *Store) Drop(ctx context.Context, id Identity) error {
 		return err
 	}
 	name := id.ID()
-	if !s.open.take(name) {
+	if s.open.take(name) != nil {
 		return fmt.Errorf("drop the collection of %s: %w", id, ErrCollectionOpen)
 	}
 	defer s.open.release(name)

@@ -139,10 +139,15 @@ func TestForgetOnAFullDisk(t *testing.T) {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
 		mustEnd(t, mustOpenPods(t, s, "a"))
 		time.Sleep(10 * 24 * time.Hour)
-		s.hooks.commit = func(tx *bolt.Tx) error { return errors.Join(tx.Rollback(), syscall.ENOSPC) }
+		setCommit := func(fn func(tx *bolt.Tx) error) {
+			s.writer <- struct{}{} // what runs in the background takes it before it looks
+			s.hooks.commit = fn
+			<-s.writer
+		}
+		setCommit(func(tx *bolt.Tx) error { return errors.Join(tx.Rollback(), syscall.ENOSPC) })
 		c := mustOpenPods(t, s, "a")
 		time.Sleep(10 * 24 * time.Hour)
-		s.hooks.commit = nil
+		setCommit(nil)
 		if err := s.Err(); err != nil {
 			t.Errorf("the store: %v", err)
 		}

@@ -54,6 +54,8 @@ type CollectionOptions struct {
 	IndexVersions map[string]string
 	// Resource is stored for the command line.
 	Resource ResourceInfo
+	// Wait is how long to wait for a collection that is open, to be closed. Default 0: it fails at once.
+	Wait time.Duration
 }
 
 // Store is one file of collections.
