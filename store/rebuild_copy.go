@@ -82,7 +82,7 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 // collection copies what can be read of one collection.
 func (c *copying) collection(ctx context.Context, name string) error {
 	if c.unsafe[name] {
-		c.lost[name] = "its pages point in circles"
+		c.lost[name] = "its branch pages are damaged"
 		return nil
 	}
 	var st state

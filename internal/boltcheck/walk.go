@@ -30,7 +30,8 @@ type WalkOptions struct {
 	// may wait. An error ends the walk.
 	Pace func(ctx context.Context, bytes int) error
 	// Unsafe is called with the names of the buckets on the way to a page that
-	// is reached twice or is too deep: bbolt must not be made to go there.
+	// is reached twice or is too deep, or to a branch whose elements are not what was written, so
+	// that bbolt would take anything for a page below it: it must not be made to go there.
 	Unsafe func(path []string)
 }
 
@@ -153,11 +154,14 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 // branch walks what a branch page points to.
 func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
 	elements, err := p.elements()
+	if errors.Is(err, ErrDamaged) {
+		return &loopError{err}
+	}
 	if err != nil {
 		return err
 	}
 	if len(elements) == 0 {
-		return damaged("branch page %d is empty", p.id)
+		return &loopError{damaged("branch page %d is empty", p.id)}
 	}
 	if err := p.inOrder(elements, keys); err != nil {
 		return err
