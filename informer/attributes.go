@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/reflector"
@@ -40,8 +39,10 @@ type attributes struct {
 	have, pending store.Attributes
 	listing       bool // between forList and listed
 	holds         bool // there are contents that have describes
-	logged        map[string]bool
-	openAPIRead   time.Time // when want.OpenAPI was read; zero if never in this run
+	// unknown is told, once for each, what could not be read.
+	unknown     func(ctx context.Context, what string, err error)
+	logged      map[string]bool
+	openAPIRead time.Time // when want.OpenAPI was read; zero if never in this run
 }
 
 // load takes over what is stored.
@@ -107,20 +108,20 @@ func (a *attributes) listed(complete bool) {
 
 // refresh reads from the server. An error is one of the connection.
 func (a *attributes) refresh(ctx context.Context) error {
-	if err := a.read(ctx, "cluster id", a.clusterID, &a.want.ClusterID); err != nil {
+	if err := a.read(ctx, whatCluster, a.clusterID, &a.want.ClusterID); err != nil {
 		return err
 	}
 	if !a.openAPIRead.IsZero() && a.clock.Since(a.openAPIRead) < openAPIEvery {
 		return nil
 	}
-	if err := a.read(ctx, "OpenAPI hash", a.openAPIHash, &a.want.OpenAPI); err != nil {
+	if err := a.read(ctx, whatSchema, a.openAPIHash, &a.want.OpenAPI); err != nil {
 		return err
 	}
 	a.openAPIRead = a.clock.Now()
 	return nil
 }
 
-// read calls fn and stores its result in to. Not being allowed to know is an unknown value: logged once.
+// read calls fn and stores its result in to. Not being allowed to know is an unknown value: noted once.
 func (a *attributes) read(ctx context.Context, what string, fn func(context.Context) (string, error), to *string) error {
 	if fn == nil {
 		return nil
@@ -129,7 +130,7 @@ func (a *attributes) read(ctx context.Context, what string, fn func(context.Cont
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		if !a.logged[what] {
 			a.logged[what] = true
-			klog.FromContext(ctx).Info("Not allowed to read what identifies the cluster's contents; a change of it will not be noticed", "what", what, "err", err)
+			a.unknown(ctx, what, err)
 		}
 		v, err = "", nil
 	}

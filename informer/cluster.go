@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -50,7 +51,7 @@ func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context
 func getJSON(ctx context.Context, client rest.Interface, absPath, accept string, into any) error {
 	data, err := client.Get().AbsPath(absPath).SetHeader("Accept", accept).Do(ctx).Raw()
 	if err != nil {
-		return err
+		return fmt.Errorf("GET %s: %s: %w", absPath, apierrors.ReasonForError(err), err)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("the server's answer to GET %s is not what it should be: %w", absPath, err)

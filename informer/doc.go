@@ -5,13 +5,22 @@
 // Open a store, call [New], register handlers, and run it:
 //
 //	st, err := store.Open("larder.db", store.Options{})
+//	client := clientset.CoreV1().RESTClient()
+//	lw := cache.NewFilteredListWatchFromClient(client, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {})
 //	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
-//		Store:    st,
-//		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+//		Store:       st,
+//		Identity:    store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+//		ClusterID:   informer.KubeSystemUID(client),
+//		OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
 //	})
 //	inf.AddEventHandler(handler)
 //	inf.RunWithContext(ctx) // blocks
 //	st.Close()
+//
+// Identity must say what the ListerWatcher lists. ClusterID and OpenAPIHash are what tells another cluster on the
+// same address, and a changed schema; without them such a change is not noticed, nor is a restored server that has overtaken us if the
+// ListerWatcher overwrites the field selector (cache.NewListWatchFromClient does). Status.Unguarded says which of these hold. The
+// client's user needs list and watch on the resource, get on the namespace kube-system, and the discovery that every user has.
 //
 // New opens the collection: what is stored can be read from then on, before
 // Run and with no API server. Listers, factories and controller-runtime take an

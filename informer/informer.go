@@ -70,6 +70,7 @@ type Informer struct {
 	reflector         *reflector.Reflector               // guarded by mu; nil before Run
 	storeErr          error                              // guarded by mu; nil while the store is healthy
 	rewriting         reflector.Reason                   // guarded by mu
+	unguarded         []string                           // guarded by mu; see Status
 
 	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
 }
@@ -96,6 +97,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 	}
 	i.clock = i.o.Clock
+	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	if err := i.open(); err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)

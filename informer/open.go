@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -37,10 +38,27 @@ func (o Options) withDefaults(example runtime.Object) Options {
 			o.ObjectDescription = gvk.String()
 		}
 	}
+	if o.Resource.Kind == "" {
+		o.Resource.Kind = kindOfExample(example)
+		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
+		o.Resource.Namespaced = o.Identity.Namespace != ""
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return o
+}
+
+// kindOfExample is what the example object says of its kind, else by custom the name of its Go type.
+func kindOfExample(example runtime.Object) string {
+	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" || representationOf(example) != store.Typed {
+		return kind
+	}
+	t := reflect.TypeOf(example)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
 }
 
 func representationOf(example runtime.Object) store.Representation {

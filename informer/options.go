@@ -39,7 +39,7 @@ type Options struct {
 	// Identity says what the ListerWatcher lists. Representation is
 	// derived from the example object and may be left empty.
 	Identity store.Identity
-	// Resource is stored for the command line.
+	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
 	Resource store.ResourceInfo
 	// Codec of the objects. Default: store.CodecFor the example object.
 	Codec store.Codec

@@ -25,6 +25,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
 		return
 	}
+	i.logUnguarded(logger)
 	var wg sync.WaitGroup
 	defer i.end(ctx, cancel, p, &wg)
 	wg.Go(func() { i.detector.Run(ctx.Done()) })
@@ -67,7 +68,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	delayed := &delayedRelist{clock: i.clock}
 	attrs := &attributes{
 		clusterID: i.o.ClusterID, openAPIHash: i.o.OpenAPIHash, clock: i.clock,
-		announce: i.setRewriting, relist: delayed, want: i.attrs, logged: map[string]bool{},
+		announce: i.setRewriting, unknown: i.noteUnknown, relist: delayed, want: i.attrs, logged: map[string]bool{},
 	}
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
 	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),

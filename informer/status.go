@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/reflector"
@@ -37,6 +38,9 @@ type Status struct {
 	// Rewriting is why the stored bodies are being, or are to be, written anew, although they are served
 	// until then; empty if they need not be.
 	Rewriting reflector.Reason
+	// Unguarded says, a sentence each, which changes of the server would not be noticed, because an option is not set, the
+	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects.
+	Unguarded []string
 	// Pending is what has been received but not stored yet.
 	Pending int
 	// Skipped counts objects that could not be keyed, transformed, encoded or indexed.
@@ -58,10 +62,14 @@ func (i *Informer) Status() Status {
 	}
 	i.mu.Lock()
 	r, storeErr, stopped := i.reflector, i.storeErr, i.stopped
+	s.Unguarded = slices.Clone(i.unguarded)
 	s.Rewriting = i.rewriting
 	i.mu.Unlock()
 	if r != nil {
 		s.Reflector = r.Status()
+	}
+	if why := s.Reflector.NoLookups; why != "" {
+		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
 	}
 	info, err := i.store.Info(context.Background())
 	s.ResourceVersion, s.Objects = info.ResourceVersion, info.Objects

@@ -127,6 +127,7 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 // giveUpLookups turns the guard off for this run.
 func (s *session) giveUpLookups(ctx context.Context, why string) {
 	s.noLookups = true
+	s.r.board.update(func(st *Status) { st.NoLookups = why })
 	klog.FromContext(ctx).Info("Objects can not be looked up one by one: a server that was rewound and has overtaken us will not be noticed; set Options.Lookup", "why", why)
 }
 

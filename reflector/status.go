@@ -30,6 +30,9 @@ type Status struct {
 	Relists map[Reason]int
 	// LastRelist is the reason of the newest one.
 	LastRelist Reason
+	// NoLookups is why objects can not be looked up one by one, so that a rewound server which has overtaken us would
+	// not be noticed; empty while they can, as far as it is known.
+	NoLookups string
 	// Skipped counts events and items that were not of the expected type, or could not be understood.
 	Skipped int
 	// Err is why the connection is down or degraded; nil while it is healthy.

@@ -26,3 +26,12 @@ type ResourceInfo struct {
 	ShortNames []string
 	Namespaced bool
 }
+
+// with is i with what newer says; one that knows less of the same kind changes nothing.
+func (i ResourceInfo) with(newer ResourceInfo) ResourceInfo {
+	less := newer.ShortNames == nil && !newer.Namespaced
+	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
+		return i
+	}
+	return newer
+}

@@ -144,9 +144,7 @@ func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *
 
 // claim makes st what set needs and returns the indexes that are ready.
 func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
-	if !reflect.DeepEqual(c.resource, ResourceInfo{}) {
-		st.Info.Resource = c.resource
-	}
+	st.Info.Resource = st.Info.Resource.with(c.resource)
 	for name := range set.funcs {
 		have, known := st.indexes[name]
 		want := indexState{Version: set.versions[name]}
