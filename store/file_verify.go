@@ -77,8 +77,8 @@ func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltche
 const verifyRate = 64 << 20
 
 // verifyInBackground walks the pages slowly, and stops all writing if they are
-// damaged. Of a file that was closed cleanly it walks the branches only: few pages, in
-// which a bit that flipped on the disk would do the most harm.
+// damaged. Of a file that was closed cleanly it walks the branches only, which were too many for Open: in
+// them a bit that flipped on the disk would do the most harm.
 func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 	p := pace{rate: verifyRate}
 	o := boltcheck.WalkOptions{Pace: p.wait}

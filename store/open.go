@@ -60,10 +60,10 @@ func (s *Store) openToWrite(deadline time.Time) (err error) {
 		}
 		removeDebris(s.path)
 		mark.count()
-		o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, verify: mark.crashes > 0}
+		o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
 		h, rt, err := o.open()
 		if err == nil {
-			err = o.judge(s.start(h, rt))
+			err = o.judge(s.start(h, rt, o.unseen))
 		}
 		if !errors.Is(err, ErrDamaged) {
 			return err
@@ -83,14 +83,15 @@ func (s *Store) openToRead(deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	o := opening{path: s.path, file: f, readOnly: true, verify: crashesSaid(s.path) > 0}
+	o := opening{path: s.path, file: f, readOnly: true, branchBytes: branchBytes, verify: crashesSaid(s.path) > 0}
 	s.handle, _, err = o.open()
 	return err
 }
 
 // start takes the handle into use for writing: the file is not clean any more.
 // On a disk that is full or fails the store opens all the same, for what it can serve.
-func (s *Store) start(h *handle, rt root) error {
+// unseen: there are branch pages that Open has not looked at.
+func (s *Store) start(h *handle, rt root, unseen bool) error {
 	s.handle = h
 	switch err := s.update(context.Background(), rt.begin); {
 	case errors.Is(err, ErrNoSpace):
@@ -103,7 +104,9 @@ func (s *Store) start(h *handle, rt root) error {
 		s.takeIntoUseLocked(nil)
 		return errors.Join(err, h.close())
 	}
-	s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
+	if !rt.clean || unseen {
+		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
+	}
 	s.forgetLater(forgetFirst)
 	return nil
 }

@@ -21,16 +21,23 @@ type opening struct {
 	maxSize  int64
 	// verify looks at every page before bbolt maps the file.
 	verify bool
+	// branchBytes is how much of the branch pages is read of a file that was closed cleanly.
+	branchBytes int
+	// unseen: there are branch pages that have not been looked at.
+	unseen bool
 }
 
-// branchDepth is the depth below which a walk after an unclean close leaves out
+// branchDepth is the depth below which a walk of the branch pages leaves out
 // the leaves: that of the buckets of a collection, where the objects are.
 const branchDepth = 2
 
-// open verifies the file as far as that costs the same for any size, and opens
-// it. After an unclean close, it also looks at the branch pages: a cycle in
-// them would overflow the stack of whoever reads there, and nothing can contain that.
-// The file is closed if there is an error.
+// branchBytes is how much of a file that was closed cleanly is read before it is used: the branch pages of some
+// hundred thousand objects. The rest is read in the background.
+const branchBytes = 4 << 20
+
+// open verifies the file as far as that costs the same for any size, and opens it. That
+// includes the branch pages, or branchBytes of them; after an unclean close all of them: bbolt runs for ever in a cycle of them, and if the
+// freelist had a page that is in use the first write would make one. The file is closed if there is an error.
 func (o *opening) open() (*handle, root, error) {
 	pages, err := o.inspect()
 	if err != nil {
@@ -54,8 +61,8 @@ func (o *opening) open() (*handle, root, error) {
 	if err == nil {
 		err = checkFormat(rt.format, o.readOnly, upgrades())
 	}
-	if err == nil && !rt.clean && !o.verify {
-		err = o.walk(pages, boltcheck.WalkOptions{LeafDepth: branchDepth})
+	if err == nil && !o.verify {
+		err = o.walkBranches(pages, rt.clean)
 	}
 	if err != nil {
 		return nil, root{}, errors.Join(err, h.close())
@@ -86,6 +93,25 @@ func (o *opening) inspect() (*boltcheck.File, error) {
 		err = o.walk(pages, boltcheck.WalkOptions{})
 	}
 	return pages, ownErrors(err)
+}
+
+// errEnoughSeen ends a walk.
+var errEnoughSeen = errors.New("enough has been read")
+
+// walkBranches looks at the branch pages, branchBytes of them if the file is clean.
+func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
+	left := o.branchBytes
+	err := o.walk(pages, boltcheck.WalkOptions{LeafDepth: branchDepth, Pace: func(_ context.Context, bytes int) error {
+		if left -= bytes; left < 0 && clean {
+			return errEnoughSeen
+		}
+		return nil
+	}})
+	if errors.Is(err, errEnoughSeen) {
+		o.unseen = true
+		return nil
+	}
+	return err
 }
 
 // walk returns what a walk finds as an error.

@@ -233,8 +233,7 @@ func TestQuarantineKeepsFew(t *testing.T) {
 }
 
 // TestCycle: a branch that points to itself overflows the stack of whoever
-// reads there, which kills the process. That may happen once; the next process
-// finds the file unclean, and looks at its branches first.
+// reads there, which kills the process. It is noticed before anybody does.
 func TestCycle(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		path, _ := populated(t, clean)
@@ -250,21 +249,74 @@ func TestCycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := mustOpen(t, path, Options{})
-		if clean == (s.Quarantined() != "") {
-			t.Errorf("closed cleanly %t: quarantined %q", clean, s.Quarantined())
+		if s.Quarantined() == "" {
+			t.Errorf("closed cleanly %t: not quarantined", clean)
 		}
 		mustClose(t, s)
+	}
+}
+
+// TestFreelistWithAPageInUse: the first write would be to that page. It is noticed before.
+func TestFreelistWithAPageInUse(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := pagesOf(t, data)
+	freelist, leaves := pages["freelist"][0], pages["leaf"]
+	if binary.NativeEndian.Uint16(data[freelist+10:]) == 0 {
+		t.Fatal("the freelist is empty")
+	}
+	copy(data[freelist+16:freelist+24], data[leaves[len(leaves)/2]:])
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{})
+	if s.Quarantined() == "" {
+		t.Error("not quarantined")
+	}
+	mustClose(t, s)
+}
+
+// TestOpenReadsABoundedPart: of a clean file Open looks at so many bytes, and leaves the rest to the background.
+func TestOpenReadsABoundedPart(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, clean := range []bool{true, false} {
+		for _, bytes := range []int{0, len(data)} {
+			o := opening{path: path, branchBytes: bytes}
+			if err := o.walkBranches(pages, clean); err != nil || o.unseen != (clean && bytes == 0) {
+				t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.unseen, err)
+			}
+		}
 	}
 }
 
 // TestCircle: a branch of which the last entry points to its parent has a cursor
 // read the same leaves again and again. A scan sees it from their keys.
 func TestCircle(t *testing.T) {
-	path, _ := populated(t, true)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	for _, readOnly := range []bool{true, false} {
+		path, _ := populated(t, true)
+		s := mustOpen(t, path, Options{ReadOnly: readOnly}) // which would notice it
+		patch(t, s, func(data []byte) { pointBack(t, data) })
+		if _, err := readAll(s); !errors.Is(err, ErrDamaged) {
+			t.Errorf("read: %v", err)
+		}
+		mustClose(t, s)
 	}
+}
+
+// pointBack makes branches whose last entry is their parent.
+func pointBack(t *testing.T, data []byte) {
+	t.Helper()
 	order := binary.NativeEndian
 	branches := map[uint64]int{}
 	for _, off := range pagesOf(t, data)["branch"] {
@@ -280,19 +332,6 @@ func TestCircle(t *testing.T) {
 	}
 	if circles == 0 {
 		t.Fatal("the tree is not deep enough")
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, readOnly := range []bool{true, false} {
-		s := mustOpen(t, path, Options{ReadOnly: readOnly})
-		if s.Quarantined() != "" {
-			t.Fatal("noticed too early for this test")
-		}
-		if _, err := readAll(s); !errors.Is(err, ErrDamaged) {
-			t.Errorf("read: %v", err)
-		}
-		mustClose(t, s)
 	}
 }
 
