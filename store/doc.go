@@ -83,7 +83,8 @@
 // # Damage and failing disks
 //
 // bbolt's pages have no checksums, and a mapped file that is cut short is a fault. So Open looks at the meta pages and
-// at the file's size before it maps anything, every transaction runs with faults contained, and records carry
+// at the file's size before it maps anything, and at the freelist and the branch pages (all of them after an unclean close, else up to 4 MiB, and
+// the rest in the background) before it writes; every transaction runs with faults contained, and records carry
 // checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
 // could not be read for a moment is left, and Open fails. Damage met later, by whichever
 // reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed); Rebuild
