@@ -1,10 +1,15 @@
 package factory
 
 import (
+	"reflect"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -97,5 +102,84 @@ func TestAttributes(t *testing.T) {
 		if got.Resource.Kind != want.Resource.Kind || got.Resource.Namespaced != want.Resource.Namespaced {
 			t.Errorf("%s: resource %+v, want %+v", form, got.Resource, want.Resource)
 		}
+	}
+}
+
+// TestOffline: with Disk, what is stored is served although there is no server.
+func TestOffline(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	dir := t.TempDir()
+	for _, what := range []string{"cold start", "offline"} {
+		st := openStore(t, dir)
+		for _, fl := range flavors {
+			o := on(st)
+			o.Informer.SyncPolicy = informer.Disk
+			f := fl.ours(t, c, o)
+			reg, stop := f.start(t, pods, &recorder{})
+			f.waitSynced(t, reg)
+			equal(t, fl.name+", "+what, f.listed(t, pods), []string{"a/1=x"})
+			stop()
+		}
+		closeStore(t, st)
+		s.Stop()
+	}
+}
+
+// TestNotAllowedToReadTheCluster: who may list pods need not be allowed to get a namespace, or the schema.
+func TestNotAllowedToReadTheCluster(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	s.InjectFault(fakeapi.Fault{Verb: "get", Status: 403, Reason: "Forbidden"})
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	for _, fl := range flavors {
+		f := fl.ours(t, c, on(st))
+		reg, stop := f.start(t, pods, &recorder{})
+		f.waitSynced(t, reg)
+		equal(t, fl.name, f.listed(t, pods), []string{"a/1=x"})
+		stop()
+	}
+	all, err := st.Collections(t.Context())
+	must(t, err)
+	for _, info := range all {
+		if info.Attributes.ClusterID != "" || !info.Complete {
+			t.Errorf("%s: %+v", info.Identity, info)
+		}
+	}
+}
+
+// TestCustomResource: an object of a custom resource is after a restart what it was at the server.
+func TestCustomResource(t *testing.T) {
+	widgets := fakeapi.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+		Kind:                 "Widget", Singular: "widget", Namespaced: true,
+	}
+	s, c := startServer(t, fakeapi.Options{Resources: []fakeapi.Resource{widgets}})
+	want, err := s.Create(widgets.GroupVersionResource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "a", "name": "1"},
+		"spec": map[string]any{"size": int64(3), "ratio": 0.5, "nothing": nil, "empty": []any{}},
+	}})
+	must(t, err)
+	dir := t.TempDir()
+	for range 2 {
+		st := openStore(t, dir)
+		for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
+			f := fl.ours(t, c, on(st))
+			reg, stop := f.start(t, widgets.GroupVersionResource, &recorder{})
+			f.waitSynced(t, reg)
+			got, err := f.forResource(widgets.GroupVersionResource).Lister().Get("a/1")
+			must(t, err)
+			if u, ok := got.(*unstructured.Unstructured); ok && !reflect.DeepEqual(u.Object, want.Object) {
+				t.Errorf("%s: got %v, want %v", fl.name, u.Object, want.Object)
+			} else if m, _ := meta.Accessor(got); m.GetUID() != want.GetUID() {
+				t.Errorf("%s: got %v, want %v", fl.name, got, want)
+			}
+			stop()
+		}
+		closeStore(t, st)
+	}
+	if got := s.Counts(widgets.GroupVersionResource).Lists; got != 2 {
+		t.Errorf("%d LISTs", got)
 	}
 }
