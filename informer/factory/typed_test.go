@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -64,36 +63,6 @@ func TestTypedIsOurs(t *testing.T) {
 		}
 		close(stopCh)
 		f.Shutdown()
-	})
-}
-
-// TestResync: the default and the custom period are those of client-go's factory.
-func TestResync(t *testing.T) {
-	counts := func(t *testing.T, f informers.SharedInformerFactory) (updates map[string]int) {
-		podUpdates, mapUpdates, stopCh := &recorder{}, &recorder{}, make(chan struct{})
-		for inf, h := range map[cache.SharedIndexInformer]*recorder{f.Core().V1().Pods().Informer(): podUpdates, f.Core().V1().ConfigMaps().Informer(): mapUpdates} {
-			_, err := inf.AddEventHandler(h)
-			must(t, err)
-		}
-		f.Start(stopCh)
-		time.Sleep(95 * time.Second)
-		synctest.Wait()
-		close(stopCh)
-		f.Shutdown()
-		return map[string]int{"pods": len(podUpdates.take()) - 1, "configmaps": len(mapUpdates.take()) - 1}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		c := fakeClients(t, pod("a", "1", "x"))
-		_, err := c.typed.CoreV1().ConfigMaps("a").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metaOf("a", "1", "x")}, metav1.CreateOptions{})
-		must(t, err)
-		o := inMemory()
-		o.CustomResync = map[metav1.Object]time.Duration{&corev1.ConfigMap{}: 10 * time.Second}
-		f, err := NewSharedInformerFactory(c.typed, 30*time.Second, o, &corev1.Pod{}, &corev1.ConfigMap{})
-		must(t, err)
-		want := counts(t, informers.NewSharedInformerFactoryWithOptions(c.typed, 30*time.Second, o.stock()...))
-		if got := counts(t, f); fmt.Sprint(got) != fmt.Sprint(want) || got["pods"] != 3 || got["configmaps"] != 9 {
-			t.Errorf("resyncs %v, client-go's %v", got, want)
-		}
 	})
 }
 
