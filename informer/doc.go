@@ -87,7 +87,7 @@
 // that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
-// new informer can be made on the same collection.
+// new informer can be made on the same collection. One that is not run after all is to be closed.
 //
 // Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
 // The watch error handler may be called by two goroutines at a time: by one for the connection, by another for the store.

@@ -199,6 +199,44 @@ func TestReplaceInformer(t *testing.T) {
 	})
 }
 
+// TestClose: an informer that is never run gives its collection back, and can not be run any more; one that runs is
+// left alone.
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		unused := r.open()
+		if _, err := unused.AddEventHandler(&recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := unused.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next, err := New(r.srv, &corev1.Pod{}, unused.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unused.RunWithContext(t.Context()) // returns at once
+		if _, err := unused.AddEventHandler(&recorder{}); err == nil || !unused.IsStopped() || unused.HasSynced() {
+			t.Errorf("closed: stopped %v, synced %v, a handler was added with error %v", unused.IsStopped(), unused.HasSynced(), err)
+		}
+		equal(t, "the store can still be read", r.stored(), r.srv.state())
+		r.i = next
+		r.run()
+		if err := next.Close(); err != nil || next.IsStopped() {
+			t.Errorf("Close of one that runs: stopped %v, %v", next.IsStopped(), err)
+		}
+		r.srv.write("a/2", "x")
+		synctest.Wait()
+		equal(t, "it goes on", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
 type doneChannel <-chan struct{}
 
 func (doneChannel) Name() string            { return "run" }

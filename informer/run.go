@@ -49,12 +49,31 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
-	if i.release != nil {
-		if err := i.release(); err != nil {
-			runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
-		}
+	if err := i.giveBack(); err != nil {
+		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
 	i.processor.stop()
+}
+
+// Close gives back the collection of an informer that is not going to be run; one that has been started does so
+// itself when its run ends, and Close leaves it alone. After Close the informer counts as stopped, and can still be read.
+func (i *Informer) Close() error {
+	i.mu.Lock()
+	if i.started {
+		i.mu.Unlock()
+		return nil
+	}
+	i.started, i.stopped = true, true
+	i.mu.Unlock()
+	return i.giveBack()
+}
+
+// giveBack lets another informer have the collection.
+func (i *Informer) giveBack() error {
+	if i.release == nil {
+		return nil
+	}
+	return i.release()
 }
 
 // start marks the informer as started and builds what runs; it returns nil if it has been started before.

@@ -1,0 +1,46 @@
+package factory
+
+import (
+	"context"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// clusterID returns a function for informer.Options.ClusterID: the UID of kube-system, which get reads. There is none
+// for client-go's fakes, which are told by what they tell the reflector: no cluster is behind them, and tests
+// compare the requests that they have recorded.
+func clusterID(client any, get func(ctx context.Context, name string) (metav1.Object, error)) func(context.Context) (string, error) {
+	if watchlist.DoesClientNotSupportWatchListSemantics(client) {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		ns, err := get(ctx, metav1.NamespaceSystem)
+		if err != nil {
+			return "", err
+		}
+		return string(ns.GetUID()), nil
+	}
+}
+
+// openAPIHash returns a function for informer.Options.OpenAPIHash, or nil if there is no client.
+func openAPIHash(client rest.Interface, gv schema.GroupVersion) func(context.Context) (string, error) {
+	if missing(client) {
+		return nil
+	}
+	return informer.OpenAPIHash(client, gv)
+}
+
+// missing reports whether there is no client. The fakes return nil pointers as REST clients.
+func missing(client rest.Interface) bool {
+	v := reflect.ValueOf(client)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}

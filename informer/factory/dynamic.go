@@ -1,0 +1,33 @@
+package factory
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/dynamic/dynamiclister"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewDynamicSharedInformerFactory returns a factory like that of dynamicinformer, whose informers are ours. What is
+// wrong with the options is said by what ForResource returns.
+func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, o Options) dynamicinformer.DynamicSharedInformerFactory {
+	return newUntypedFactory(defaultResync, o, form{
+		example: func() runtime.Object { return &unstructured.Unstructured{} },
+		requests: func(gvr schema.GroupVersionResource, namespace string) requests {
+			return of(client.Resource(gvr).Namespace(namespace))
+		},
+		lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
+		},
+		clusterID: clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
+			return client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		}),
+		schema: true,
+	})
+}

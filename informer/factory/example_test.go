@@ -1,0 +1,118 @@
+package factory_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	metadatafake "k8s.io/client-go/metadata/fake"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/factory"
+	"github.com/larder-dev/larder/store"
+)
+
+var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
+
+// The types that are listed at the end are Larder's; all others are client-go's.
+func ExampleNewSharedInformerFactory() {
+	client := fake.NewClientset(examplePod())
+	st, closeStore := exampleStore()
+	defer closeStore()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	// Before: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
+	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Shutdown()
+	defer cancel()
+
+	pods := f.Core().V1().Pods().Lister()
+	f.StartWithContext(ctx)
+	f.WaitForCacheSync(ctx.Done())
+	all, err := pods.List(labels.Everything())
+	fmt.Println(len(all), err)
+	// Output: 1 <nil>
+}
+
+// A dynamic informer for each resource that is asked for.
+func ExampleNewDynamicSharedInformerFactory() {
+	client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, examplePod())
+	st, closeStore := exampleStore()
+	defer closeStore()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	// Before: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
+	f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}})
+	defer f.Shutdown()
+	defer cancel()
+
+	pods := f.ForResource(podsResource).Lister()
+	f.Start(ctx.Done())
+	f.WaitForCacheSync(ctx.Done())
+	all, err := pods.List(labels.Everything())
+	fmt.Println(len(all), err)
+	// Output: 1 <nil>
+}
+
+// A metadata informer for each resource that is asked for.
+func ExampleNewMetadataSharedInformerFactory() {
+	s := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(s); err != nil {
+		log.Fatal(err)
+	}
+	pod := examplePod()
+	client := metadatafake.NewSimpleMetadataClient(s, &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta})
+	st, closeStore := exampleStore()
+	defer closeStore()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	// Before: f := metadatainformer.NewSharedInformerFactory(client, 10*time.Minute)
+	f := factory.NewMetadataSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}})
+	defer f.Shutdown()
+	defer cancel()
+
+	pods := f.ForResource(podsResource).Lister()
+	f.Start(ctx.Done())
+	f.WaitForCacheSync(ctx.Done())
+	all, err := pods.List(labels.Everything())
+	fmt.Println(len(all), err)
+	// Output: 1 <nil>
+}
+
+func examplePod() *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"},
+	}
+}
+
+// exampleStore opens a store in a directory that is removed with it.
+func exampleStore() (st *store.Store, closeStore func()) {
+	dir, err := os.MkdirTemp("", "larder-example")
+	if err == nil {
+		st, err = store.Open(filepath.Join(dir, "larder.db"), store.Options{})
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return st, func() {
+		if err := st.Close(); err != nil {
+			log.Fatal(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			log.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package factory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else works.
+type Options struct {
+	// Informer is what the informers have in common: the store, PersistSecrets, SyncPolicy, TransformVersion and so on.
+	// What differs from one to the next must be left empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
+	// OpenAPIHash, Lookup. An index by namespace is added, as client-go's factories do.
+	Informer informer.Options
+	// Namespace to list and watch. Default: all.
+	Namespace string
+	// TweakListOptions sets the selectors of every request; see the package's documentation.
+	TweakListOptions func(*metav1.ListOptions)
+	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
+	Transform cache.TransformFunc
+	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with. Default: that of the
+	// typed client's discovery; the dynamic client has none. Metadata do not depend on the schema.
+	RESTClient rest.Interface
+
+	// CustomResync are resync periods of single types in place of the default; of the typed factory only.
+	CustomResync map[metav1.Object]time.Duration
+	// InformerName is client-go's WithInformerName, for its informers in the typed factory.
+	InformerName *cache.InformerName
+}
+
+// stock are the options of client-go's typed factory.
+func (o Options) stock() []informers.SharedInformerOption {
+	return []informers.SharedInformerOption{
+		informers.WithNamespace(o.Namespace),
+		informers.WithTweakListOptions(o.TweakListOptions),
+		informers.WithTransform(o.Transform),
+		informers.WithCustomResyncConfig(o.CustomResync),
+		informers.WithInformerName(o.InformerName),
+	}
+}
+
+// validate refuses what can not hold for all informers of a factory.
+func (o Options) validate() error {
+	i := o.Informer
+	for _, field := range []struct {
+		name    string
+		value   any
+		instead string
+	}{
+		{"Identity", i.Identity, "; set Namespace and TweakListOptions"},
+		{"Resource", i.Resource, ""},
+		{"ResyncPeriod", i.ResyncPeriod, "; use the factory's resync periods"},
+		{"Codec", &i.Codec, ""},
+		{"ObjectDescription", i.ObjectDescription, ""},
+		{"OpenAPIHash", i.OpenAPIHash, "; set RESTClient"},
+		{"Lookup", i.Lookup, ""},
+	} {
+		if !reflect.Indirect(reflect.ValueOf(field.value)).IsZero() {
+			return fmt.Errorf("Options.Informer.%s must be empty: it differs from one informer to the next%s", field.name, field.instead)
+		}
+	}
+	return nil
+}
+
+// validateUntyped refuses besides what is by Go type.
+func (o Options) validateUntyped() error {
+	if len(o.CustomResync) > 0 || o.InformerName != nil {
+		return errors.New("Options.CustomResync and InformerName are for the typed factory only")
+	}
+	return o.validate()
+}
+
+// namespaceIndexVersion stays as long as client-go's function does, so that a new executable need not build the index anew.
+const namespaceIndexVersion = "client-go"
+
+// newInformer makes one informer; each is what only this one has.
+func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, each informer.Options) (*informer.Informer, error) {
+	io := o.Informer
+	io.Identity, io.Resource, io.ResyncPeriod = each.Identity, each.Resource, each.ResyncPeriod
+	io.ObjectDescription, io.OpenAPIHash = each.ObjectDescription, each.OpenAPIHash
+	if io.ClusterID == nil {
+		io.ClusterID = each.ClusterID
+	}
+	if io.Indexers[cache.NamespaceIndex] == nil {
+		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)
+		if io.Indexers == nil {
+			io.Indexers = cache.Indexers{}
+		}
+		if io.IndexVersions == nil {
+			io.IndexVersions = map[string]string{}
+		}
+		io.Indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
+		io.IndexVersions[cache.NamespaceIndex] = namespaceIndexVersion
+	}
+	inf, err := informer.New(lw, example, io)
+	if errors.Is(err, store.ErrCollectionOpen) {
+		return nil, fmt.Errorf("%w: another informer on this store has it; use the factory of that one, or shut it down first", err)
+	}
+	return inf, err
+}

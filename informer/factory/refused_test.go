@@ -1,0 +1,157 @@
+package factory
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestTypedInUse: another factory on the store has one of the types. The error says so, and what to do; the
+// collections of the other types are not held by the factory that could not be made, nor after Shutdown by one that was never started.
+func TestTypedInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fakeClients(t)
+		st := openStore(t, t.TempDir())
+		defer closeStore(t, st)
+		first, err := NewSharedInformerFactory(c.typed, 0, on(st), &appsv1.Deployment{})
+		must(t, err)
+		_, err = NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{}, &appsv1.Deployment{})
+		want := "shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
+			"another informer on this store has it; use the factory of that one, or shut it down first"
+		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		begun := time.Now()
+		second, err := NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{})
+		if err != nil || time.Since(begun) > 0 {
+			t.Fatalf("the failed factory holds pods: %v", err)
+		}
+		first.Shutdown()
+		second.Shutdown()
+		third, err := NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{}, &appsv1.Deployment{})
+		must(t, err)
+		third.Shutdown()
+	})
+}
+
+// TestUntypedInUse: the reason reaches whoever uses what ForResource returns, and WaitForCacheSync does not succeed. A later ForResource
+// makes the informer once it can be had, and Start starts it.
+func TestUntypedInUse(t *testing.T) {
+	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
+		synctest.Test(t, func(t *testing.T) {
+			c := fakeClients(t, pod("a", "1", "x"))
+			st := openStore(t, t.TempDir())
+			defer closeStore(t, st)
+			first, f := fl.ours(t, c, on(st)), fl.ours(t, c, on(st))
+			first.informer(pods)
+			refused := f.forResource(pods)
+			_, handlerErr := refused.Informer().AddEventHandler(&recorder{})
+			_, listErr := refused.Lister().List(labels.Everything())
+			_, getErr := refused.Lister().Get("1")
+			_, inErr := refused.Lister().ByNamespace("a").List(labels.Everything())
+			for _, err := range []error{handlerErr, listErr, getErr, inErr} {
+				if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "use the factory of that one") {
+					t.Errorf("%v", err)
+				}
+			}
+			stopCh := make(chan struct{})
+			f.Start(stopCh)
+			timeout := make(chan struct{})
+			time.AfterFunc(time.Minute, func() { close(timeout) })
+			if synced := f.synced(timeout); len(synced) != 1 || synced[0] {
+				t.Errorf("WaitForCacheSync: %v", synced)
+			}
+			if again := f.forResource(pods); again != refused {
+				t.Error("refused twice")
+			}
+			first.Shutdown()
+			reg, stop := f.start(t, pods, &recorder{})
+			f.waitSynced(t, reg)
+			equal(t, "lister", f.listed(t, pods), []string{"a/1=x"})
+			if _, err := refused.Informer().AddEventHandler(&recorder{}); err == nil {
+				t.Error("what was refused works")
+			}
+			close(stopCh) // ends what was refused
+			stop()
+		})
+	}
+}
+
+// TestAfterShutdown: nothing new is made, so that nothing is left open; what there is can be read.
+func TestAfterShutdown(t *testing.T) {
+	for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
+		synctest.Test(t, func(t *testing.T) {
+			c := fakeClients(t)
+			st := openStore(t, t.TempDir())
+			defer closeStore(t, st)
+			f := fl.ours(t, c, on(st))
+			known := f.forResource(pods)
+			f.Shutdown()
+			if f.forResource(pods) != known {
+				t.Error("ForResource made another")
+			}
+			if _, err := f.informer(configMaps).AddEventHandler(&recorder{}); !errors.Is(err, errShutDown) {
+				t.Errorf("%v", err)
+			}
+			next := fl.ours(t, c, on(st))
+			if _, err := next.informer(pods).AddEventHandler(&recorder{}); err != nil {
+				t.Errorf("the collection was not given back: %v", err)
+			}
+			next.Shutdown()
+		})
+	}
+}
+
+// TestOptionsThatCanNotHold for all informers are refused by name.
+func TestOptionsThatCanNotHold(t *testing.T) {
+	c := fakeClients(t)
+	codec, err := store.CodecFor(&corev1.Pod{})
+	must(t, err)
+	for want, set := range map[string]func(*informer.Options){
+		"Identity":          func(o *informer.Options) { o.Identity.Namespace = "a" },
+		"Resource":          func(o *informer.Options) { o.Resource.ShortNames = []string{"po"} },
+		"ResyncPeriod":      func(o *informer.Options) { o.ResyncPeriod = time.Minute },
+		"Codec":             func(o *informer.Options) { o.Codec = codec },
+		"ObjectDescription": func(o *informer.Options) { o.ObjectDescription = "pods" },
+		"OpenAPIHash":       func(o *informer.Options) { o.OpenAPIHash = informer.OpenAPIHash(nil, pods.GroupVersion()) },
+		"Lookup": func(o *informer.Options) {
+			lookup := reflect.ValueOf(&o.Lookup).Elem()
+			lookup.Set(reflect.MakeFunc(lookup.Type(), nil))
+		},
+	} {
+		o := inMemory()
+		set(&o.Informer)
+		_, typed := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{})
+		_, dynamic := NewDynamicSharedInformerFactory(c.dynamic, 0, o).ForResource(pods).Informer().AddEventHandler(&recorder{})
+		for _, err := range []error{typed, dynamic} {
+			if err == nil || !strings.Contains(err.Error(), "Options.Informer."+want+" must be empty") {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+	}
+	for want, o := range map[string]Options{
+		"no store":     {},
+		"CustomResync": {Informer: inMemory().Informer, CustomResync: map[metav1.Object]time.Duration{&corev1.Pod{}: 1}},
+	} {
+		if err := cacheErr(NewMetadataSharedInformerFactory(c.metadata, 0, o).ForResource(pods).Informer()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func cacheErr(i cache.SharedIndexInformer) error {
+	_, err := i.AddEventHandler(&recorder{})
+	return err
+}

@@ -1,0 +1,185 @@
+package factory
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestRestartListsNothing: all three factories on one store and one resource. Each lists once; after a restart none does, the
+// handlers are told what is stored and what has happened, and the listers have what the server has.
+func TestRestartListsNothing(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "1", "x")))
+	dir := t.TempDir()
+	run := func(check func(name string, f subject, h *recorder)) {
+		st := openStore(t, dir)
+		defer closeStore(t, st)
+		for _, fl := range flavors {
+			h := &recorder{}
+			f := fl.ours(t, c, on(st))
+			reg, stop := f.start(t, pods, h)
+			defer stop()
+			f.waitSynced(t, reg)
+			check(fl.name, f, h)
+		}
+	}
+
+	run(func(name string, f subject, h *recorder) {
+		equal(t, name+": cold start", h.take(), []string{"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true"})
+	})
+	if got := s.Counts(pods); got.Lists != len(flavors) {
+		t.Errorf("cold start: %d LISTs", got.Lists)
+	}
+
+	_, err := s.Update(pods, pod("a", "1", "y"))
+	must(t, err)
+	must(t, s.Delete(pods, "a", "2"))
+	must(t, s.Load(pods, pod("c", "1", "x")))
+	s.ResetCounts()
+	run(func(name string, f subject, h *recorder) {
+		equal(t, name+": restart", h.take(), []string{
+			"add a/1=x initial=true", "add a/2=x initial=true", "add b/1=x initial=true", // from disk
+			"update a/1=x to a/1=y", "delete a/2=x", "add c/1=x initial=true",
+		})
+		equal(t, name+": lister", f.listed(t, pods), []string{"a/1=y", "b/1=x", "c/1=x"})
+		l := f.forResource(pods).Lister()
+		if obj, err := l.ByNamespace("b").Get("1"); err != nil || describe(obj) != "b/1=x" {
+			t.Errorf("%s: got %v, %v", name, obj, err)
+		}
+		if !cache.IsDone(f.informer(pods).HasSyncedChecker()) {
+			t.Errorf("%s: not synced", name)
+		}
+	})
+	if got := s.Counts(pods); got.Lists != 0 || got.Watches == 0 {
+		t.Errorf("restart: %+v", got)
+	}
+}
+
+// TestAttributes: what tells clusters and schemas apart is read and stored, and the kind where it is known.
+func TestAttributes(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	s.SetOpenAPIHash(pods.GroupVersion(), "HASH")
+	kubeSystem := ""
+	for _, ns := range s.List(namespaces) {
+		if ns.GetName() == "kube-system" {
+			kubeSystem = string(ns.GetUID())
+		}
+	}
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	for _, fl := range flavors {
+		o := on(st)
+		if fl.name != "typed" { // its client has one
+			o.RESTClient = c.typed.CoreV1().RESTClient()
+		}
+		f := fl.ours(t, c, o)
+		reg, stop := f.start(t, pods, &recorder{})
+		f.waitSynced(t, reg)
+		stop()
+	}
+	for form, want := range map[store.Representation]store.Info{
+		store.Typed: {
+			Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
+			Resource:   store.ResourceInfo{Kind: "Pod", Namespaced: true},
+		},
+		store.Unstructured: {Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}},
+		store.Metadata:     {Attributes: store.Attributes{ClusterID: kubeSystem}},
+	} {
+		got := collection(t, st, func(id store.Identity) bool { return id.Representation == form })
+		if got.Attributes.ClusterID != want.Attributes.ClusterID || got.Attributes.OpenAPI != want.Attributes.OpenAPI {
+			t.Errorf("%s: attributes %+v, want %+v", form, got.Attributes, want.Attributes)
+		}
+		if got.Resource.Kind != want.Resource.Kind || got.Resource.Namespaced != want.Resource.Namespaced {
+			t.Errorf("%s: resource %+v, want %+v", form, got.Resource, want.Resource)
+		}
+	}
+}
+
+// TestOffline: with Disk, what is stored is served although there is no server.
+func TestOffline(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	dir := t.TempDir()
+	for _, what := range []string{"cold start", "offline"} {
+		st := openStore(t, dir)
+		for _, fl := range flavors {
+			o := on(st)
+			o.Informer.SyncPolicy = informer.Disk
+			f := fl.ours(t, c, o)
+			reg, stop := f.start(t, pods, &recorder{})
+			f.waitSynced(t, reg)
+			equal(t, fl.name+", "+what, f.listed(t, pods), []string{"a/1=x"})
+			stop()
+		}
+		closeStore(t, st)
+		s.Stop()
+	}
+}
+
+// TestNotAllowedToReadTheCluster: who may list pods need not be allowed to get a namespace, or the schema.
+func TestNotAllowedToReadTheCluster(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	must(t, s.Load(pods, pod("a", "1", "x")))
+	s.InjectFault(fakeapi.Fault{Verb: "get", Status: 403, Reason: "Forbidden"})
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	for _, fl := range flavors {
+		f := fl.ours(t, c, on(st))
+		reg, stop := f.start(t, pods, &recorder{})
+		f.waitSynced(t, reg)
+		equal(t, fl.name, f.listed(t, pods), []string{"a/1=x"})
+		stop()
+	}
+	all, err := st.Collections(t.Context())
+	must(t, err)
+	for _, info := range all {
+		if info.Attributes.ClusterID != "" || !info.Complete {
+			t.Errorf("%s: %+v", info.Identity, info)
+		}
+	}
+}
+
+// TestCustomResource: an object of a custom resource is after a restart what it was at the server.
+func TestCustomResource(t *testing.T) {
+	widgets := fakeapi.Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+		Kind:                 "Widget", Singular: "widget", Namespaced: true,
+	}
+	s, c := startServer(t, fakeapi.Options{Resources: []fakeapi.Resource{widgets}})
+	want, err := s.Create(widgets.GroupVersionResource, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "a", "name": "1"},
+		"spec": map[string]any{"size": int64(3), "ratio": 0.5, "nothing": nil, "empty": []any{}},
+	}})
+	must(t, err)
+	dir := t.TempDir()
+	for range 2 {
+		st := openStore(t, dir)
+		for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
+			f := fl.ours(t, c, on(st))
+			reg, stop := f.start(t, widgets.GroupVersionResource, &recorder{})
+			f.waitSynced(t, reg)
+			got, err := f.forResource(widgets.GroupVersionResource).Lister().Get("a/1")
+			must(t, err)
+			if u, ok := got.(*unstructured.Unstructured); ok && !reflect.DeepEqual(u.Object, want.Object) {
+				t.Errorf("%s: got %v, want %v", fl.name, u.Object, want.Object)
+			} else if m, _ := meta.Accessor(got); m.GetUID() != want.GetUID() {
+				t.Errorf("%s: got %v, want %v", fl.name, got, want)
+			}
+			stop()
+		}
+		closeStore(t, st)
+	}
+	if got := s.Counts(widgets.GroupVersionResource).Lists; got != 2 {
+		t.Errorf("%d LISTs", got)
+	}
+}

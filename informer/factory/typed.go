@@ -1,0 +1,110 @@
+package factory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+// NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
+// example objects such as &corev1.Pod{}; the informers of all other types are client-go's. All options hold for both, but for Informer.
+//
+// Errors: no type, one that is listed twice or that client-go has no typed informer for, an
+// option that is missing or that can not be for all informers, a selector that does not parse, or what opening a
+// collection says. Nothing is left of a factory that could not be made.
+func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object) (informers.SharedInformerFactory, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("shared informer factory: %w", err)
+	}
+	listed, err := resourcesOf(types)
+	if err != nil {
+		return nil, fmt.Errorf("shared informer factory: %w", err)
+	}
+	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...)}
+	maker := typedMaker{o: o, scope: o.scope(), clusterID: typedClusterID(client)}
+	if missing(o.RESTClient) {
+		maker.o.RESTClient = client.Discovery().RESTClient()
+	}
+	for _, r := range listed {
+		if err := f.register(maker, r); err != nil {
+			return nil, fmt.Errorf("shared informer factory: %w", errors.Join(err, closeAll(f.ours)))
+		}
+	}
+	return f, nil
+}
+
+// sharedInformerFactory is client-go's factory with some informers of ours in it.
+type sharedInformerFactory struct {
+	informers.SharedInformerFactory
+	ours []*informer.Informer
+}
+
+// register makes the informer of r, and puts it where the factory looks before it makes one of its own. The factory says
+// which resync period the type has, and sets the transform.
+func (f *sharedInformerFactory) register(maker typedMaker, r resource) error {
+	var failed error
+	f.InformerFor(r.example, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		inf, err := maker.informer(client, r, resync)
+		if err != nil {
+			failed = err
+			return informer.Refused(r.example, err)
+		}
+		f.ours = append(f.ours, inf)
+		return inf
+	})
+	return failed
+}
+
+// Shutdown is client-go's; then it gives back what was never started.
+func (f *sharedInformerFactory) Shutdown() {
+	f.SharedInformerFactory.Shutdown()
+	if err := closeAll(f.ours); err != nil {
+		utilruntime.HandleError(fmt.Errorf("shut down the shared informer factory: %w", err))
+	}
+}
+
+// closeAll gives back those informers that were never started.
+func closeAll(all []*informer.Informer) error {
+	var errs []error
+	for _, inf := range all {
+		errs = append(errs, inf.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// typedMaker makes the typed informers of a factory.
+type typedMaker struct {
+	o         Options
+	scope     scope
+	clusterID func(context.Context) (string, error)
+}
+
+func (m typedMaker) informer(client kubernetes.Interface, r resource, resync time.Duration) (*informer.Informer, error) {
+	s := m.scope
+	if !r.namespaced {
+		s.namespace = ""
+	}
+	return m.o.newInformer(s.listWatch(r.requests(client, s.namespace)), r.example, informer.Options{
+		Identity:     s.identity(r.GroupVersionResource),
+		Resource:     r.info(),
+		ResyncPeriod: resync,
+		ClusterID:    m.clusterID,
+		OpenAPIHash:  openAPIHash(m.o.RESTClient, r.GroupVersion()),
+	})
+}
+
+func typedClusterID(client kubernetes.Interface) func(context.Context) (string, error) {
+	return clusterID(client, func(ctx context.Context, name string) (metav1.Object, error) {
+		return client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	})
+}

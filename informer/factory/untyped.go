@@ -1,0 +1,169 @@
+package factory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+var errShutDown = errors.New("the informer factory has been shut down; make another")
+
+// untypedFactory is the dynamic and the metadata factory: their methods are the same.
+type untypedFactory struct {
+	o      Options
+	err    error // why it can not make informers
+	scope  scope
+	resync time.Duration
+	form   form
+
+	wg sync.WaitGroup // of the informers that run
+
+	mu           sync.Mutex
+	informers    map[schema.GroupVersionResource]*untypedInformer // guarded by mu
+	shuttingDown bool                                             // guarded by mu
+}
+
+// form is in what the two differ.
+type form struct {
+	example   func() runtime.Object
+	requests  func(gvr schema.GroupVersionResource, namespace string) requests
+	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
+	clusterID func(context.Context) (string, error)
+	// schema says that the objects depend on the server's OpenAPI schema.
+	schema bool
+}
+
+func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
+	return &untypedFactory{
+		o: o, err: o.validateUntyped(), scope: o.scope(), resync: defaultResync, form: f,
+		informers: map[schema.GroupVersionResource]*untypedInformer{},
+	}
+}
+
+// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take five seconds
+// if the collection is in use.
+func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.informers[gvr]
+	switch {
+	case known != nil && (known.refused == nil || f.shuttingDown):
+		return known
+	case f.shuttingDown:
+		return f.refuse(gvr, errShutDown)
+	}
+	inf, err := f.newInformer(gvr)
+	if err != nil {
+		if known == nil {
+			known = f.refuse(gvr, err)
+			f.informers[gvr] = known
+		}
+		return known
+	}
+	f.informers[gvr] = inf
+	return inf
+}
+
+func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedInformer, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	each := informer.Options{
+		Identity:          f.scope.identity(gvr),
+		ResyncPeriod:      f.resync,
+		ObjectDescription: gvr.String(),
+		ClusterID:         f.form.clusterID,
+	}
+	if f.form.schema {
+		each.OpenAPIHash = openAPIHash(f.o.RESTClient, gvr.GroupVersion())
+	}
+	ours, err := f.o.newInformer(f.scope.listWatch(f.form.requests(gvr, f.scope.namespace)), f.form.example(), each)
+	if err != nil {
+		return nil, err
+	}
+	inf := &untypedInformer{informer: ours, ours: ours, lister: f.form.lister(ours.GetIndexer(), gvr)}
+	if f.o.Transform != nil {
+		if err := ours.SetTransform(f.o.Transform); err != nil {
+			return nil, errors.Join(err, ours.Close())
+		}
+	}
+	return inf, nil
+}
+
+// refuse returns what fails with err. It is started and waited for like an informer, so that WaitForCacheSync does not succeed.
+func (f *untypedFactory) refuse(gvr schema.GroupVersionResource, err error) *untypedInformer {
+	err = fmt.Errorf("informer factory, %s: %w", gvr.GroupResource(), err)
+	return &untypedInformer{informer: informer.Refused(f.form.example(), err), lister: refusedLister{err}, refused: err}
+}
+
+// Start runs the informers that have not been started, until stopCh is closed. It does nothing after Shutdown.
+func (f *untypedFactory) Start(stopCh <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shuttingDown {
+		return
+	}
+	ctx := wait.ContextForChannel(stopCh)
+	for _, inf := range f.informers {
+		if !inf.started {
+			inf.started = true
+			f.wg.Go(func() { inf.informer.RunWithContext(ctx) })
+		}
+	}
+}
+
+// WaitForCacheSync waits until the informers that have been started have synced, or stopCh is closed, and tells which have.
+func (f *untypedFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
+	started := f.started()
+	var checkers []cache.DoneChecker
+	for _, inf := range started {
+		checkers = append(checkers, inf.HasSyncedChecker())
+	}
+	cache.WaitFor(wait.ContextForChannel(stopCh), "", checkers...)
+	synced := map[schema.GroupVersionResource]bool{}
+	for gvr, inf := range started {
+		synced[gvr] = inf.HasSynced()
+	}
+	return synced
+}
+
+func (f *untypedFactory) started() map[schema.GroupVersionResource]cache.SharedIndexInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	started := map[schema.GroupVersionResource]cache.SharedIndexInformer{}
+	for gvr, inf := range f.informers {
+		if inf.started {
+			started[gvr] = inf.informer
+		}
+	}
+	return started
+}
+
+// Shutdown lets nothing start any more, waits until the informers have ended, which their channels make them do, and
+// gives back those that were never started.
+func (f *untypedFactory) Shutdown() {
+	f.mu.Lock()
+	f.shuttingDown = true
+	var ours []*informer.Informer
+	for _, inf := range f.informers {
+		if inf.ours != nil {
+			ours = append(ours, inf.ours)
+		}
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+	if err := closeAll(ours); err != nil {
+		utilruntime.HandleError(fmt.Errorf("shut down the informer factory: %w", err))
+	}
+}

@@ -1,0 +1,31 @@
+package factory
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+// untypedInformer is an informers.GenericInformer of an untypedFactory.
+type untypedInformer struct {
+	informer cache.SharedIndexInformer
+	lister   cache.GenericLister
+	ours     *informer.Informer // nil if refused
+	refused  error
+	started  bool // guarded by the factory's mu
+}
+
+// Informer returns the informer.
+func (i *untypedInformer) Informer() cache.SharedIndexInformer { return i.informer }
+
+// Lister returns a lister of what the informer has.
+func (i *untypedInformer) Lister() cache.GenericLister { return i.lister }
+
+// refusedLister fails. A lister on the indexer of a refused informer would find nothing, which is something else.
+type refusedLister struct{ err error }
+
+func (l refusedLister) List(labels.Selector) ([]runtime.Object, error)  { return nil, l.err }
+func (l refusedLister) Get(string) (runtime.Object, error)              { return nil, l.err }
+func (l refusedLister) ByNamespace(string) cache.GenericNamespaceLister { return l }
