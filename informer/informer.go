@@ -78,7 +78,7 @@ var _ cache.SharedIndexInformer = &Informer{}
 
 // New returns an informer on what lw lists, objects of exampleObject's type. It opens the
 // collection, which Run gives back when it returns, and starts nothing; an informer that is never run holds its
-// collection until the store is closed. Errors: an option that is missing, or what opening the collection says.
+// collection until Discard, or until the store is closed. Errors: an option that is missing, or what opening the collection says.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
