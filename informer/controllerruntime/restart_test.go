@@ -145,6 +145,34 @@ func TestThreeFormsInOneFile(t *testing.T) {
 	}
 }
 
+// TestRemovedAndBack: an informer made after RemoveInformer gets the collection of the removed one and resumes, again and again,
+// also if the removed one's handler never returns.
+func TestRemovedAndBack(t *testing.T) {
+	srv := startServer(t)
+	w := newWorld(t, srv, persistent(t))
+	w.create(cache.Options{})
+	_, err := w.GetInformer(w.ctx, &corev1.Pod{})
+	must(t, err)
+	w.run()
+	srv.ResetCounts()
+	release := make(chan struct{})
+	defer w.stop()
+	defer close(release)
+	for range 3 {
+		inf, err := w.GetInformer(w.ctx, &corev1.Pod{})
+		must(t, err)
+		_, err = inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
+		must(t, err)
+		if got := w.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
+			t.Error(got)
+		}
+		must(t, w.RemoveInformer(w.ctx, &corev1.Pod{}))
+	}
+	if n := srv.Counts(pods).Lists; n != 0 {
+		t.Errorf("%d LISTs after the first", n)
+	}
+}
+
 // TestLookUpsBesideASelector: the field selector of a cache does not displace the one by which single objects are looked up.
 func TestLookUpsBesideASelector(t *testing.T) {
 	srv, path := startServer(t), storePath(t)

@@ -70,7 +70,7 @@ func objectMeta(namespace, name string, labels map[string]string) metav1.ObjectM
 		Annotations:       map[string]string{"note": "from " + namespace},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "tests", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{}}`)},
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`),
 		}},
 	}
 }
