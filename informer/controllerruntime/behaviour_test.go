@@ -160,6 +160,30 @@ var reading = map[string]behaviour{
 		},
 		want: []string{"/v1, Kind=Pod is not cached true", "<nil>", "<nil> false", "error: /v1, Kind=Node is not cached"},
 	},
+	"the first Get makes the informer": {
+		run: func(w *world) []string {
+			w.run()
+			var out []string
+			for _, obj := range []client.Object{&corev1.Pod{}, unstructuredOf(podKind), metadataOf(podKind), unstructuredOf(widgetKind)} {
+				// The caller's object is an example of what the informer holds, and is then overwritten again and again.
+				obj.SetName("of the caller")
+				key := client.ObjectKey{Namespace: "a", Name: "pod-1"}
+				gvr := pods
+				if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == widgetKind.Kind {
+					key.Name, gvr = "w-1", widgets
+				}
+				for _, note := range []string{"one", "two"} {
+					annotate(w.T, w.srv, gvr, key.String(), fmt.Sprintf("%s for %T", note, obj))
+					w.eventually("the change", func() bool {
+						must(w.T, w.Get(w.ctx, key, obj))
+						return strings.HasPrefix(noteOf(obj), note)
+					})
+				}
+				out = append(out, whole(w.T, obj))
+			}
+			return out
+		},
+	},
 	"the cache follows the server": {
 		run: func(w *world) []string {
 			w.run()
