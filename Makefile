@@ -7,7 +7,7 @@ GO ?= go
 STEP := test/tools/step
 LINT := bin/golangci-lint
 # The modules with code of ours; test/tools only pins tools.
-MODULES := . test/e2e test/cluster
+MODULES := . informer/controllerruntime test/e2e test/cluster
 PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 10m
 # Larder is pure Go. One setting for lint, e2e and the cluster's programs, so that they share the build
@@ -21,7 +21,7 @@ help: ## print this list
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
-	@for m in . test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@for m in . informer/controllerruntime test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@$(MAKE) --no-print-directory cluster $(LINT)
 
 .PHONY: cluster
@@ -43,6 +43,7 @@ test: lint cross unit e2e ## everything: lint, cross builds, unit and race tests
 unit: ## unit, model and script tests and fuzz seeds, under the race detector
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
 	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./...
+	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e

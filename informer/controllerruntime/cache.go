@@ -1,0 +1,130 @@
+package controllerruntime
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// NewCache returns a function for the NewCache of a manager's or a cluster's options: a cache.New whose informers are
+// Larder's. template is what they have in common; see the package's documentation for which of its
+// fields are taken. The function fails, with ErrOptions, if one is set that it derives itself, if neither Store nor InMemory is set, or if
+// cache.Options.NewInformer is set, and with the errors of cache.New. The store must stay open until the manager has stopped.
+func NewCache(template informer.Options) cache.NewCacheFunc {
+	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+		if err := checkTemplate(template); err != nil {
+			return nil, err
+		}
+		if opts.NewInformer != nil {
+			return nil, fmt.Errorf("%w: cache.Options.NewInformer must not be set, it is how NewCache makes its informers", ErrOptions)
+		}
+		config, opts, a, err := adapt(config, opts, template)
+		if err != nil {
+			return nil, err
+		}
+		opts.NewInformer = a.newInformer
+		return cache.New(config, opts)
+	}
+}
+
+// checkTemplate refuses fields that have another value for each informer.
+func checkTemplate(t informer.Options) error {
+	resource := t.Resource
+	for _, f := range []struct {
+		set         bool
+		name, offer string
+	}{
+		{t.Identity != store.Identity{}, "Identity", "it is derived from the request that each informer would send"},
+		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource", "it is asked of the RESTMapper"},
+		{t.Codec != nil, "Codec", "it depends on the type of the objects"},
+		{t.Lookup != nil, "Lookup", "it is not told which resource to look in"},
+		{t.ResyncPeriod != 0, "ResyncPeriod", "set cache.Options.SyncPeriod"},
+		{len(t.Indexers) > 0, "Indexers", "call IndexField of the cache"},
+		{t.ObjectDescription != "", "ObjectDescription", "it is derived from the type of the objects"},
+	} {
+		if f.set {
+			return fmt.Errorf("%w: informer.Options.%s must not be set: %s", ErrOptions, f.name, f.offer)
+		}
+	}
+	if t.Store == nil && !t.InMemory {
+		return fmt.Errorf("%w: informer.Options.Store is required: open one with store.Open", ErrOptions)
+	}
+	return nil
+}
+
+// adapter makes the informers of one cache.
+type adapter struct {
+	template informer.Options
+	base     string // path below which the API server is
+	mapper   meta.RESTMapper
+	client   rest.Interface // for what is about no resource
+
+	mu   sync.Mutex
+	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
+}
+
+// adapt returns copies of config and opts with defaults as cache.New sets them and our round tripper, and the adapter.
+func adapt(config *rest.Config, opts cache.Options, template informer.Options) (*rest.Config, cache.Options, *adapter, error) {
+	if config == nil {
+		return nil, opts, nil, errors.New("must specify Config")
+	}
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, opts, nil, fmt.Errorf("the API server's address: %w", err)
+	}
+	if opts.HTTPClient, err = clientFor(config, opts.HTTPClient); err != nil {
+		return nil, opts, nil, err
+	}
+	if config.RateLimiter != nil {
+		config.RateLimiter = limiter{config.RateLimiter}
+	}
+	if opts.Mapper == nil {
+		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, opts.HTTPClient); err != nil {
+			return nil, opts, nil, fmt.Errorf("could not create RESTMapper from config: %w", err)
+		}
+	}
+	unversioned := rest.CopyConfig(config)
+	unversioned.GroupVersion, unversioned.APIPath = nil, ""
+	unversioned.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientForConfigAndClient(unversioned, opts.HTTPClient)
+	if err != nil {
+		return nil, opts, nil, fmt.Errorf("could not create a REST client from config: %w", err)
+	}
+	return config, opts, &adapter{
+		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client,
+		made: map[string]*informer.Informer{},
+	}, nil
+}
+
+// clientFor returns a copy of the HTTP client, or of config's, with our round tripper outermost.
+func clientFor(config *rest.Config, given *http.Client) (*http.Client, error) {
+	if given == nil {
+		made, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return nil, fmt.Errorf("could not create HTTP client from config: %w", err)
+		}
+		given = made
+	}
+	c := *given
+	if c.Transport == nil {
+		c.Transport = http.DefaultTransport
+	}
+	c.Transport = transport{c.Transport}
+	return &c, nil
+}

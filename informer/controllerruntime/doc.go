@@ -1,0 +1,71 @@
+// Package controllerruntime makes the caches of controller-runtime's managers and clusters persistent, in one line:
+//
+//	st, err := store.Open("larder.db", store.Options{})
+//	mgr, err := ctrl.NewManager(cfg, ctrl.Options{NewCache: controllerruntime.NewCache(informer.Options{Store: st})})
+//	err = mgr.Start(ctx)
+//	st.Close() // when Start has returned
+//
+// After a restart of the program the cache lists nothing: each of its informers resumes the watch from
+// what is on disk. Call [NewCache]; there is nothing else. The cache is controller-runtime's own, with informers of package informer below;
+// what those do, and when HasSynced is true, is in that package's documentation. Informers
+// of a cache have a method Status: inf.(interface{ Status() informer.Status }), but for those over several namespaces.
+//
+// This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime v0.25.
+//
+// # Which collection an informer gets
+//
+// controller-runtime tells the maker of an informer neither resource nor namespace nor selectors. So NewCache lets the
+// ListerWatcher make its list request, and the cache's HTTP client records it instead of sending it: nothing leaves the process, and no rate
+// limiter or retry delays it. (rest_client_requests_total counts one of code "<error>" for each informer that is made.) Path, selectors and Accept header of
+// the request are the store.Identity. So structured, unstructured and metadata informers on one kind, each namespace of a multi-namespace cache, and
+// each selector have a collection of their own. To change a selector is to begin an empty collection; the old one is dropped after store.Options.ForgetAfter.
+//
+// Where the request does not tell (none, or more than one, was recorded; its path is not that of a list; it has a parameter that may change the answer),
+// the informer is refused: GetInformer, and the first Get, List or IndexField of the kind, fail with [ErrIdentity] and the reason. Controllers log it and try again
+// until their CacheSyncTimeout.
+//
+// # What of informer.Options is taken
+//
+// All, for every informer of the cache, but Identity, Resource, Codec, Lookup, ResyncPeriod, Indexers and ObjectDescription, which
+// differ between informers and are derived: to set one is an error ([ErrOptions]). Without ClusterID, informer.KubeSystemUID is used, and without
+// OpenAPIHash, informer.OpenAPIHash of the group-version: the program needs to get the namespace kube-system (by RBAC; every authenticated user can read
+// the OpenAPI index unless that was taken away). If it is not allowed to, an exchanged cluster on the same address is noticed by its resourceVersions only. IndexVersions name indexes as controller-runtime
+// does: "field:spec.nodeName".
+//
+// Secrets are in memory only, their metadata too, and are listed at each start, unless PersistSecrets is set.
+//
+// # What of cache.Options is honoured, and how
+//
+//	HTTPClient                    copied, with a round tripper around its Transport; its Timeout stays
+//	Scheme, Mapper                as in cache.New. The default mapper asks the API server, so a manager does not start
+//	                              without one, also with informer.Disk
+//	SyncPeriod                    resyncs, with controller-runtime's jitter. They read the store
+//	ReaderFailOnMissingInformer   as in cache.New
+//	DefaultNamespaces, ByObject   a collection for each namespace and selector; also for all namespaces but some
+//	Default-, Label-,             part of the identity, in canonical form. A field selector that names a namespace makes
+//	FieldSelector                 controller-runtime list that one; both are in the identity
+//	DefaultTransform, Transform   applied before storage. Change informer.Options.TransformVersion with any of them: then all
+//	                              bodies are written anew by one list before the sync. Without, stored objects keep the old form
+//	DefaultWatchErrorHandler      called with what ended a connection, and when the store fails. Connections that
+//	                              break cause no list
+//	UnsafeDisableDeepCopy         honoured; do not modify what you get, although today it is decoded anew for each reader
+//	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to be sure that nothing was missed, and a
+//	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed
+//	NewInformer                   refused with ErrOptions, as it is how NewCache works
+//
+// # Handlers and deletes
+//
+// Controllers add their handlers to informers that have synced, whoever makes the cache. So at a start they are told of every
+// object that there is, and not of those that vanished while the program was down. A handler that is to be told
+// of those must be added before the manager starts: mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)), then AddEventHandler.
+//
+// # Ownership and shutdown
+//
+// The caller owns the store, and closes it when the manager's Start has returned (with an error after GracefulShutdownTimeout, informers may
+// still be running; they end when the store is closed). Informers of a cache that was never started hold their collections until then. One store serves one manager or cluster at a
+// time: a second one in the process that wants the same collection waits five seconds for it and is refused with store.ErrCollectionOpen. Give each
+// API server's cluster.Cluster a store of its own: an identity does not name the server.
+//
+// An informer that was removed by RemoveInformer gives its collection to the next one that is made for it, which resumes where that one ended. What was
+// removed stays on disk for store.Options.ForgetAfter.
+package controllerruntime

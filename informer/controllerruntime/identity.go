@@ -1,0 +1,174 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Parameters of a list request.
+const (
+	paramLabelSelector = "labelSelector"
+	paramFieldSelector = "fieldSelector"
+	paramShardSelector = "shardSelector"
+)
+
+// indifferent are parameters that do not change what a list says once all of its pages are there.
+var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "resourceVersionMatch", "timeout", "timeoutSeconds"}
+
+// identify lets lw make its list request, which is recorded and not sent, and reads from it what lw lists. base is the
+// path below which the API server is, without a slash at its end. Every error wraps ErrIdentity.
+func identify(lw cache.ListerWatcher, example runtime.Object, base string) (store.Identity, error) {
+	request, err := record(lw)
+	if err != nil {
+		return store.Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
+	}
+	id, err := parse(request, base, representationOf(example))
+	if err != nil {
+		return store.Identity{}, fmt.Errorf("%w from %s %s: %w", ErrIdentity, request.Method, request.URL.RequestURI(), err)
+	}
+	return id, nil
+}
+
+// record returns the one request that lw's list would send.
+func record(lw cache.ListerWatcher) (*http.Request, error) {
+	contextual, ok := lw.(cache.ListerWatcherWithContext)
+	if plain, isPlain := lw.(*cache.ListWatch); isPlain && plain.ListWithContextFunc == nil {
+		ok = false
+	}
+	if !ok {
+		return nil, fmt.Errorf("its ListerWatcher (%T) takes no context, which would mark the request", lw)
+	}
+	ctx, recording := withRecording(context.Background())
+	_, err := contextual.ListWithContext(ctx, metav1.ListOptions{})
+	switch requests := recording.taken(); {
+	case len(requests) == 0 && err != nil:
+		return nil, fmt.Errorf("its ListerWatcher sent no request through the cache's HTTP client: %w", err)
+	case len(requests) == 0:
+		return nil, errors.New("its ListerWatcher sent no request through the cache's HTTP client, but has an answer")
+	case len(requests) > 1:
+		return nil, fmt.Errorf("its ListerWatcher sent %d requests for one list", len(requests))
+	case err == nil:
+		return nil, errors.New("its ListerWatcher has an answer although its request was not sent, so it has another source")
+	case !errors.Is(err, errRecorded):
+		return nil, fmt.Errorf("its ListerWatcher went on after its request had failed, or hides the reason: %w", err)
+	default:
+		return requests[0], nil
+	}
+}
+
+// parse reads an identity from a list request for objects of the given form.
+func parse(request *http.Request, base string, expected store.Representation) (store.Identity, error) {
+	if request.Method != http.MethodGet {
+		return store.Identity{}, errors.New("a list is a GET")
+	}
+	id, err := parsePath(request.URL.Path, base)
+	if err != nil {
+		return id, err
+	}
+	if err := parseQuery(request.URL.Query(), &id); err != nil {
+		return id, err
+	}
+	metadata, err := parseAccept(request.Header.Values("Accept"))
+	switch {
+	case err != nil:
+		return id, err
+	case metadata && expected != store.Metadata:
+		return id, fmt.Errorf("it asks for metadata, where the informer's objects are %s", expected)
+	case !metadata && expected == store.Metadata:
+		return id, errors.New("it asks for whole objects, where the informer's are metadata")
+	}
+	id.Representation = expected
+	return id.Canonical()
+}
+
+// parsePath takes /api/VERSION/… or /apis/GROUP/VERSION/… apart, where … is RESOURCE or namespaces/NAMESPACE/RESOURCE.
+func parsePath(path, base string) (id store.Identity, err error) {
+	rest, ok := strings.CutPrefix(path, base+"/")
+	if !ok {
+		return id, fmt.Errorf("the path is not below the API server's, %s/", base)
+	}
+	parts := strings.Split(rest, "/")
+	if slices.Contains(parts, "") {
+		return id, errors.New("the path has an empty segment")
+	}
+	var gv schema.GroupVersion
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		gv, parts = schema.GroupVersion{Version: parts[1]}, parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		gv, parts = schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
+	default:
+		return id, errors.New("the path names no resource below /api/VERSION or /apis/GROUP/VERSION")
+	}
+	if len(parts) == 3 && parts[0] == "namespaces" {
+		id.Namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) != 1 {
+		return id, errors.New("the path is not that of a list")
+	}
+	id.GroupVersionResource = gv.WithResource(parts[0])
+	return id, nil
+}
+
+// parseQuery takes the selectors, and refuses whatever else could change the answer.
+func parseQuery(query url.Values, id *store.Identity) error {
+	selectors := map[string]*string{
+		paramLabelSelector: &id.LabelSelector,
+		paramFieldSelector: &id.FieldSelector,
+		paramShardSelector: &id.ShardSelector,
+	}
+	for name, values := range query {
+		switch to := selectors[name]; {
+		case len(values) != 1:
+			return fmt.Errorf("the parameter %s is there %d times", name, len(values))
+		case to != nil:
+			*to = values[0]
+		case !slices.Contains(indifferent, name):
+			return fmt.Errorf("the parameter %s may change what is listed", name)
+		}
+	}
+	return nil
+}
+
+// parseAccept tells whether metadata is asked for, and not the whole objects.
+func parseAccept(headers []string) (metadata bool, err error) {
+	for _, header := range headers {
+		for clause := range strings.SplitSeq(header, ",") {
+			_, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
+			if err != nil {
+				return false, fmt.Errorf("the Accept header %q can not be read: %w", header, err)
+			}
+			switch as := params["as"]; as {
+			case "":
+			case "PartialObjectMetadata", "PartialObjectMetadataList":
+				metadata = true
+			default:
+				return false, fmt.Errorf("it asks for a %s instead of objects", as)
+			}
+		}
+	}
+	return metadata, nil
+}
+
+func representationOf(example runtime.Object) store.Representation {
+	switch example.(type) {
+	case runtime.Unstructured:
+		return store.Unstructured
+	case *metav1.PartialObjectMetadata:
+		return store.Metadata
+	}
+	return store.Typed
+}

@@ -1,0 +1,126 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// newInformer is cache.Options.NewInformer. It can not return an error: informer.Refused carries it to whoever asked for the informer.
+func (a *adapter) newInformer(lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	inf, err := a.make(lw, obj, resync, indexers)
+	if err != nil {
+		return informer.Refused(obj, fmt.Errorf("no informer for %s: %w", describe(obj), err))
+	}
+	return inf
+}
+
+func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers) (*informer.Informer, error) {
+	id, err := identify(lw, obj, a.base)
+	if err != nil {
+		return nil, err
+	}
+	o := a.template
+	o.Identity = id
+	o.Resource = a.resource(id.GroupVersionResource)
+	o.ResyncPeriod, o.Indexers = resync, indexers
+	if o.ClusterID == nil {
+		o.ClusterID = informer.KubeSystemUID(a.client)
+	}
+	if o.OpenAPIHash == nil {
+		o.OpenAPIHash = informer.OpenAPIHash(a.client, id.GroupVersion())
+	}
+	if err := a.closeUnrun(id); err != nil {
+		return nil, err
+	}
+	inf, err := informer.New(narrowing(cache.ToListerWatcherWithContext(lw)), exampleOf(obj), o)
+	if errors.Is(err, store.ErrCollectionOpen) {
+		return nil, fmt.Errorf("%w: another cache of this process has it; give each manager and cluster a store.Store of its own", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if inf.Status().Persistent {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.made[id.ID()] = inf
+	}
+	return inf, nil
+}
+
+// closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
+// informer for an identity at a time, so the older one is not needed any more. Had it been run, it would give the collection back itself.
+func (a *adapter) closeUnrun(id store.Identity) error {
+	a.mu.Lock()
+	old := a.made[id.ID()]
+	delete(a.made, id.ID())
+	a.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	return old.Close()
+}
+
+// resource is what the command line shows. The mapper knows it without asking the server: the ListerWatcher was made with it.
+func (a *adapter) resource(gvr schema.GroupVersionResource) store.ResourceInfo {
+	kind, err := a.mapper.KindFor(gvr)
+	if err != nil {
+		return store.ResourceInfo{}
+	}
+	info := store.ResourceInfo{Kind: kind.Kind}
+	if singular, err := a.mapper.ResourceSingularizer(gvr.Resource); err == nil {
+		info.Singular = singular
+	}
+	if mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+		info.Namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	}
+	return info
+}
+
+// exampleOf returns an empty object like obj, which may be the one that the caller of Get wants filled.
+func exampleOf(obj runtime.Object) runtime.Object {
+	var example runtime.Object
+	switch obj.(type) {
+	case runtime.Unstructured:
+		example = &unstructured.Unstructured{}
+	case *metav1.PartialObjectMetadata:
+		example = &metav1.PartialObjectMetadata{}
+	default:
+		return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+	}
+	example.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	return example
+}
+
+func describe(obj runtime.Object) string {
+	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		return fmt.Sprintf("%s (%T)", gvk, obj)
+	}
+	return fmt.Sprintf("%T", obj)
+}
+
+// narrowing returns controller-runtime's ListerWatcher, which puts its own field selector, if it has one, in the place of
+// the caller's. The reflector looks single objects up by a field selector; so that travels in the context, and the transport adds it.
+func narrowing(lw cache.ListerWatcherWithContext) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if o.FieldSelector != "" {
+				ctx = withSelection(ctx, o.FieldSelector)
+			}
+			return lw.ListWithContext(ctx, o)
+		},
+		WatchFuncWithContext: lw.WatchWithContext,
+	}
+}

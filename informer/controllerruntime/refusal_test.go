@@ -1,0 +1,142 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+func noLookup(context.Context, string) (reflector.ObjectRef, bool, error) {
+	return reflector.ObjectRef{}, false, nil
+}
+
+func TestRefusedOptions(t *testing.T) {
+	codec, err := store.CodecFor(&corev1.Pod{})
+	must(t, err)
+	memory := func(change func(*informer.Options)) informer.Options {
+		o := informer.Options{InMemory: true}
+		change(&o)
+		return o
+	}
+	for want, o := range map[string]informer.Options{
+		"Options.Store is required":              {},
+		"Options.Identity must not be set":       memory(func(o *informer.Options) { o.Identity.Resource = "pods" }),
+		"Options.Resource must not be set":       memory(func(o *informer.Options) { o.Resource.ShortNames = []string{"po"} }),
+		"Options.Codec must not be set":          memory(func(o *informer.Options) { o.Codec = codec }),
+		"Options.Lookup must not be set":         memory(func(o *informer.Options) { o.Lookup = noLookup }),
+		"set cache.Options.SyncPeriod":           memory(func(o *informer.Options) { o.ResyncPeriod = time.Second }),
+		"call IndexField of the cache":           memory(func(o *informer.Options) { o.Indexers = toolscache.Indexers{"x": nil} }),
+		"Options.ObjectDescription must not be":  memory(func(o *informer.Options) { o.ObjectDescription = "x" }),
+		"cache.Options.NewInformer must not be ": {InMemory: true},
+	} {
+		var opts cache.Options
+		if strings.Contains(want, "NewInformer") {
+			opts.NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+				return nil
+			}
+		}
+		_, err := NewCache(o)(&rest.Config{}, opts)
+		if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// TestConfigErrors are those of cache.New.
+func TestConfigErrors(t *testing.T) {
+	for _, config := range []*rest.Config{nil, {Host: "http://\x00"}, {Host: "h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}} {
+		if _, err := NewCache(informer.Options{InMemory: true})(config, cache.Options{}); err == nil {
+			t.Errorf("%v: no error", config)
+		}
+	}
+}
+
+// strangeMapper calls pods a resource whose path is not that of a list.
+type strangeMapper struct{ meta.RESTMapper }
+
+func (m strangeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.RESTMapper.RESTMapping(gk, versions...)
+	if err == nil && gk.Kind == "Pod" {
+		mapping.Resource.Resource = "pods/of/all"
+	}
+	return mapping, err
+}
+
+// TestRefusedIdentity: whoever asks for the informer is told why there is none, and the cache is none the worse for it.
+func TestRefusedIdentity(t *testing.T) {
+	w := newWorld(t, startServer(t), persistent(t))
+	w.create(cache.Options{Mapper: strangeMapper{staticMapper()}})
+	w.run()
+	_, fromInformer := w.GetInformer(w.ctx, &corev1.Pod{})
+	_, fromKind := w.GetInformerForKind(w.ctx, podKind)
+	for what, err := range map[string]error{
+		"GetInformer":        fromInformer,
+		"GetInformerForKind": fromKind,
+		"Get":                w.Get(w.ctx, client.ObjectKey{Namespace: "a", Name: "pod-1"}, &corev1.Pod{}),
+		"List":               w.List(w.ctx, &corev1.PodList{}),
+		"List of metadata":   w.List(w.ctx, metadataListOf(podKind)),
+		"IndexField":         w.IndexField(w.ctx, &corev1.Pod{}, "app", app),
+	} {
+		if !errors.Is(err, ErrIdentity) || !strings.Contains(err.Error(), "pods/of/all") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := w.keys(&corev1.NodeList{}); got != "[/node-x /node-y]" {
+		t.Errorf("nodes: %s", got)
+	}
+}
+
+// TestOneStoreForTwoCaches: the second is refused what the first one has, and told what to do; the rest it gets.
+func TestOneStoreForTwoCaches(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	newCache := persistent(t)
+	first, second := newWorld(t, srv, newCache), newWorld(t, srv, newCache)
+	first.create(cache.Options{})
+	second.create(cache.Options{})
+	first.run()
+	second.run()
+	if got := first.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
+		t.Error(got)
+	}
+	_, err := second.GetInformer(second.ctx, &corev1.Pod{})
+	if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(fmt.Sprint(err), "a store.Store of its own") {
+		t.Error(err)
+	}
+	t.Log(err)
+	if got := second.keys(&corev1.NodeList{}); got != "[/node-x /node-y]" {
+		t.Error(got)
+	}
+	first.stop()
+	if got := second.keys(&corev1.PodList{}, client.InNamespace("b")); got != "[b/pod-3 b/pod-4]" {
+		t.Errorf("after the first has stopped: %s", got)
+	}
+}
+
+// TestClosedStore: a store that was closed too early is named as the reason.
+func TestClosedStore(t *testing.T) {
+	st, closeStore := openStore(t, storePath(t))
+	w := newWorld(t, startServer(t), NewCache(informer.Options{Store: st}))
+	w.create(cache.Options{})
+	w.run()
+	closeStore()
+	if _, err := w.GetInformer(w.ctx, &corev1.Pod{}); !errors.Is(err, store.ErrClosed) {
+		t.Error(err)
+	}
+}
