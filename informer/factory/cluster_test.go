@@ -1,11 +1,13 @@
 package factory
 
 import (
+	"context"
 	"testing"
 
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestMissing: the fakes have no REST client, and say so in two ways.
@@ -17,5 +19,29 @@ func TestMissing(t *testing.T) {
 	}
 	if missing(c.typed.Discovery().RESTClient()) || openAPIHash(c.typed.CoreV1().RESTClient(), pods.GroupVersion()) == nil {
 		t.Error("a REST client would not be used")
+	}
+}
+
+// TestOwnClusterID is not replaced, and kube-system is not read then.
+func TestOwnClusterID(t *testing.T) {
+	s, c := startServer(t, fakeapi.Options{})
+	st := openStore(t, t.TempDir())
+	defer closeStore(t, st)
+	for _, fl := range flavors {
+		o := on(st)
+		o.Informer.ClusterID = func(context.Context) (string, error) { return "own", nil }
+		f := fl.ours(t, c, o)
+		reg, stop := f.start(t, pods, &recorder{})
+		f.waitSynced(t, reg)
+		stop()
+	}
+	for _, form := range []store.Representation{store.Typed, store.Unstructured, store.Metadata} {
+		info := collection(t, st, func(id store.Identity) bool { return id.Representation == form })
+		if info.Attributes.ClusterID != "own" {
+			t.Errorf("%s: %+v", form, info.Attributes)
+		}
+	}
+	if n := s.Counts(namespaces).Gets; n != 0 {
+		t.Errorf("%d namespaces were read", n)
 	}
 }

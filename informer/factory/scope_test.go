@@ -1,12 +1,15 @@
 package factory
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -45,6 +48,34 @@ func TestNamespace(t *testing.T) {
 	}
 	if len(all) != 4 {
 		t.Errorf("%d collections", len(all))
+	}
+}
+
+// TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a look-up.
+func TestScope(t *testing.T) {
+	o := Options{Namespace: "a", TweakListOptions: func(o *metav1.ListOptions) {
+		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", "shard"
+	}}
+	id := o.scope().identity(pods)
+	if want := (store.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: "shard"}); id != want {
+		t.Errorf("%+v", id)
+	}
+	for lookup, want := range map[string]string{"": "f=1", "metadata.name=x": "f=1,metadata.name=x"} {
+		check := func(got metav1.ListOptions) {
+			want := metav1.ListOptions{LabelSelector: "l=1", FieldSelector: want, ShardSelector: "shard", Limit: 7, ResourceVersion: "9"}
+			if got != want {
+				t.Errorf("asked for %+v, want %+v", got, want)
+			}
+		}
+		lw := o.scope().listWatch(requests{
+			list:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { check(o); return nil, nil },
+			watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) { check(o); return nil, nil },
+		})
+		asked := metav1.ListOptions{FieldSelector: lookup, Limit: 7, ResourceVersion: "9"}
+		_, err := lw.ListWithContext(t.Context(), asked)
+		must(t, err)
+		_, err = lw.WatchWithContext(t.Context(), asked)
+		must(t, err)
 	}
 }
 
