@@ -88,10 +88,10 @@ func (c *Collection) noteUsed(ctx context.Context) error {
 		return nil
 	}
 	err := c.store.noteUsed(ctx, c.name, time.Now())
-	if errors.Is(err, ErrNoSpace) || c.store.Err() != nil {
-		return nil
+	if err != nil && !errors.Is(err, ErrNoSpace) && c.store.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // claimLocked makes the indexes in the file what set needs, without a write if
