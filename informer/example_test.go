@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -20,7 +19,7 @@ import (
 
 // The first run lists the pods; the second has no server, and serves them from disk.
 func ExampleNew() {
-	server, client := exampleCluster()
+	server, clientset := exampleCluster()
 	dir, err := os.MkdirTemp("", "larder-example")
 	if err != nil {
 		log.Fatal(err)
@@ -33,11 +32,14 @@ func ExampleNew() {
 			log.Fatal(err)
 		}
 		defer st.Close()
-		lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
+		client := clientset.CoreV1().RESTClient()
+		lw := cache.NewFilteredListWatchFromClient(client, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {})
 		inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
-			Store:      st,
-			Identity:   store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
-			SyncPolicy: informer.Disk, // what is stored will do
+			Store:       st,
+			Identity:    store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+			ClusterID:   informer.KubeSystemUID(client),                          // notices another cluster
+			OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
+			SyncPolicy:  informer.Disk,                                           // what is stored will do
 		})
 		if err != nil {
 			log.Fatal(err)
