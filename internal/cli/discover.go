@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -93,6 +94,14 @@ type resolver struct {
 	offers   *offers
 }
 
+func newResolver(storePath string, infos []store.Info, discover func(context.Context) (offers, error)) *resolver {
+	var stored []source.Collection
+	for _, info := range infos {
+		stored = append(stored, source.NewCollection(info))
+	}
+	return &resolver{storePath: storePath, stored: storedResources(stored), discover: discover}
+}
+
 func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
 	known := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
 	stored := matchResource(arg, known)
@@ -124,7 +133,5 @@ func (r *resolver) unreachable(arg string, stored []resource, err error) error {
 			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath, names(stored, resource.full), err),
 			"say which, as in: larder sync %s", stored[0].full())
 	}
-	return withHint(
-		fmt.Errorf("the API server could not be reached, and nothing is stored of %q in %s yet: %w", arg, r.storePath, err),
-		"the first sync of a resource needs the server; check --kubeconfig and the network")
+	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,11 +32,8 @@ type member struct {
 	conn     *connection
 }
 
-func newMember(st *store.Store, config *rest.Config, r resource, id store.Identity, persistSecrets bool) (*member, error) {
-	conn, err := connect(config)
-	if err != nil {
-		return nil, err
-	}
+func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
+	r, id, conn := p.resource, p.identity, p.conn
 	example := &unstructured.Unstructured{}
 	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
 	inf, err := informer.New(conn.listWatch(id), example, informer.Options{

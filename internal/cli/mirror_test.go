@@ -24,7 +24,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(st, server.Config(), pods, podsOf("", "", ""), false)
+	mb, err := newMember(st, planned{pods, podsOf("", "", ""), mustConnect(t, server.Config())}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,9 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	}
 	m := &mirror{File: source.NewFile(st)}
 	for _, r := range []resource{pods, deployments} {
-		mb, err := newMember(st, server.Config(), r, store.Identity{GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured}, false)
+		mb, err := newMember(st, planned{r, store.Identity{
+			GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured,
+		}, mustConnect(t, server.Config())}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
