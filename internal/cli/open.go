@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -54,26 +55,53 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 	return m, nil
 }
 
-// openForSync opens the file for writing. It waits for a reader, but not for another sync.
+// openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not for another sync.
 func openForSync(ctx context.Context, path string, wait time.Duration, logger logr.Logger) (*store.Store, error) {
 	options := store.Options{Logger: &logger}
 	st, err := store.Open(path, options)
 	if !errors.Is(err, store.ErrLocked) {
-		return st, storeError(path, err)
+		return st, pathError(path, err)
 	}
 	if socket, pathErr := source.SocketPath(path); pathErr == nil {
 		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
 			_ = client.Close()
-			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s: %w", who.PID, path, err),
-				"stop it, or mirror into another file")
+			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path), "stop it, or mirror into another file")
 		}
 	}
-	logger.Info("Waiting for a process that reads the store", "store", path)
+	held := holding(path)
+	logger.Info("Waiting for "+held, "store", path, "atMost", wait)
 	options.LockTimeout = wait
 	st, err = store.Open(path, options)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, withHint(err, "find the process that has %s open and stop it", path)
+		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it, or mirror into another file")
 	}
-	return st, storeError(path, err)
+	return st, pathError(path, err)
 }
 
+// holding says who has a store that could not be opened for writing, and what for. It may be done by now.
+func holding(path string) string {
+	// A reader's lock is shared: another reader gets it too.
+	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
+	if err == nil {
+		_ = st.Close() // it was only read
+	}
+	return holdingAs(!errors.Is(err, store.ErrLocked), source.Holders(path))
+}
+
+func holdingAs(reading bool, holders []source.Holder) string {
+	verb := "write"
+	if reading {
+		verb = "read"
+	}
+	if len(holders) == 0 {
+		return "a process, which " + verb + "s it"
+	}
+	var who []string
+	for _, h := range holders {
+		who = append(who, h.String())
+	}
+	if len(who) == 1 {
+		verb += "s"
+	}
+	return strings.Join(who, " and ") + ", which " + verb + " it"
+}
