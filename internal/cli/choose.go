@@ -78,11 +78,7 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 	}
 	switch found := matchResource(r.resource, known); len(found) {
 	case 1:
-		res := found[0]
-		if res.Kind == "" { // stored by a program that gave no ResourceInfo: most resources are
-			res.Namespaced = true
-		}
-		return res, nil
+		return found[0], nil
 	case 0:
 		return resource{}, notStored(storePath, known, r)
 	default:

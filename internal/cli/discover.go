@@ -89,17 +89,23 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 type resolver struct {
 	storePath string
 	stored    []resource
+	// guessed are resources whose scope the store does not tell: the server is asked first.
+	guessed []resource
 	// discover asks the server; it is called once, if at all.
 	discover func(ctx context.Context) (offers, error)
 	offers   *offers
 }
 
 func newResolver(storePath string, infos []store.Info, discover func(context.Context) (offers, error)) *resolver {
-	var stored []source.Collection
+	var stored, guessed []source.Collection
 	for _, info := range infos {
-		stored = append(stored, source.NewCollection(info))
+		if c := source.NewCollection(info); c.Guessed {
+			guessed = append(guessed, c)
+		} else {
+			stored = append(stored, c)
+		}
 	}
-	return &resolver{storePath: storePath, stored: storedResources(stored), discover: discover}
+	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed), discover: discover}
 }
 
 func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
@@ -110,6 +116,9 @@ func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
 	}
 	if r.offers == nil {
 		found, err := r.discover(ctx)
+		if guessed := matchResource(arg, r.guessed); err != nil && len(guessed) == 1 {
+			return guessed[0], nil
+		}
 		if err != nil {
 			return resource{}, r.unreachable(arg, stored, err)
 		}

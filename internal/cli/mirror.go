@@ -158,10 +158,19 @@ func (m memory) Get(_ context.Context, key string) (runtime.Object, error) {
 	return object(key, obj)
 }
 
-// Iterate implements source.Reader.
-func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+// Keys implements source.Reader.
+func (m memory) Keys(context.Context) ([]string, error) {
 	keys := m.ListKeys()
 	slices.Sort(keys)
+	return keys, nil
+}
+
+// Iterate implements source.Reader.
+func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+	keys, err := m.Keys(ctx)
+	if err != nil {
+		return err
+	}
 	for _, key := range keys {
 		if key <= after {
 			continue
