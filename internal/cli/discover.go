@@ -128,6 +128,8 @@ func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
 	switch {
 	case len(found) == 0 && r.offers.failed != nil:
 		return resource{}, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
+	case len(found) == 0 && arg == category:
+		return resource{}, withHint(fmt.Errorf("%q is a category, and categories can not be mirrored yet", arg), "name the resources")
 	case len(found) == 0:
 		return resource{}, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:

@@ -87,6 +87,9 @@ func (o *getOptions) parse(args []string) (resourceName string, objects []string
 		return "", nil, usageError{err}
 	}
 	resourceName, objects = args[0], args[1:]
+	if strings.Contains(resourceName, ",") {
+		return "", nil, usagef("get prints one resource at a time, not %q", resourceName)
+	}
 	if r, name, ok := strings.Cut(resourceName, "/"); ok {
 		if len(objects) > 0 || r == "" || name == "" {
 			return "", nil, usagef("write either RESOURCE NAME or one RESOURCE/NAME, not %q", strings.Join(args, " "))

@@ -33,6 +33,7 @@ type syncOptions struct {
 	store          storeFlag
 	cluster        *genericclioptions.ConfigFlags
 	namespace      string
+	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
 	verbosity      int
@@ -47,7 +48,17 @@ func newSync(s IO) *cobra.Command {
 from the store. It starts without the API server too, and goes on when that comes back.
 
 Secrets are kept in memory only, unless --persist-secrets is given. While sync runs, the other commands ask it through
-a socket beside the store.`,
+a socket beside the store.
+
+It shows a table on a terminal, and lines elsewhere:
+
+  SOURCE    live: in contact with the server; offline: out of contact, served from the store; waiting: for the first list
+  RV        the resourceVersion of the objects, from which a restart resumes
+  AGE       how long ago the server was last heard
+  RESUMES   watches that went on from the resourceVersion, with no list
+  RELISTS   lists of the whole resource but for the first one, and why they were needed
+  RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
+            small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.larder
   larder sync pods -n web -l app=shop --store shop.larder`,
 		Args: needArgs(1, -1, "at least one resource"),
@@ -58,6 +69,7 @@ a socket beside the store.`,
 	o.store.add(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "mirror this `NAMESPACE` only; default is all")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
@@ -123,7 +135,7 @@ func (o *syncOptions) identity(r resource) (store.Identity, error) {
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields,
 		Representation: store.Unstructured,
 	}
-	if r.Namespaced {
+	if r.Namespaced && !o.allNamespaces {
 		id.Namespace = o.namespace
 	}
 	return id.Canonical()
