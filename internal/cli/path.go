@@ -18,6 +18,9 @@ func storeError(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &held):
+		if holders := source.Holders(path); len(holders) > 0 {
+			return withHint(err, "a program other than larder sync holds the file, %s: stop it, or ask it", holdingAs(false, holders))
+		}
 		return withHint(err, "a program other than larder sync holds the file: stop it, or ask it")
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
