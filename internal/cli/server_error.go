@@ -9,7 +9,7 @@ import (
 )
 
 // serverError says what a failed request means: whether the API server was reached, and what to do.
-// after is added to what was not possible because of it; it may be empty.
+// after is put behind that, such as ", and nothing is stored yet"; it may be empty.
 func serverError(err error, after string) error {
 	var status apierrors.APIStatus
 	var certificate *tls.CertificateVerificationError
