@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,6 +39,12 @@ var kinds = map[string]schema.GroupVersionKind{
 	"widgets":     {Group: "example.com", Version: "v1", Kind: "Widget"},
 }
 
+// reasons are what an API server gives with a status.
+var reasons = map[int]string{
+	http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
+	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusServiceUnavailable: "ServiceUnavailable",
+}
+
 func newCluster(env *testscript.Env) *cluster {
 	c := &cluster{kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"), server: fakeapi.New(fakeapi.Options{Resources: []fakeapi.Resource{{
 		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
@@ -63,6 +70,7 @@ func (c *cluster) close() {
 //	server bookmark
 //	server reset                              the counts
 //	server empty RESOURCE                     fails unless there are none
+//	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	c, ok := ts.Value(clusterKey{}).(*cluster)
@@ -89,6 +97,14 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		c.server.Bookmark()
 	case "reset":
 		c.server.ResetCounts()
+	case "fault":
+		status, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		f := fakeapi.Fault{Verb: args[1], Status: status, Reason: reasons[status]}
+		if len(args) > 3 {
+			f.Resource = args[3]
+		}
+		c.server.InjectFault(f)
 	case "counts":
 		got := c.server.Counts(gvr(args[1])).Lists
 		if strconv.Itoa(got) != args[2] {

@@ -43,9 +43,11 @@ Exits with 1 if there is a problem.`,
 
 func runCheck(ctx context.Context, s IO, path, format string) error {
 	report, err := check(ctx, path)
+	hint := "the next larder sync repairs %s itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
 		report.Problems = append(report.Problems, err.Error())
+		hint = "the next larder sync moves %s aside and builds it anew"
 	case err != nil:
 		return storeError(path, err)
 	}
@@ -61,6 +63,7 @@ func runCheck(ctx context.Context, s IO, path, format string) error {
 		printReport(s, path, report)
 	}
 	if len(report.Problems) > 0 {
+		fmt.Fprintf(s.Err, "hint: "+hint+"\n", path)
 		return errSilent
 	}
 	return nil
@@ -81,10 +84,18 @@ func printReport(s IO, path string, r store.Report) {
 	}
 	verdict := "ok"
 	if n := len(r.Problems); n > 0 {
-		verdict = fmt.Sprintf("%d problems", n)
+		verdict = counted(n, "problem")
 	}
-	fmt.Fprintf(s.Out, "%s: %s: %d collections, %d objects, %d index entries\n", path, verdict, r.Collections, r.Objects, r.IndexEntries)
-	if len(r.Problems) > 0 {
-		fmt.Fprintf(s.Err, "hint: stop larder sync, move %s elsewhere and let sync build it anew\n", path)
+	fmt.Fprintf(s.Out, "%s: %s: %s, %s, %s\n", path, verdict,
+		counted(r.Collections, "collection"), counted(r.Objects, "object"), countedAs(r.IndexEntries, "index entry", "index entries"))
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string { return countedAs(n, noun, noun+"s") }
+
+func countedAs(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
 	}
+	return fmt.Sprintf("%d %s", n, more)
 }

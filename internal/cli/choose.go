@@ -78,13 +78,9 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 	}
 	switch found := matchResource(r.resource, known); len(found) {
 	case 1:
-		res := found[0]
-		if res.Kind == "" { // stored by a program that gave no ResourceInfo: most resources are
-			res.Namespaced = true
-		}
-		return res, nil
+		return found[0], nil
 	case 0:
-		return resource{}, notStored(storePath, known, r)
+		return resource{}, notStored(storePath, all, r)
 	default:
 		return resource{}, withHint(
 			fmt.Errorf("%q is ambiguous: %s stores %s", r.resource, storePath, names(found, resource.full)),
@@ -93,20 +89,42 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 }
 
 // notStored is the error for a resource that the store does not have.
-func notStored(storePath string, known []resource, r request) error {
+func notStored(storePath string, all []source.Collection, r request) error {
 	if r.collection != "" {
 		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
 			"larder status --store %s lists them", storePath)
 	}
+	known := storedResources(all)
 	holds := "it is empty"
 	if len(known) > 0 {
 		holds = "it has " + names(known, resource.String)
 	}
-	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
-	if len(matchResource(r.resource, []resource{secrets})) > 0 {
-		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
+	if r.resource == category {
+		return withHint(fmt.Errorf("%q is a category, and categories are not stored yet: %s", r.resource, holds), "name one resource")
 	}
-	return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
+	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
+	switch {
+	case len(matchResource(r.resource, []resource{secrets})) > 0:
+		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
+	case len(all) == 0:
+		return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
+	}
+	return withHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
+}
+
+// category is the one that people know, for a handful of built-in resources.
+const category = "all"
+
+// exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if
+// no single command does.
+func exampleSync(storePath string, all []source.Collection, added string) string {
+	for _, c := range all {
+		if scope(c) != "all" {
+			return ""
+		}
+	}
+	return fmt.Sprintf(": larder sync %s %s --store %s",
+		strings.ReplaceAll(names(storedResources(all), resource.String), ",", ""), added, storePath)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.

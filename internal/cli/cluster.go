@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -21,35 +20,6 @@ import (
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
-
-// Limits of requests to the server, per resource. A mirror makes few; the
-// limits keep one that goes wrong from doing harm.
-const (
-	clientQPS   = 50
-	clientBurst = 100
-)
-
-// newConfigFlags returns kubectl's connection flags. The namespace is a flag
-// of each command, and discovery is not cached in files.
-func newConfigFlags() *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.Namespace = nil
-	flags.CacheDir = nil
-	return flags
-}
-
-// clientConfig reads the kubeconfig; it does not contact the server.
-func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, withHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG")
-	}
-	config = rest.CopyConfig(config)
-	config.UserAgent = "larder/" + version()
-	config.QPS, config.Burst = clientQPS, clientBurst
-	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	return config, nil
-}
 
 // counter counts the bytes that its connections receive: what the network
 // carries, with headers, TLS and compression as they are.

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/internal/demo"
 )
@@ -60,6 +64,9 @@ func runDemo(ctx context.Context, s IO, o demo.Options, flags *genericclioptions
 		if err != nil {
 			return err
 		}
+		if err := reachable(ctx, config); err != nil {
+			return interrupted(ctx, err)
+		}
 		_, err = demo.Run(ctx, demo.NewRemote(config), o)
 		return interrupted(ctx, err)
 	}
@@ -70,6 +77,20 @@ func runDemo(ctx context.Context, s IO, o demo.Options, flags *genericclioptions
 	defer embedded.Close()
 	_, err = demo.Run(ctx, embedded, o)
 	return interrupted(ctx, err)
+}
+
+// reachable asks the server what it is, before the demo begins to tell.
+func reachable(ctx context.Context, config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.ServerVersionWithContext(ctx)
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) && !apierrors.IsUnauthorized(err) { // it is there; what it allows shows
+		return nil
+	}
+	return serverError(err, "")
 }
 
 // interrupted says first that what broke did so because of a signal.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -88,9 +89,23 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 type resolver struct {
 	storePath string
 	stored    []resource
+	// guessed are resources whose scope the store does not tell: the server is asked first.
+	guessed []resource
 	// discover asks the server; it is called once, if at all.
 	discover func(ctx context.Context) (offers, error)
 	offers   *offers
+}
+
+func newResolver(storePath string, infos []store.Info, discover func(context.Context) (offers, error)) *resolver {
+	var stored, guessed []source.Collection
+	for _, info := range infos {
+		if c := source.NewCollection(info); c.Guessed {
+			guessed = append(guessed, c)
+		} else {
+			stored = append(stored, c)
+		}
+	}
+	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed), discover: discover}
 }
 
 func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
@@ -101,6 +116,9 @@ func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
 	}
 	if r.offers == nil {
 		found, err := r.discover(ctx)
+		if guessed := matchResource(arg, r.guessed); err != nil && len(guessed) == 1 {
+			return guessed[0], nil
+		}
 		if err != nil {
 			return resource{}, r.unreachable(arg, stored, err)
 		}
@@ -110,6 +128,8 @@ func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
 	switch {
 	case len(found) == 0 && r.offers.failed != nil:
 		return resource{}, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
+	case len(found) == 0 && arg == category:
+		return resource{}, withHint(fmt.Errorf("%q is a category, and categories can not be mirrored yet", arg), "name the resources")
 	case len(found) == 0:
 		return resource{}, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:
@@ -124,7 +144,5 @@ func (r *resolver) unreachable(arg string, stored []resource, err error) error {
 			fmt.Errorf("%q is ambiguous: %s stores %s, and the API server could not be asked: %w", arg, r.storePath, names(stored, resource.full), err),
 			"say which, as in: larder sync %s", stored[0].full())
 	}
-	return withHint(
-		fmt.Errorf("the API server could not be reached, and nothing is stored of %q in %s yet: %w", arg, r.storePath, err),
-		"the first sync of a resource needs the server; check --kubeconfig and the network")
+	return serverError(err, fmt.Sprintf(", and nothing is stored of %q in %s yet", arg, r.storePath))
 }

@@ -2,9 +2,13 @@
 //
 // One file per command (sync.go, get.go, status.go, check.go, demo.go,
 // version.go), each with a function that returns the cobra command; beside
-// them what they share: resource.go and discover.go (what people call a resource),
-// choose.go (which collection answers a question), table.go and list.go (printing), exit.go
-// (errors and exit codes).
+// them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
+// resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), path.go
+// (what is wrong with a store's path), table.go and list.go (printing), exit.go (errors and exit codes).
+//
+// A sync plans first (plan.go: names are resolved, and the server is asked whether it lists what is not stored yet) and opens
+// the store after that (open.go), so that one that can not begin leaves nothing behind. While the server is out of
+// reach, what is stored needs no plan.
 //
 // Data goes to standard output; everything else (ages, hints, errors, logs) to standard error.
 // Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was

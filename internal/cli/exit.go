@@ -3,9 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -51,26 +49,6 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// storeError adds to an error of opening the store's file what to do.
-func storeError(path string, err error) error {
-	var held *source.HeldError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &held):
-		return withHint(err, "a program other than larder sync holds the file: stop it, or ask it")
-	case errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("no store at %s", path), "make one with: larder sync RESOURCE… --store %s", path)
-	case errors.Is(err, fs.ErrPermission):
-		return withHint(err, "the store belongs to the user who ran larder sync; run as that user")
-	case errors.Is(err, store.ErrNewerFormat):
-		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
-	case errors.Is(err, store.ErrDamaged):
-		return withHint(err, "the next larder sync moves %s aside and builds it anew", path)
-	}
-	return err
 }
 
 // readError adds to an error of reading an open store what to do.

@@ -87,6 +87,9 @@ func (o *getOptions) parse(args []string) (resourceName string, objects []string
 		return "", nil, usageError{err}
 	}
 	resourceName, objects = args[0], args[1:]
+	if strings.Contains(resourceName, ",") {
+		return "", nil, usagef("get prints one resource at a time, not %q", resourceName)
+	}
 	if r, name, ok := strings.Cut(resourceName, "/"); ok {
 		if len(objects) > 0 || r == "" || name == "" {
 			return "", nil, usagef("write either RESOURCE NAME or one RESOURCE/NAME, not %q", strings.Join(args, " "))
@@ -123,29 +126,33 @@ func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen 
 			return p.object(o.dress(u, c))
 		}
 	}
+	var damaged source.UnreadableError
 	for _, q := range o.queries(chosen, objects) {
 		before := found
-		if err := src.Objects(ctx, q.Query, show(q.collection)); err != nil {
-			err = readError(o.store.path, err)
+		err := src.Objects(ctx, q.Query, show(q.collection))
+		var unreadable *source.UnreadableError
+		switch {
+		case errors.As(err, &unreadable): // all the others have come
+			damaged.Merge(unreadable)
+		case err != nil:
 			if o.output.format == "table" { // a JSON or YAML list that is not whole must not look so
 				err = errors.Join(err, p.finish())
 			}
-			return errors.Join(err, out.Flush())
-		}
-		if q.Name != "" && found == before {
+			return errors.Join(readError(o.store.path, err), out.Flush())
+		case q.Name != "" && found == before:
 			missing = append(missing, q.Name)
 		}
 	}
 	if err := errors.Join(p.finish(), out.Flush()); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		return notFound(chosen.resource, missing)
-	}
-	if found == 0 && o.output.format == "table" {
+	switch {
+	case damaged.Count > 0:
+		return readError(o.store.path, errors.Join(&damaged, notFound(chosen.resource, missing)))
+	case found == 0 && len(missing) == 0 && o.output.format == "table":
 		o.nothing(s, namespaced)
 	}
-	return nil
+	return notFound(chosen.resource, missing)
 }
 
 // collectionQuery is a query and the collection it goes to.

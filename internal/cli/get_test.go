@@ -75,11 +75,11 @@ func TestFreshness(t *testing.T) {
 
 func TestState(t *testing.T) {
 	for want, change := range map[string]func(*source.Collection){
-		"on disk":                             nil,
-		"on disk, incomplete":                 func(c *source.Collection) { c.Complete = false },
-		"on disk, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
-		"live":                                func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
-		"live, in memory only":                func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
+		"stored":                             nil,
+		"stored, incomplete":                 func(c *source.Collection) { c.Complete = false },
+		"stored, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
+		"live":                               func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
+		"live, in memory only":               func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
 	} {
 		if got := state(stored(pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)

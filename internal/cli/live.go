@@ -97,7 +97,7 @@ func liveTable(now time.Time, all []source.Collection) []string {
 	var b strings.Builder
 	t := newTable(&b, "RESOURCE", "SOURCE", "OBJECTS", "RV", "AGE", "RESUMES", "RELISTS", "RECEIVED", "")
 	for _, c := range all {
-		_ = t.row(label(c), c.Live.Source, strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
+		_ = t.row(label(c), sourceWord(c.Live.Source), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
 			strconv.Itoa(c.Live.Resumes), relists(*c.Live), size(c.Live.BytesReceived), trouble(*c.Live))
 	}
 	_ = t.flush() // a strings.Builder does not fail
@@ -199,7 +199,7 @@ func gist(c source.Collection) string {
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %d objects, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), c.Live.Source, c.Objects, orDash(c.ResourceVersion), ageOf(now, c.LastContact),
+		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), c.Objects, orDash(c.ResourceVersion), ageOf(now, c.LastContact),
 		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
 	if c.Live.Error != "" {
 		line += ", error: " + trouble(*c.Live)

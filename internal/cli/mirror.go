@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,11 +32,8 @@ type member struct {
 	conn     *connection
 }
 
-func newMember(st *store.Store, config *rest.Config, r resource, id store.Identity, persistSecrets bool) (*member, error) {
-	conn, err := connect(config)
-	if err != nil {
-		return nil, err
-	}
+func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
+	r, id, conn := p.resource, p.identity, p.conn
 	example := &unstructured.Unstructured{}
 	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
 	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
@@ -162,10 +158,19 @@ func (m memory) Get(_ context.Context, key string) (runtime.Object, error) {
 	return object(key, obj)
 }
 
-// Iterate implements source.Reader.
-func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+// Keys implements source.Reader.
+func (m memory) Keys(context.Context) ([]string, error) {
 	keys := m.ListKeys()
 	slices.Sort(keys)
+	return keys, nil
+}
+
+// Iterate implements source.Reader.
+func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
+	keys, err := m.Keys(ctx)
+	if err != nil {
+		return err
+	}
 	for _, key := range keys {
 		if key <= after {
 			continue

@@ -24,7 +24,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(st, server.Config(), pods, podsOf("", "", ""), false)
+	mb, err := newMember(st, planned{pods, podsOf("", "", ""), mustConnect(t, server.Config())}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,9 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	}
 	m := &mirror{File: source.NewFile(st)}
 	for _, r := range []resource{pods, deployments} {
-		mb, err := newMember(st, server.Config(), r, store.Identity{GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured}, false)
+		mb, err := newMember(st, planned{r, store.Identity{
+			GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured,
+		}, mustConnect(t, server.Config())}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,10 +112,7 @@ func TestSyncWaitsForAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = openForSync(context.Background(), path, -time.Second, logr.Discard())
-	wantError(t, err, store.ErrLocked.Error(), "find the process")
-	if !errors.Is(err, store.ErrLocked) {
-		t.Error(err)
-	}
+	wantError(t, err, "s is held by a process, which reads it", "wait until it is done or stop it")
 	waiting := make(chan struct{})
 	logger := logr.New(&signalSink{LogSink: logr.Discard().GetSink(), said: waiting})
 	go func() {
@@ -126,6 +125,22 @@ func TestSyncWaitsForAReader(t *testing.T) {
 	}
 	if err := st.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	writer, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	_, err = openForSync(context.Background(), path, -time.Second, logr.Discard())
+	wantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
+
+	agents := []source.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
+	if got, want := holdingAs(true, agents), "process 17 (agent) and process 4 (larder), which read it"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

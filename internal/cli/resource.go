@@ -54,13 +54,17 @@ func matchResource(arg string, known []resource) []resource {
 	return byShortName
 }
 
-// storedResources returns each resource of the collections once, in their order.
+// storedResources returns each resource of the collections once, in their order, as the one describes it that knows most.
 func storedResources(collections []source.Collection) []resource {
 	var all []resource
 	for _, c := range collections {
 		r := resource{c.GVR(), c.ResourceInfo()}
-		if !slices.ContainsFunc(all, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource }) {
+		at := slices.IndexFunc(all, func(o resource) bool { return o.GroupVersionResource == r.GroupVersionResource })
+		switch {
+		case at < 0:
 			all = append(all, r)
+		case all[at].Kind == "" || c.Namespaced && !all[at].Namespaced: // what knows more of it
+			all[at] = r
 		}
 	}
 	return all

@@ -17,6 +17,7 @@ watch from the file instead of listing again, and the file can be read with no A
   larder sync pods deployments --store cluster.larder     mirror until stopped
   larder get pods -A --store cluster.larder               read, also offline or while sync runs
   larder demo                                             see it happen`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -31,6 +32,7 @@ watch from the file instead of listing again, and the file can be read with no A
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)

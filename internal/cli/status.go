@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -18,7 +19,15 @@ func newStatus(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status --store FILE",
 		Short: "Print what a store holds, and how old it is",
-		Args:  noArgs,
+		Long: `Print what a store holds, and how old it is. Needs no API server.
+
+  RV      the resourceVersion of the objects, from which the next sync resumes
+  AGE     how long ago the server was last heard
+  STATE   stored   in the file; no sync mirrors it now
+          live     mirrored now, in contact with the server
+          offline  mirrored now, out of contact: the objects are those in the file
+          waiting  mirrored now; the first list has not come yet`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
@@ -79,12 +88,12 @@ func printStatus(s IO, status source.Status) error {
 
 // state says in a few words what a collection's data is worth.
 func state(c source.Collection) string {
-	st := "on disk"
-	switch {
-	case c.Live != nil && !c.Persistent:
-		st = c.Live.Source + ", in memory only"
-	case c.Live != nil:
-		st = c.Live.Source
+	st := "stored"
+	if c.Live != nil {
+		st = sourceWord(c.Live.Source)
+	}
+	if !c.Persistent {
+		st += ", in memory only"
 	}
 	if !c.Complete {
 		st += ", incomplete"
@@ -93,6 +102,17 @@ func state(c source.Collection) string {
 		st += ", to be listed anew (" + c.MustRelist + ")"
 	}
 	return st
+}
+
+// sourceWord is what the tables call the source of what is mirrored now.
+func sourceWord(source string) string {
+	switch source {
+	case string(informer.FromDisk):
+		return "offline"
+	case string(informer.None):
+		return "waiting"
+	}
+	return source
 }
 
 func orDash(s string) string {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,16 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
-
-// lockWait is how long sync waits for a reading command to let go of the file.
-const lockWait = 10 * time.Second
 
 // secrets is the resource that is not stored unless the user asks for it.
 var secrets = resource{
@@ -38,6 +33,7 @@ type syncOptions struct {
 	store          storeFlag
 	cluster        *genericclioptions.ConfigFlags
 	namespace      string
+	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
 	verbosity      int
@@ -52,7 +48,17 @@ func newSync(s IO) *cobra.Command {
 from the store. It starts without the API server too, and goes on when that comes back.
 
 Secrets are kept in memory only, unless --persist-secrets is given. While sync runs, the other commands ask it through
-a socket beside the store.`,
+a socket beside the store.
+
+It shows a table on a terminal, and lines elsewhere:
+
+  SOURCE    live: in contact with the server; offline: out of contact, served from the store; waiting: for the first list
+  RV        the resourceVersion of the objects, from which a restart resumes
+  AGE       how long ago the server was last heard
+  RESUMES   watches that went on from the resourceVersion, with no list
+  RELISTS   lists of the whole resource but for the first one, and why they were needed
+  RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
+            small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.larder
   larder sync pods -n web -l app=shop --store shop.larder`,
 		Args: needArgs(1, -1, "at least one resource"),
@@ -63,6 +69,7 @@ a socket beside the store.`,
 	o.store.add(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "mirror this `NAMESPACE` only; default is all")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
@@ -81,15 +88,11 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	}
 	d, logger := newDisplay(s, o.verbosity)
 	ctx = klog.NewContext(ctx, logger)
-	st, err := openForSync(ctx, o.store.path, lockWait, logger)
+	m, err := o.openMirror(ctx, config, logger, args)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	m, err := o.newMirror(ctx, st, config, args)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, m.Close()) }()
 	o.warnOfSecrets(ctx, s, m)
 	closeServer := serve(logger, o.store.path, m)
 	defer func() { err = errors.Join(err, closeServer()) }()
@@ -122,64 +125,6 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(verbosity)))
 }
 
-// openForSync opens the file for writing. It waits for a reader, but not for another sync.
-func openForSync(ctx context.Context, path string, wait time.Duration, logger logr.Logger) (*store.Store, error) {
-	options := store.Options{Logger: &logger}
-	st, err := store.Open(path, options)
-	if !errors.Is(err, store.ErrLocked) {
-		return st, storeError(path, err)
-	}
-	if socket, pathErr := source.SocketPath(path); pathErr == nil {
-		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
-			_ = client.Close()
-			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s: %w", who.PID, path, err),
-				"stop it, or mirror into another file")
-		}
-	}
-	logger.Info("Waiting for a process that reads the store", "store", path)
-	options.LockTimeout = wait
-	st, err = store.Open(path, options)
-	if errors.Is(err, store.ErrLocked) {
-		return nil, withHint(err, "find the process that has %s open and stop it", path)
-	}
-	return st, storeError(path, err)
-}
-
-// newMirror resolves the resources and opens an informer for each.
-func (o *syncOptions) newMirror(ctx context.Context, st *store.Store, config *rest.Config, args []string) (*mirror, error) {
-	infos, err := st.Collections(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var stored []source.Collection
-	for _, info := range infos {
-		stored = append(stored, source.NewCollection(info))
-	}
-	r := &resolver{storePath: o.store.path, stored: storedResources(stored), discover: func(ctx context.Context) (offers, error) {
-		return discover(ctx, config)
-	}}
-	m := &mirror{File: source.NewFile(st)}
-	for _, arg := range splitArgs(args) {
-		res, err := r.resolve(ctx, arg)
-		if err != nil {
-			return nil, err
-		}
-		id, err := o.identity(res)
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(m.members, func(mb *member) bool { return mb.identity == id }) {
-			continue
-		}
-		mb, err := newMember(st, config, res, id, o.persistSecrets)
-		if err != nil {
-			return nil, err
-		}
-		m.members = append(m.members, mb)
-	}
-	return m, nil
-}
-
 // splitArgs takes "pods,nodes" apart, as kubectl does.
 func splitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
@@ -190,7 +135,7 @@ func (o *syncOptions) identity(r resource) (store.Identity, error) {
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields,
 		Representation: store.Unstructured,
 	}
-	if r.Namespaced {
+	if r.Namespaced && !o.allNamespaces {
 		id.Namespace = o.namespace
 	}
 	return id.Canonical()

@@ -14,10 +14,15 @@ func newVersion(s IO) *cobra.Command {
 		Short: "Print the version",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(s.Out, "larder %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(s.Out, versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is the version with what it was built by and for.
+func versionLine() string {
+	return fmt.Sprintf("larder %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the module's version, or what is known of the commit that was built.

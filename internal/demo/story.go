@@ -102,6 +102,9 @@ func (s *story) cleanUp(ctx context.Context) error {
 }
 
 func (s *story) prepare(ctx context.Context) error {
+	if err := s.world.makeNamespace(ctx); err != nil {
+		return err
+	}
 	s.out.title(s.cluster.Label(), s.o.Pods, s.world.namespace)
 	for _, note := range s.cluster.Notes() {
 		s.out.line("%s", note)

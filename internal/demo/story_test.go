@@ -53,6 +53,18 @@ func TestStoryOnSomebodysCluster(t *testing.T) {
 	}
 }
 
+// Where there is no server nothing is told, and nobody is asked to remove what was never made.
+func TestStoryWithoutAServer(t *testing.T) {
+	var out bytes.Buffer
+	_, err := Run(t.Context(), NewRemote(&rest.Config{Host: "http://127.0.0.1:1"}), Options{Pods: testPods, Out: &out})
+	if err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "remove") {
+		t.Errorf("got %v", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("told %s", out.String())
+	}
+}
+
 func newPodIn(namespace, name string) *corev1.Pod {
 	pod := newPod(name)
 	pod.Namespace = namespace

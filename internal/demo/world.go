@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +41,8 @@ const (
 type world struct {
 	client    *client
 	namespace string
+	// made says that the namespace is there, as far as can be known.
+	made bool
 }
 
 // state is what a fresh LIST says, by key.
@@ -63,12 +67,32 @@ func newWorld(cluster Cluster) (*world, error) {
 	return &world{client: c, namespace: "larder-demo-" + suffix}, nil
 }
 
-// create makes the namespace and its pods.
-func (w *world) create(ctx context.Context, n int) error {
+// makeNamespace makes the namespace.
+func (w *world) makeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	if _, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+	_, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	w.made = err == nil || mayHaveTakenEffect(err)
+	if err != nil {
 		return fmt.Errorf("create the namespace %s: %w", w.namespace, err)
 	}
+	return nil
+}
+
+// mayHaveTakenEffect is false for a request that was refused, or never reached a server.
+func mayHaveTakenEffect(err error) bool {
+	var status apierrors.APIStatus
+	var network *net.OpError
+	switch {
+	case errors.As(err, &status):
+		return status.Status().Code >= http.StatusInternalServerError
+	case errors.As(err, &network):
+		return network.Op != "dial"
+	}
+	return true
+}
+
+// create makes the pods.
+func (w *world) create(ctx context.Context, n int) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, admissionPatience, true, func(ctx context.Context) (bool, error) {
 		last = w.createPod(ctx, "pod-00000")
@@ -147,9 +171,12 @@ func (w *world) list(ctx context.Context) (state, error) {
 	}
 }
 
-// remove deletes the pods and the namespace, also if ctx has ended.
+// remove deletes the pods and the namespace if it was made, also if ctx has ended.
 func (w *world) remove(ctx context.Context) error {
 	defer w.client.close()
+	if !w.made {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
 	var err error

@@ -66,7 +66,8 @@ func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Uns
 	}
 	defer body.Close()
 	dec := json.NewDecoder(bufio.NewReaderSize(body, 1<<16))
-	for got := 0; ; got++ {
+	var damage error
+	for got := 0; ; {
 		var l line
 		if err := dec.Decode(&l); err != nil {
 			return broken(ctx, err)
@@ -74,8 +75,11 @@ func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Uns
 		switch {
 		case l.Error != "":
 			return remoteError(http.StatusInternalServerError, l.Error)
+		case l.Unreadable != nil:
+			damage = l.Unreadable
+			continue
 		case l.End != nil && *l.End == got:
-			return nil
+			return damage
 		case l.Object == nil:
 			return errBroken
 		}
@@ -86,6 +90,7 @@ func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Uns
 		if err := fn(u); err != nil {
 			return err
 		}
+		got++
 	}
 }
 

@@ -1,6 +1,9 @@
 package source
 
 import (
+	"errors"
+	"fmt"
+
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/larder-dev/larder/store"
@@ -10,7 +13,8 @@ import (
 // Kubernetes' own Go types is in protobuf, which can not be read without the type; types
 // that are not Kubernetes' own are left to the store.
 func viewCodec(info store.Info) (store.Codec, error) {
-	gvk := info.Identity.GroupVersion().WithKind(info.Resource.Kind)
+	r, _ := describe(info)
+	gvk := info.Identity.GroupVersion().WithKind(r.Kind)
 	if info.Identity.Representation != store.Typed || !scheme.Scheme.Recognizes(gvk) {
 		return store.ViewCodec(info.Identity.Representation, nil)
 	}
@@ -23,4 +27,18 @@ func viewCodec(info store.Info) (store.Codec, error) {
 		return nil, err
 	}
 	return store.ViewCodec(store.Typed, typed)
+}
+
+// undecodable says in a sentence why objects can not be shown, where the store's error speaks of codecs.
+func undecodable(info store.Info, err error) error {
+	if !errors.Is(err, store.ErrIncompatible) || info.Identity.Representation != store.Typed {
+		return err
+	}
+	resource := info.Identity.GroupResource()
+	r, _ := describe(info)
+	message := fmt.Sprintf("larder can not decode the %s of a Go program's own type %s; the program that stored them can", resource, r.Kind)
+	if r.Kind == "" {
+		message = fmt.Sprintf("the store does not tell the kind of its %s, without which larder can not decode them; the program that stored them can", resource)
+	}
+	return &wireError{message: message, is: store.ErrIncompatible}
 }

@@ -18,7 +18,7 @@
 //	/v1/status    Status
 //	/v1/check     store.Report
 //	/v1/objects   one JSON value a line: {"object":{…}} for each object, in key
-//	              order, and {"end":N} after the last. A stream that does not finish with
+//	              order, perhaps {"unreadable":{…}} for those that are damaged, and {"end":N} after the last. A stream that does not finish with
 //	              "end" is incomplete; {"error":"…"} says why. The query holds the fields of Query.
 //
 // An answer other than 200 has the body {"error":"…"}.

@@ -39,6 +39,8 @@ type fakeReader struct {
 	failAt  int
 	fail    error
 	visited int
+	// damaged are keys that can not be read.
+	damaged []string
 }
 
 func keyOf(u *unstructured.Unstructured) string {
@@ -54,6 +56,9 @@ func newFakeReader(objects ...*unstructured.Unstructured) *fakeReader {
 }
 
 func (f *fakeReader) Get(_ context.Context, key string) (runtime.Object, error) {
+	if slices.Contains(f.damaged, key) {
+		return nil, fmt.Errorf("record %q: %w", key, store.ErrDamaged)
+	}
 	for _, u := range f.objects {
 		if keyOf(u) == key {
 			return u, nil
@@ -62,10 +67,21 @@ func (f *fakeReader) Get(_ context.Context, key string) (runtime.Object, error) 
 	return nil, nil
 }
 
+func (f *fakeReader) Keys(context.Context) ([]string, error) {
+	var keys []string
+	for _, u := range f.objects {
+		keys = append(keys, keyOf(u))
+	}
+	return keys, nil
+}
+
 func (f *fakeReader) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
 	for i, u := range f.objects {
 		if keyOf(u) <= after {
 			continue
+		}
+		if slices.Contains(f.damaged, keyOf(u)) {
+			return fmt.Errorf("a page: %w", store.ErrDamaged)
 		}
 		if f.fail != nil && i == f.failAt {
 			return f.fail

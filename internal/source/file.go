@@ -56,7 +56,7 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 		if err != nil {
 			return err
 		}
-		return Each(ctx, view, q, fn)
+		return undecodable(info, Each(ctx, view, q, fn))
 	}
 	return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
 }
@@ -80,10 +80,13 @@ func (f *File) Close() error { return f.store.Close() }
 // Reader is the part of store.Interface that Each needs.
 type Reader interface {
 	Get(ctx context.Context, key string) (runtime.Object, error)
+	// Keys returns every key in order, also with an error that wraps store.ErrDamaged.
+	Keys(ctx context.Context) ([]string, error)
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
 }
 
-// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects.
+// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects. If some are damaged,
+// the others are passed to fn all the same, and the error is an *UnreadableError.
 func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstructured) error) error {
 	sel, err := q.selector()
 	if err != nil {
@@ -109,18 +112,23 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 	if q.Name != "" {
 		obj, err := r.Get(ctx, prefix+q.Name)
 		if err != nil || obj == nil {
-			return err
+			return damaged(err)
 		}
 		return emit(prefix+q.Name, obj)
 	}
+	last := prefix
 	err = r.Iterate(ctx, prefix, func(key string, obj runtime.Object) error {
 		if !strings.HasPrefix(key, prefix) {
 			return errStop
 		}
+		last = key
 		return emit(key, obj)
 	})
-	if errors.Is(err, errStop) {
+	switch {
+	case errors.Is(err, errStop):
 		return nil
+	case errors.Is(err, store.ErrDamaged):
+		return eachKey(ctx, r, last, prefix, emit)
 	}
 	return err
 }

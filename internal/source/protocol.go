@@ -18,8 +18,9 @@ const (
 
 // line is one line of an answer to pathObjects; exactly one field is set.
 type line struct {
-	Object json.RawMessage `json:"object,omitempty"`
-	Error  string          `json:"error,omitempty"`
+	Object     json.RawMessage  `json:"object,omitempty"`
+	Unreadable *UnreadableError `json:"unreadable,omitempty"`
+	Error      string           `json:"error,omitempty"`
 	// End is the number of objects sent.
 	End *int `json:"end,omitempty"`
 }

@@ -115,8 +115,12 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request) {
 		}
 		return nil
 	})
+	var unreadable *UnreadableError
 	switch {
 	case err == nil:
+		_ = enc.Encode(line{End: &sent})
+	case errors.As(err, &unreadable):
+		_ = enc.Encode(line{Unreadable: unreadable})
 		_ = enc.Encode(line{End: &sent})
 	case sent == 0:
 		writeError(w, err)

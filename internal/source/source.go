@@ -22,7 +22,7 @@ type Source interface {
 	Status(ctx context.Context) (Status, error)
 	// Objects calls fn for each object that q selects, in key order, and
 	// returns the first error. Objects are shared and must not be modified.
-	// A missing name is no error: fn is not called.
+	// A missing name is no error: fn is not called. An *UnreadableError comes after everything that can be read.
 	Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error
 	// Check verifies the whole file.
 	Check(ctx context.Context) (store.Report, error)

@@ -57,6 +57,8 @@ type Collection struct {
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Live is what a running sync knows about it; nil if none mirrors it.
 	Live *Live `json:"live,omitempty"`
+	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
+	Guessed bool `json:"-"`
 }
 
 // Live describes a collection that a running sync mirrors.
@@ -99,7 +101,9 @@ func NewCollection(info store.Info) Collection {
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
 		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
 	}
-	c.SetResource(info.Resource)
+	r, surely := describe(info)
+	c.SetResource(r)
+	c.Guessed = !surely
 	return c
 }
 

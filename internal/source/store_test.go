@@ -20,13 +20,17 @@ var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // write stores one object in a collection of its own and returns the collection's id.
 func write(t *testing.T, s *store.Store, r store.Representation, obj runtime.Object) string {
 	t.Helper()
+	return writeAs(t, s, store.Identity{GroupVersionResource: podsGVR, Representation: r}, store.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
+}
+
+func writeAs(t *testing.T, s *store.Store, id store.Identity, r store.ResourceInfo, obj runtime.Object) string {
+	t.Helper()
 	ctx := context.Background()
 	codec, err := store.CodecFor(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.Identity{GroupVersionResource: podsGVR, Representation: r}
-	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: codec, Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: codec, Resource: r})
 	if err != nil {
 		t.Fatal(err)
 	}

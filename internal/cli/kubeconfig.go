@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Limits of requests to the server, per resource. A mirror makes few; the
+// limits keep one that goes wrong from doing harm.
+const (
+	clientQPS   = 50
+	clientBurst = 100
+)
+
+// newConfigFlags returns kubectl's connection flags. The namespace is a flag
+// of each command, and discovery is not cached in files.
+func newConfigFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.Namespace = nil
+	flags.CacheDir = nil
+	return flags
+}
+
+// clientConfig reads the kubeconfig, or what a pod is given; it does not contact the server.
+func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	const nameOne = "name a kubeconfig with --kubeconfig or KUBECONFIG"
+	loader := flags.ToRawKubeConfigLoader()
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, withHint(err, nameOne)
+	}
+	files := kubeconfigFiles(loader)
+	if err := checkContext(raw, *flags.Context, files); err != nil {
+		return nil, err
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, withHint(err, nameOne)
+	}
+	if *flags.APIServer == "" && !namesCluster(raw, flags) && isFallback(config) {
+		return nil, noCluster(raw, files)
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "larder/" + version()
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	return config, nil
+}
+
+// checkContext fails if the context that is asked for is not in the kubeconfig.
+func checkContext(raw clientcmdapi.Config, asked string, files string) error {
+	if len(raw.Contexts) == 0 { // then there may be no kubeconfig at all, which noCluster tells
+		if asked == "" || len(raw.Clusters) == 0 {
+			return nil
+		}
+	}
+	name, why := asked, "context"
+	if name == "" {
+		name, why = raw.CurrentContext, "current context"
+	}
+	if name == "" || raw.Contexts[name] != nil {
+		return nil
+	}
+	return usageError{withHint(fmt.Errorf("the %s %q does not exist in the kubeconfig %s", why, name, files),
+		"name another with --context; it has %s", contextNames(raw))}
+}
+
+func contextNames(raw clientcmdapi.Config) string {
+	if len(raw.Contexts) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
+}
+
+// namesCluster reports whether the kubeconfig has the cluster that is asked for.
+func namesCluster(raw clientcmdapi.Config, flags *genericclioptions.ConfigFlags) bool {
+	name := *flags.ClusterName
+	if name == "" {
+		context := *flags.Context
+		if context == "" {
+			context = raw.CurrentContext
+		}
+		if c := raw.Contexts[context]; c != nil {
+			name = c.Cluster
+		}
+	}
+	return raw.Clusters[name] != nil
+}
+
+// isFallback: client-go has found nothing, neither a file nor the service account of a pod, and has taken localhost:8080, where
+// a test server of long ago used to be. KUBERNETES_MASTER puts something that is meant in its place.
+func isFallback(config *rest.Config) bool {
+	return config.Host == clientcmd.ClusterDefaults.Server && os.Getenv("KUBERNETES_MASTER") == ""
+}
+
+// noCluster is the error for a command line that leads to no server.
+func noCluster(raw clientcmdapi.Config, files string) error {
+	if len(raw.Contexts) > 0 {
+		return usageError{withHint(fmt.Errorf("the kubeconfig %s has no current context", files),
+			"name one with --context; it has %s", contextNames(raw))}
+	}
+	err := errors.New("no kubeconfig was found, and this is no pod of a cluster")
+	if files != "" {
+		err = fmt.Errorf("no kubeconfig was found at %s, and this is no pod of a cluster", files)
+	}
+	return usageError{withHint(err, "name the cluster with --kubeconfig FILE, the environment variable KUBECONFIG, or --server URL")}
+}
+
+// kubeconfigFiles is where the kubeconfig is looked for.
+func kubeconfigFiles(loader clientcmd.ClientConfig) string {
+	access := loader.ConfigAccess()
+	if access.IsExplicitFile() {
+		return access.GetExplicitFile()
+	}
+	return strings.Join(access.GetLoadingPrecedence(), ", ")
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// lockWait is how long sync waits for a reading command to let go of the file.
+const lockWait = 10 * time.Second
+
+// openMirror opens the store and an informer for each resource. The file is made last: a sync that can not
+// begin leaves nothing behind.
+func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logger logr.Logger, args []string) (_ *mirror, err error) {
+	var st *store.Store
+	var infos []store.Info
+	defer func() {
+		if err != nil && st != nil {
+			err = errors.Join(err, st.Close())
+		}
+	}()
+	if !missing(o.store.path) {
+		if st, err = openForSync(ctx, o.store.path, lockWait, logger); err != nil {
+			return nil, err
+		}
+		if infos, err = st.Collections(ctx); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := o.plan(ctx, config, infos, args)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		if st, err = openForSync(ctx, o.store.path, lockWait, logger); err != nil {
+			return nil, err
+		}
+	}
+	m := &mirror{File: source.NewFile(st)}
+	for _, p := range plan {
+		mb, err := newMember(st, p, o.persistSecrets)
+		if err != nil {
+			return nil, err
+		}
+		m.members = append(m.members, mb)
+	}
+	return m, nil
+}
+
+// openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not for another sync.
+func openForSync(ctx context.Context, path string, wait time.Duration, logger logr.Logger) (*store.Store, error) {
+	options := store.Options{Logger: &logger}
+	st, err := store.Open(path, options)
+	if !errors.Is(err, store.ErrLocked) {
+		return st, pathError(path, err)
+	}
+	if socket, pathErr := source.SocketPath(path); pathErr == nil {
+		if client, who, dialErr := source.Dial(ctx, socket); dialErr == nil {
+			_ = client.Close()
+			return nil, withHint(fmt.Errorf("process %d, another larder sync, holds %s", who.PID, path), "stop it, or mirror into another file")
+		}
+	}
+	held := holding(path)
+	logger.Info("Waiting for "+held, "store", path, "atMost", wait)
+	options.LockTimeout = wait
+	st, err = store.Open(path, options)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it, or mirror into another file")
+	}
+	return st, pathError(path, err)
+}
+
+// holding says who has a store that could not be opened for writing, and what for. It may be done by now.
+func holding(path string) string {
+	// A reader's lock is shared: another reader gets it too.
+	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
+	if err == nil {
+		_ = st.Close() // it was only read
+	}
+	return holdingAs(!errors.Is(err, store.ErrLocked), source.Holders(path))
+}
+
+func holdingAs(reading bool, holders []source.Holder) string {
+	verb := "write"
+	if reading {
+		verb = "read"
+	}
+	if len(holders) == 0 {
+		return "a process, which " + verb + "s it"
+	}
+	var who []string
+	for _, h := range holders {
+		who = append(who, h.String())
+	}
+	if len(who) == 1 {
+		verb += "s"
+	}
+	return strings.Join(who, " and ") + ", which " + verb + " it"
+}

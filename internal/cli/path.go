@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// storeError adds to an error of opening the store's file for reading what to do.
+func storeError(path string, err error) error {
+	var held *source.HeldError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &held):
+		if holders := source.Holders(path); len(holders) > 0 {
+			return withHint(err, "a program other than larder sync holds the file, %s: stop it, or ask it", holdingAs(false, holders))
+		}
+		return withHint(err, "a program other than larder sync holds the file: stop it, or ask it")
+	case wrongPlace(path) != nil:
+		return wrongPlace(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return withHint(fmt.Errorf("no store at %s", path), "make one with: larder sync RESOURCE… --store %s", path)
+	}
+	return pathError(path, err)
+}
+
+// pathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to do.
+func pathError(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case wrongPlace(path) != nil:
+		return wrongPlace(path)
+	case errors.Is(err, store.ErrForeign):
+		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file with --store")
+	case errors.Is(err, store.ErrNewerFormat):
+		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
+	case errors.Is(err, store.ErrDamaged):
+		return withHint(err, "the next larder sync moves %s aside and builds it anew", path)
+	case errors.Is(err, fs.ErrPermission) && !exists(path):
+		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err), "name a file in a directory that you may write to")
+	case errors.Is(err, fs.ErrPermission):
+		return withHint(err, "the store belongs to the user who ran larder sync; run as that user")
+	case errors.Is(err, fs.ErrNotExist):
+		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err), "name a file in another directory: this one takes no files")
+	}
+	return err
+}
+
+// wrongPlace is the error for a path at which there can not be a store; nil if there may.
+func wrongPlace(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in --store %s", filepath.Join(path, "cluster.larder"))
+	case err == nil && !info.Mode().IsRegular():
+		return withHint(fmt.Errorf("%s is a device or the like, not a store", path), "name a regular file, or one that is not there yet")
+	case err == nil:
+		return nil
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir), "name another file with --store")
+		case err == nil, dir == filepath.Dir(dir):
+			return nil
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// askFor is how long the server may take to say whether a list makes sense to it.
+const askFor = 10 * time.Second
+
+// planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
+type planned struct {
+	resource resource
+	identity store.Identity
+	conn     *connection
+}
+
+// plan resolves the arguments, and asks the server about what is not stored yet, so that what it refuses
+// leaves nothing behind.
+func (o *syncOptions) plan(ctx context.Context, config *rest.Config, infos []store.Info, args []string) (all []planned, err error) {
+	defer func() {
+		if err != nil {
+			for _, p := range all {
+				p.conn.http.CloseIdleConnections()
+			}
+		}
+	}()
+	r := newResolver(o.store.path, infos, func(ctx context.Context) (offers, error) { return discover(ctx, config) })
+	for _, arg := range splitArgs(args) {
+		res, err := r.resolve(ctx, arg)
+		if err != nil {
+			return all, err
+		}
+		id, err := o.identity(res)
+		if err != nil {
+			return all, err
+		}
+		if slices.ContainsFunc(all, func(p planned) bool { return p.identity == id }) {
+			continue
+		}
+		conn, err := connect(config)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, planned{res, id, conn})
+	}
+	for _, p := range all {
+		if slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
+			continue // the server has accepted it once
+		}
+		if reached, err := p.ask(ctx); err != nil || !reached {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever.
+func (p planned) ask(ctx context.Context) (reached bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	_, err = p.conn.listWatch(p.identity).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+	what := p.resource.String()
+	if sc := scope(source.NewCollection(store.Info{Identity: p.identity})); sc != "all" {
+		what += " (" + sc + ")"
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return true, serverError(err, "")
+	case apierrors.IsBadRequest(err):
+		return true, withHint(fmt.Errorf("the API server refuses to list %s: %w", what, err),
+			"check -l and --field-selector: many resources can be selected by the fields metadata.name and metadata.namespace only")
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return true, withHint(fmt.Errorf("the API server does not list %s: %w", what, err), "kubectl api-resources lists what it has")
+	}
+	// Out of reach, busy, or not allowed yet: the informer waits for better times.
+	var status apierrors.APIStatus
+	return err == nil || errors.As(err, &status), nil
+}
+
+// missing reports whether there is no store at path, or an empty file in its place.
+func missing(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// serverError says what a failed request means: whether the API server was reached, and what to do.
+// after is put behind that, such as ", and nothing is stored yet"; it may be empty.
+func serverError(err error, after string) error {
+	var status apierrors.APIStatus
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return withHint(fmt.Errorf("the API server did not accept the credentials%s: %w", after, err),
+			"they may have expired: log in again, or check --token, --client-certificate, --user and the kubeconfig; kubectl auth whoami tells the same")
+	case apierrors.IsForbidden(err):
+		return withHint(fmt.Errorf("the API server does not allow this to the user of the credentials%s: %w", after, err),
+			"ask for the verbs get, list and watch, or use other credentials: --user, --context, --token")
+	case errors.As(err, &status):
+		return withHint(fmt.Errorf("the API server answered with an error%s: %w", after, err), "it was reached; try again, or look at its log")
+	case errors.As(err, &certificate):
+		return withHint(fmt.Errorf("the API server's certificate was not accepted%s: %w", after, err),
+			"check --certificate-authority, --tls-server-name and the kubeconfig")
+	}
+	return withHint(fmt.Errorf("the API server could not be reached%s: %w", after, err), "check --server, --kubeconfig and the network")
+}

@@ -1,0 +1,73 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func TestDescribe(t *testing.T) {
+	core := func(resource string) store.Identity {
+		return store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}}
+	}
+	custom := store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}}
+	ofOne := core("configmaps")
+	ofOne.Namespace = "a"
+	for _, tc := range []struct {
+		name   string
+		info   store.Info
+		want   store.ResourceInfo
+		surely bool
+	}{
+		{"nothing is told", store.Info{Identity: core("configmaps")},
+			store.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, false},
+		{"the collection of a namespace", store.Info{Identity: ofOne},
+			store.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
+		{"a key with a namespace, a kind from a program", store.Info{
+			Identity: core("configmaps"), Resource: store.ResourceInfo{Kind: "ConfigMap", Singular: "configmap"}, Newest: []store.ObjectRef{{Key: "a/x"}}},
+			store.ResourceInfo{Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true}, true},
+		{"a key without", store.Info{Identity: core("nodes"), Newest: []store.ObjectRef{{Key: "n"}}},
+			store.ResourceInfo{Kind: "Node", Singular: "node", ShortNames: []string{"no"}}, true},
+		{"a plural that is like the singular", store.Info{Identity: core("endpoints"), Newest: []store.ObjectRef{{Key: "a/x"}}},
+			store.ResourceInfo{Kind: "Endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, Namespaced: true}, true},
+		{"not Kubernetes' own", store.Info{Identity: custom}, store.ResourceInfo{Namespaced: true}, false},
+		{"what the server has told", store.Info{Identity: custom, Resource: store.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}},
+			store.ResourceInfo{Kind: "Widget", Singular: "wi", ShortNames: []string{"wd"}}, true},
+	} {
+		got, surely := describe(tc.info)
+		if d := cmp.Diff(tc.want, got); d != "" || surely != tc.surely {
+			t.Errorf("%s: surely %v: %s", tc.name, surely, d)
+		}
+	}
+}
+
+// What a Go program has stored without saying what it is can be read if it is Kubernetes' own, and if not, the error is a sentence.
+func TestTypedWithoutNames(t *testing.T) {
+	ctx := context.Background()
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	src := NewFile(st)
+	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5"}}
+	known := writeAs(t, st, store.Identity{GroupVersionResource: podsGVR, Representation: store.Typed}, store.ResourceInfo{}, obj)
+	if got, err := collect(ctx, src, Query{Collection: known}); err != nil || len(got) != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	other := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	unknown := writeAs(t, st, store.Identity{GroupVersionResource: other, Representation: store.Typed}, store.ResourceInfo{}, obj)
+	_, err = collect(ctx, src, Query{Collection: unknown})
+	if !errors.Is(err, store.ErrIncompatible) || !strings.HasPrefix(err.Error(), "the store does not tell the kind of its widgets.example.com, ") {
+		t.Errorf("got %v", err)
+	}
+}

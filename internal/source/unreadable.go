@@ -1,0 +1,97 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// maxListed is how many objects an UnreadableError lists.
+const maxListed = 20
+
+// UnreadableError says which objects are damaged. All the others have been read.
+type UnreadableError struct {
+	// Count is how many could not be read, Problems says which and why for the first of them.
+	Count    int      `json:"count"`
+	Problems []string `json:"problems"`
+}
+
+// Error implements error.
+func (e *UnreadableError) Error() string {
+	if e.Count == 1 {
+		return "an object could not be read: " + strings.Join(e.Problems, "")
+	}
+	lines := append([]string{fmt.Sprintf("%d objects could not be read:", e.Count)}, e.Problems...)
+	if more := e.Count - len(e.Problems); more > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", more))
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// Unwrap makes errors.Is(err, store.ErrDamaged) true.
+func (e *UnreadableError) Unwrap() error { return store.ErrDamaged }
+
+// Merge adds what another one lists.
+func (e *UnreadableError) Merge(other *UnreadableError) {
+	e.Count += other.Count
+	e.Problems = append(e.Problems, other.Problems...)
+	e.Problems = e.Problems[:min(len(e.Problems), maxListed)]
+}
+
+// errOrNil is e if there was a problem.
+func (e *UnreadableError) errOrNil() error {
+	if e.Count == 0 {
+		return nil
+	}
+	return e
+}
+
+// damaged turns damage of one object into an UnreadableError and leaves other errors as they are.
+func damaged(err error) error {
+	if !errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	return &UnreadableError{Count: 1, Problems: []string{err.Error()}}
+}
+
+// eachKey calls fn for each object whose key follows after and begins with prefix, one by one: it is
+// slower than Iterate, and gets past what is damaged.
+func eachKey(ctx context.Context, r Reader, after, prefix string, fn func(key string, obj runtime.Object) error) error {
+	keys, err := r.Keys(ctx)
+	unreadable := &UnreadableError{}
+	if err := unreadable.take(err); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if key <= after || !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		obj, err := r.Get(ctx, key)
+		if err := unreadable.take(err); err != nil {
+			return err
+		}
+		if obj == nil { // damaged, or deleted since
+			continue
+		}
+		if err := fn(key, obj); err != nil {
+			return err
+		}
+	}
+	return unreadable.errOrNil()
+}
+
+// take notes damage, and returns any other error.
+func (e *UnreadableError) take(err error) error {
+	var one *UnreadableError
+	err = damaged(err)
+	if errors.As(err, &one) {
+		e.Merge(one)
+		return nil
+	}
+	return err
+}
