@@ -48,6 +48,9 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
+	if i.o.Observer != nil {
+		i.o.Observer.InformerEnded(i)
+	}
 	if i.release != nil {
 		if err := i.release(); err != nil {
 			runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
