@@ -54,7 +54,7 @@
 // likewise, and hide no change. So what is pending is bounded by 1,024, two calls for each object and three for each deletion that was not told
 // yet (the deletion and what it follows), however long a handler sleeps.
 //
-// Status.Handlers has the number of pending calls of each handler and how many of its updates were merged. A handler to which an event
+// Status.Handlers, and with it package metrics, has the number of pending calls of each handler and how many of its updates were merged. A handler to which an event
 // comes at 1,024 or more is named in the log (that of HandlerOptions.Logger), at most once in ten minutes, and again when it
 // has caught up: nothing is pending and the last call has returned. Neither stored objects that are replayed nor resyncs are such events.
 //
@@ -101,6 +101,8 @@
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
 // new informer can be made on the same collection. One that is not run after all is to be closed.
+//
+// Options.Observer is told of commits and of handlers' calls by the goroutines that make them, under no lock.
 //
 // Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
 // The watch error handler may be called by two goroutines at a time: by one for the connection, by another for the store.

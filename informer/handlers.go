@@ -30,6 +30,9 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
 	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
+	if o := i.o.Observer; o != nil {
+		l.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
+	}
 	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod))
 	if err == nil && late {
 		err = i.join(l)

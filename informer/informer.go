@@ -102,6 +102,9 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	if err := i.open(); err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
+	if i.o.Observer != nil {
+		i.o.Observer.InformerMade(i)
+	}
 	return i, nil
 }
 
@@ -131,6 +134,23 @@ func (i *Informer) LastSyncResourceVersion() string {
 		return rv
 	}
 	return i.indexer.LastStoreSyncResourceVersion()
+}
+
+// Identity returns what the informer holds, in canonical form.
+func (i *Informer) Identity() store.Identity {
+	id, err := i.o.Identity.Canonical()
+	if err != nil { // opening the collection would have failed
+		return i.o.Identity
+	}
+	return id
+}
+
+// File returns the store that the objects are in, or nil if they are in memory only.
+func (i *Informer) File() *store.Store {
+	if i.volatile != "" {
+		return nil
+	}
+	return i.o.Store
 }
 
 // GetStore returns the store. It can be read at any time, before Run too.

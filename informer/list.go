@@ -64,6 +64,9 @@ func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 }
 
 func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) error {
+	if p.cold { // else it is written when the list ends
+		attempt = p.observed(attempt)
+	}
 	return p.commit(ctx, p.unlessVoid(func() (store.Result, error) {
 		res, err := attempt()
 		if p.cold && errors.Is(err, store.ErrOutcomeUnknown) {
@@ -88,14 +91,14 @@ func (p *pump) tellListed(changes []store.Change, redone bool) { p.tell(changes,
 // finishList commits the list. Deletes are told first, as in client-go.
 func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 	known := p.knownKeys(ctx)
-	attempt := p.unlessVoid(func() (store.Result, error) {
+	attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
 		res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
 		if errors.Is(err, store.ErrOutcomeUnknown) {
 			p.retell = true
 			p.noteLost(known, nil)
 		}
 		return res, err
-	})
+	}))
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
 		if p.list == nil {
 			return

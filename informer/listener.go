@@ -24,6 +24,7 @@ type listener struct {
 	clock    clock.WithTicker
 	upstream cache.DoneChecker
 	tracker  *synctrack.SingleFileTracker
+	called   func(handler string, took time.Duration) // told of each call; may be nil
 
 	stopped chan struct{} // closed by stop
 	done    chan struct{} // closed when the handler is not running and never will be
@@ -151,6 +152,10 @@ func (l *listener) status() HandlerStatus {
 // (kubernetes#129024).
 func (l *listener) deliver(n notification) (ok bool) {
 	defer utilruntime.HandleCrashWithLogger(l.logger)
+	if l.called != nil {
+		begun := l.clock.Now()
+		defer func() { l.called(l.name, l.clock.Since(begun)) }() // after a panic too
+	}
 	n.call(l.handler)
 	for range n.firsts {
 		l.tracker.Finished()

@@ -65,6 +65,9 @@ type Options struct {
 	// PageSize of lists. Default 2000.
 	PageSize int64
 
+	// Observer is told what happens, for metrics. Default: none.
+	Observer Observer
+
 	// Logger. Default: that of the context given to RunWithContext.
 	Logger *logr.Logger
 	// Clock is for tests.

@@ -43,6 +43,8 @@ type pump struct {
 	pause *wait.Backoff
 	// losses is how many of Informer.losses have been mended or are about to be.
 	losses int
+	// written is the write of the last attempt, if the observer has to be told of it.
+	written *Commit
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -115,7 +117,7 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 			b.Ops = append(b.Ops, op)
 		}
 	}
-	attempt := func() (store.Result, error) { return p.store.Apply(ctx, b) }
+	attempt := p.observed(func() (store.Result, error) { return p.store.Apply(ctx, b) })
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) { p.tell(changes, redone) })
 }
 

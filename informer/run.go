@@ -70,6 +70,9 @@ func (i *Informer) Close() error {
 
 // giveBack lets another informer have the collection.
 func (i *Informer) giveBack() error {
+	if i.o.Observer != nil {
+		i.o.Observer.InformerEnded(i)
+	}
 	if i.release == nil {
 		return nil
 	}

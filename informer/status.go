@@ -31,6 +31,9 @@ type Status struct {
 	// ResourceVersion that the stored objects stand at.
 	ResourceVersion string
 	Objects         int
+	// StoredContact is when the server had last been heard when ResourceVersion was stored: a restart resumes from
+	// there, and without a server the objects are as old as that.
+	StoredContact time.Time
 	// LastContact is when the server was last heard, in this run or an earlier one.
 	LastContact time.Time
 	// Reflector is the connection's side: resumes, relists and why.
@@ -86,7 +89,7 @@ func (i *Informer) Status() Status {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
 	}
 	info, err := i.store.Info(context.Background())
-	s.ResourceVersion, s.Objects = info.ResourceVersion, info.Objects
+	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
 	if info.LastContact.After(s.LastContact) {
 		s.LastContact = info.LastContact
 	}

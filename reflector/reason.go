@@ -29,6 +29,13 @@ const (
 	ReasonNotResumable Reason = "NotResumable"
 )
 
+// RelistReasons returns every reason but ReasonCold.
+func RelistReasons() []Reason {
+	return []Reason{
+		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI, ReasonStore, ReasonNotResumable,
+	}
+}
+
 // Rewrites reports whether a relist for this reason must write every body anew,
 // even where UID and resourceVersion are unchanged.
 func (r Reason) Rewrites() bool {

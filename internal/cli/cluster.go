@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,61 +14,24 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
-// counter counts the bytes that its connections receive: what the network
-// carries, with headers, TLS and compression as they are.
-type counter struct {
-	received atomic.Int64
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// countBytes makes config dial through a new counter. Each config so treated
-// gets connections of its own, which is what tells the resources' bytes apart.
-func countBytes(config *rest.Config) (*rest.Config, *counter) {
-	c := &counter{dial: config.Dial}
-	if c.dial == nil {
-		c.dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	}
-	config = rest.CopyConfig(config)
-	config.Dial = c.dialCounted
-	return config, c
-}
-
-func (c *counter) dialCounted(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &countedConn{Conn: conn, counter: c}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	counter *counter
-}
-
-// Read implements net.Conn.
-func (c *countedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.counter.received.Add(int64(n))
-	return n, err
-}
-
-// connection is the way to the server of one resource.
+// connection is the way to the server of one resource. It shares no network connection with another, which is what
+// tells the resources' bytes apart.
 type connection struct {
-	http    *http.Client
-	dynamic dynamic.Interface
-	meta    metadata.Interface
-	raw     rest.Interface
-	counter *counter
+	http     *http.Client
+	dynamic  dynamic.Interface
+	meta     metadata.Interface
+	raw      rest.Interface
+	received meter.Received
 }
 
 func connect(config *rest.Config) (*connection, error) {
 	c := &connection{}
-	config, c.counter = countBytes(config)
+	config = c.received.Count(config)
 	var err error
 	if c.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, err

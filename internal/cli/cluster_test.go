@@ -138,11 +138,11 @@ func TestBytesReceived(t *testing.T) {
 	_ = resp.Body.Close()
 	mine.http.CloseIdleConnections()
 	server.Stop() // only then has everything been counted
-	sent, received := server.Counts(pods.GroupVersionResource).BytesSent, mine.counter.received.Load()
+	sent, received := server.Counts(pods.GroupVersionResource).BytesSent, mine.received.Bytes()
 	if sent == 0 || received != sent {
 		t.Errorf("the server sent %d bytes, %d were counted", sent, received)
 	}
-	if n := other.counter.received.Load(); n != 0 {
+	if n := other.received.Bytes(); n != 0 {
 		t.Errorf("another connection counted %d bytes", n)
 	}
 }

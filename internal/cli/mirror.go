@@ -133,7 +133,7 @@ func (mb *member) collection() source.Collection {
 	live := source.Live{
 		Source: string(st.Source), Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
-		Relists: map[string]int{}, BytesReceived: mb.conn.counter.received.Load(),
+		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped,
 	}
 	for reason, n := range st.Reflector.Relists {

@@ -1,0 +1,54 @@
+package informer
+
+import (
+	"context"
+	"time"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Observer is told what Status can not say afterwards; package metrics has one. The goroutines that do the work call it, several
+// at a time, and wait for it: its methods must be fast. They may call Status, Identity and File, and nothing else of the informer.
+type Observer interface {
+	// InformerMade is called by New when it succeeds.
+	InformerMade(i *Informer)
+	// InformerEnded is called when the run ends and before another informer can have the collection. A call that a
+	// handler is making then, and so HandlerCalled, may come after it.
+	InformerEnded(i *Informer)
+	// Committed is called after each attempt to write to the store. Those that the end of the run has cut short are left out.
+	Committed(i *Informer, c Commit)
+	// HandlerCalled is called when a call of a handler has returned or panicked. handler is HandlerStatus.Name.
+	HandlerCalled(i *Informer, handler string, took time.Duration)
+}
+
+// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list.
+type Commit struct {
+	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
+	Changes int
+	Took    time.Duration
+	// Err is nil if it succeeded. If not, the same changes are tried again, and Changes are those of them that were
+	// stored all the same: a list that is too large for one transaction is written in several.
+	Err error
+}
+
+// observed notes what an attempt writes, for reportWrite.
+func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
+	if p.o.Observer == nil {
+		return attempt
+	}
+	return func() (store.Result, error) {
+		begun := p.clock.Now()
+		res, err := attempt()
+		p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun), Err: err}
+		return res, err
+	}
+}
+
+// reportWrite tells the observer what was written. The caller holds no lock.
+func (p *pump) reportWrite(ctx context.Context) {
+	w := p.written
+	p.written = nil
+	if w != nil && (w.Err == nil || ctx.Err() == nil && !isClosed(w.Err)) {
+		p.o.Observer.Committed(p.Informer, *w)
+	}
+}

@@ -1,0 +1,130 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// witness is an Observer that writes down what it is told.
+type witness struct {
+	mu    sync.Mutex
+	lines []string        // guarded by mu
+	check func(*Informer) // called with each commit
+}
+
+func (w *witness) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+}
+
+func (w *witness) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.lines = nil }()
+	return w.lines
+}
+
+func (w *witness) InformerMade(i *Informer) { w.note("made %d", i.Status().Objects) }
+
+// InformerEnded shows whether the collection is free.
+func (w *witness) InformerEnded(i *Informer) {
+	o := i.o
+	o.Observer = nil
+	next := "open"
+	if _, err := i.File().Collection(context.Background(), i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
+		next = "taken"
+	}
+	w.note("ended, collection %s", next)
+}
+
+func (w *witness) Committed(i *Informer, c Commit) {
+	if w.check != nil {
+		w.check(i)
+	}
+	w.note("commit %d, %v, failed %v", c.Changes, c.Took, c.Err != nil)
+}
+
+func (w *witness) HandlerCalled(_ *Informer, handler string, took time.Duration) {
+	w.note("%s %v", handler, took)
+}
+
+// TestObserver is told of everything, in order, and under no lock.
+func TestObserver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		w := &witness{check: func(i *Informer) {
+			if !i.deltasMu.TryLock() {
+				t.Error("told under deltasMu")
+				return
+			}
+			i.deltasMu.Unlock()
+		}}
+		r.o.Observer, r.o.PageSize = w, 1
+		i := r.open()
+		equal(t, "New", w.take(), []string{"made 0"})
+		faulty := &faultyStore{Interface: i.store}
+		i.store = faulty
+		r.run()
+		equal(t, "a cold start: two pages and the end of the list", w.take(), []string{"commit 1, 0s, failed false", "commit 1, 0s, failed false", "commit 0, 0s, failed false"})
+		if _, err := i.AddEventHandler(&recorder{hook: func(line string) {
+			time.Sleep(time.Duration(len(strings.Fields(line))) * time.Second)
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		equal(t, "a handler", w.take(), []string{"*informer.recorder 3s", "*informer.recorder 3s"})
+		faulty.set(store.ErrNoSpace, 1, false)
+		r.srv.delete("a/1")
+		time.Sleep(time.Minute)
+		got := w.take()
+		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "*informer.recorder 2s"}) {
+			t.Errorf("a write that fails once: %q", got)
+		}
+		r.stop()
+		equal(t, "the end", w.take(), []string{"ended, collection taken"})
+		r.close()
+	})
+}
+
+// TestObserverSeesPanics: a call that panics has taken its time too.
+func TestObserverSeesPanics(t *testing.T) {
+	old := utilruntime.ReallyCrash
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = old })
+	quietHandlers(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		w := &witness{}
+		r.o.Observer = w
+		i := r.open()
+		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+			time.Sleep(time.Second)
+			panic("from the test")
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func2.1 1s") }) {
+			t.Errorf("told %q", got)
+		}
+		r.close()
+	})
+}

@@ -1,0 +1,62 @@
+// Package metrics makes Prometheus metrics of informers. Make one [Metrics], register it, and give it to every informer:
+//
+//	m := metrics.New()
+//	prometheus.MustRegister(m)
+//	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{Observer: m, …})
+//
+// Everything that an informer's Status or its store can say is read when the metrics are gathered; only what
+// passes (commits, calls of handlers) is counted as it happens. A gathering reads the state of each collection in one short
+// transaction, and of each file a few pages. The package starts no goroutine, and Metrics is safe for concurrent use.
+//
+// # Metrics
+//
+// Each metric of an informer has the labels group, version, resource, namespace (empty: all) and collection, which is
+// store.Identity.ID and tells apart what the others do not: selectors and representations. No label holds the name of an object.
+//
+//	name                                      type       further labels
+//	informer_queued_items                     gauge                What was received but is not stored yet; no more than 8,192.
+//	informer_store_resource_version           gauge                The 15 least significant digits of the stored resourceVersion.
+//	larder_objects                            gauge                Objects in the store.
+//	larder_informer_synced                    gauge                1 if HasSynced.
+//	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, none), 0 for the others.
+//	larder_degraded                           gauge      class     1 for the class of the error that Status has, 0 for the others.
+//	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
+//	larder_resource_version_age_seconds       gauge                How old the stored resourceVersion is: the time since the last contact before it was stored.
+//	larder_watches_total                      counter              Watch requests; each but the first is a restart of the watch.
+//	larder_resumes_total                      counter              Watches that the server accepted at a resourceVersion that was held.
+//	larder_list_requests_total                counter              List requests; each page is one.
+//	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
+//	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.
+//	larder_commit_duration_seconds            histogram            Time of an attempt to write to the store.
+//	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved.
+//	larder_commit_failures_total              counter              Attempts that failed; each is made again.
+//	larder_handler_pending_calls              gauge      handler   Calls that wait for the handler. From 1,024 on updates of one object merge.
+//	larder_handler_merged_updates_total       counter    handler   Updates that were told together with an earlier one.
+//	larder_handler_duration_seconds           histogram  handler   Time that the handler took for a call.
+//	larder_store_size_bytes                   gauge      file      Size of the file; no label of the informers.
+//	larder_store_free_bytes                   gauge      file      Free pages within it.
+//	larder_store_written_bytes_total          counter    file      Pages written to it since it was opened.
+//	larder_received_bytes_total               counter              Bytes from API servers; see Metrics.CountReceived. No labels.
+//
+// The age of the resourceVersion is kept across restarts. On a quiet resource it goes up to a minute, when the server sends a bookmark;
+// beyond that the informer is behind or without contact, and a restart would have to resume from that far back.
+//
+// The class is none while the informer is healthy. NoSpace, OutcomeUnknown, Damaged and Closed are the store's; Denied (401, 403), NotServed (404,
+// 405) and Server are answers of the API server; Connection is no answer; Other is the rest.
+//
+// Handlers that share a name share its metrics: their pending calls and merged updates are added up. Counters of an informer begin at 0
+// with it. larder_handler_merged_updates_total goes back when a handler is removed.
+//
+// # Names of client-go
+//
+// The metrics named informer_ are those that client-go has for its own informers and that mean the same here; its
+// label "name" tells apart factories and is not set. client-go's informer_processing_latency_seconds is the time of one event, which is not
+// stored by itself here: larder_commit_duration_seconds is that of a batch. If one registry is to hold both, as
+// k8s.io/component-base registers client-go's, register through prometheus.WrapRegistererWithPrefix.
+//
+// # Informers that come and go
+//
+// The metrics of an informer are there from informer.New until its run ends. Of two informers on one collection at a time (of different files, or in
+// memory) the older is shown, as in client-go. A program with informers on several clusters has a Metrics for each, registered through
+// prometheus.WrapRegistererWith and a label of its own.
+package metrics

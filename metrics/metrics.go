@@ -1,0 +1,107 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/meter"
+	"github.com/larder-dev/larder/store"
+)
+
+// Metrics observes informers and collects their metrics; doc.go has the list.
+type Metrics struct {
+	received meter.Received
+
+	mu        sync.RWMutex
+	informers []*observed                      // guarded by mu; the older first
+	byPointer map[*informer.Informer]*observed // guarded by mu
+}
+
+var (
+	_ informer.Observer    = &Metrics{}
+	_ prometheus.Collector = &Metrics{}
+)
+
+// New returns metrics without informers. The caller registers them.
+func New() *Metrics { return &Metrics{byPointer: map[*informer.Informer]*observed{}} }
+
+// CountReceived returns a copy of config for clients whose received bytes are to be counted: what the network carries, with
+// headers, TLS and compression as they are. Clients made of the copy have connections of their own. A config with a Transport
+// of its own does not dial, so its bytes are not counted.
+func (m *Metrics) CountReceived(config *rest.Config) *rest.Config { return m.received.Count(config) }
+
+// InformerMade implements informer.Observer.
+func (m *Metrics) InformerMade(i *informer.Informer) {
+	o := newObserved(i)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.informers = append(m.informers, o)
+	m.byPointer[i] = o
+}
+
+// InformerEnded implements informer.Observer.
+func (m *Metrics) InformerEnded(i *informer.Informer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byPointer, i)
+	m.informers = slices.DeleteFunc(m.informers, func(o *observed) bool { return o.informer == i })
+}
+
+// Committed implements informer.Observer.
+func (m *Metrics) Committed(i *informer.Informer, c informer.Commit) {
+	if o := m.observed(i); o != nil {
+		o.committed(c)
+	}
+}
+
+// HandlerCalled implements informer.Observer.
+func (m *Metrics) HandlerCalled(i *informer.Informer, handler string, took time.Duration) {
+	if o := m.observed(i); o != nil {
+		o.calls.WithLabelValues(append(o.labels, handler)...).Observe(took.Seconds())
+	}
+}
+
+// observed returns what is counted of i, or nil if it has ended.
+func (m *Metrics) observed(i *informer.Informer) *observed {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byPointer[i]
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+	for _, h := range newHistograms().all() {
+		h.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(receivedBytes, prometheus.CounterValue, float64(m.received.Bytes()))
+	files := map[*store.Store]bool{}
+	collections := map[string]bool{}
+	for _, o := range m.all() {
+		if !collections[o.collection] {
+			collections[o.collection] = true
+			o.collect(ch)
+		}
+		if f := o.informer.File(); f != nil && !files[f] {
+			files[f] = true
+			collectFile(ch, f)
+		}
+	}
+}
+
+func (m *Metrics) all() []*observed {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Clone(m.informers)
+}

@@ -1,0 +1,301 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+)
+
+// TestExposition pins names, types, help and labels: what dashboards and alerts are made of.
+func TestExposition(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 3 {
+			r.source.Add(pod(fmt.Sprint(n)))
+		}
+		r.run(r.inform(informer.Options{}), sleeper{})
+		time.Sleep(10 * time.Second)
+		r.source.Modify(pod("1"))
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		want, err := os.ReadFile("testdata/exposition.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("COLLECTION", identity("").ID(), "FILE", r.path).Replace(string(want))
+		if err := testutil.GatherAndCompare(r.reg, strings.NewReader(text), named(text)...); err != nil {
+			t.Error(err)
+		}
+		problems, err := testutil.GatherAndLint(r.reg)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v, %v", problems, err)
+		}
+		all, err := r.reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := map[string]bool{"larder_store_size_bytes": true, "larder_store_free_bytes": true, "larder_store_written_bytes_total": true}
+		for _, name := range named(text) {
+			left[name] = true
+		}
+		for _, f := range all {
+			if !left[f.GetName()] {
+				t.Errorf("%s is not in testdata/exposition.txt", f.GetName())
+			}
+		}
+		if n := len(r.samples("larder_store_size_bytes", "larder_store_free_bytes", "larder_store_written_bytes_total")); n != 3 {
+			t.Errorf("%d of 3 metrics of the file", n)
+		}
+		r.close()
+	})
+}
+
+// named are the metrics of an exposition.
+func named(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "TYPE" {
+			names = append(names, f[2])
+		}
+	}
+	return names
+}
+
+// TestTable: doc.go lists every metric, and no other.
+func TestTable(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for line := range strings.Lines(string(doc)) {
+		if name, ok := strings.CutPrefix(line, "//\t"); ok && !strings.HasPrefix(name, "name") {
+			if name = strings.Fields(name)[0]; strings.HasPrefix(name, "larder_") || strings.HasPrefix(name, "informer_") {
+				listed = append(listed, name)
+			}
+		}
+	}
+	for _, name := range listed {
+		if !strings.Contains(strings.Join(described(), " "), `"`+name+`"`) {
+			t.Errorf("%s is in doc.go only", name)
+		}
+	}
+	if got, want := len(listed), len(described()); got != want {
+		t.Errorf("doc.go lists %d metrics of %d", got, want)
+	}
+}
+
+func described() (out []string) {
+	for _, d := range descs {
+		out = append(out, d.String())
+	}
+	return append(out, `"larder_commit_duration_seconds"`, `"larder_commit_changes"`, `"larder_handler_duration_seconds"`)
+}
+
+// TestOffline: a restart without a server shows how old the data is, and why there is no newer.
+func TestOffline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.source.Add(pod("1"))
+		r.run(r.inform(informer.Options{}))
+		heard := time.Now().Unix()
+		r.stop()
+		r.source.setFail(func(string) error {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("from the test"))
+		})
+		time.Sleep(time.Hour)
+		r.run(r.inform(informer.Options{}))
+		r.expect("offline", "larder_degraded Denied 1", "larder_objects 1", "larder_resource_version_age_seconds 3600", "larder_source disk 1")
+		if got, want := r.samples("larder_last_contact_timestamp_seconds"), fmt.Sprint("larder_last_contact_timestamp_seconds ", float64(heard)); len(got) != 1 || got[0] != want {
+			t.Errorf("last contact %q, want %q", got, want)
+		}
+		r.absent("not synced", "larder_informer_synced")
+		r.source.setFail(nil)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		r.expect("back", "larder_degraded none 1", "larder_informer_synced 1", "larder_source live 1")
+		r.close()
+	})
+}
+
+// TestRelists: by reason.
+func TestRelists(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.source.Add(pod("1"))
+		i := r.inform(informer.Options{})
+		r.run(i)
+		r.absent("cold", "larder_relists_total")
+		var once sync.Once
+		r.source.setFail(func(verb string) (err error) {
+			if verb == "watch" {
+				once.Do(func() { err = apierrors.NewResourceExpired("from the test") })
+			}
+			return err
+		})
+		r.source.ResetWatch()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.expect("after a 410", "larder_relists_total Expired 1")
+		if got := r.samples("larder_watches_total"); len(got) != 1 || got[0] == "larder_watches_total 1" {
+			t.Errorf("watches %q", got)
+		}
+		r.close()
+	})
+}
+
+// TestFullDisk: failed attempts are counted, and their class is shown until there is room.
+func TestFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.closeFile()
+		r.o.MaxSize = 1 << 20
+		r.open()
+		r.run(r.inform(informer.Options{}))
+		big := pod("1")
+		big.Annotations = map[string]string{"big": strings.Repeat("x", 8<<20)}
+		r.source.Add(big)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		r.expect("full", "larder_degraded NoSpace 1", "larder_source disk 1")
+		if len(r.samples("larder_commit_failures_total")) == 0 {
+			t.Error("no failures were counted")
+		}
+		r.close()
+	})
+}
+
+// TestEndedInformers disappear, also if a handler of theirs takes its time.
+func TestEndedInformers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.source.Add(pod("1"))
+		busy := make(chan struct{})
+		a, b := r.inform(informer.Options{Identity: identity("a")}), r.inform(informer.Options{Identity: identity("b")})
+		stop := r.run(a, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }})
+		r.run(b, sleeper{})
+		time.Sleep(time.Second)
+		r.expect("both", "larder_objects a 1", "larder_objects b 1")
+		go stop()
+		synctest.Wait()
+		if a.IsStopped() {
+			r.expect("one", "larder_objects b 1")
+		}
+		next := r.inform(informer.Options{Identity: identity("a")})
+		r.expect("before the next one runs", "larder_objects a 1", "larder_objects b 1")
+		r.run(next)
+		close(busy)
+		r.stop()
+		r.absent("none", "larder_objects", "larder_handler_duration_seconds", "larder_store_size_bytes")
+		r.close()
+	})
+}
+
+// TestOneCollectionTwice: of two informers that can not be told apart the older is shown; a gathering never fails.
+func TestOneCollectionTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		first := r.inform(informer.Options{})
+		stop := r.run(first)
+		r.source.Add(pod("1"))
+		r.run(r.inform(informer.Options{InMemory: true}), sleeper{})
+		time.Sleep(time.Second)
+		r.expect("both", "larder_objects 1")
+		r.absent("the older has no handler", "larder_handler_duration_seconds")
+		stop()
+		r.expect("the newer", "larder_handler_duration_seconds metrics.sleeper 1 of 0.5", "larder_objects 1")
+		r.absent("in memory", "larder_store_size_bytes")
+		r.close()
+	})
+}
+
+// TestHandlers: those of one name are added up.
+func TestHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 5 {
+			r.source.Add(pod(fmt.Sprint(n)))
+		}
+		r.run(r.inform(informer.Options{}), sleeper{}, sleeper{})
+		r.expect("at the start", "larder_handler_pending_calls metrics.sleeper 8")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.expect("a second later", "larder_handler_duration_seconds metrics.sleeper 4 of 2", "larder_handler_pending_calls metrics.sleeper 4")
+		r.close()
+	})
+}
+
+// TestGatherWhileRunning is for the race detector.
+func TestGatherWhileRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		done := make(chan struct{})
+		var scrapers sync.WaitGroup
+		for range 2 {
+			scrapers.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					case <-time.After(time.Millisecond):
+					}
+					if _, err := r.reg.Gather(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for round := range 2 {
+			for n := range 3 {
+				r.run(r.inform(informer.Options{Identity: identity(fmt.Sprint(n))}), sleeper{})
+			}
+			for n := range 20 {
+				r.source.Add(pod(fmt.Sprintf("%d-%d", round, n)))
+				time.Sleep(time.Millisecond)
+			}
+			r.stop()
+		}
+		close(done)
+		scrapers.Wait()
+		r.close()
+	})
+}
+
+// TestReceived counts what a server sends.
+func TestReceived(t *testing.T) {
+	api := fakeapi.New(fakeapi.Options{})
+	if err := api.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer api.Stop()
+	m := New()
+	config := m.CountReceived(api.Config())
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if m.received.Bytes() == 0 {
+		t.Error("nothing was counted")
+	}
+	if got := testutil.ToFloat64(m); got != float64(m.received.Bytes()) { // the only metric without informers
+		t.Errorf("collected %v of %d", got, m.received.Bytes())
+	}
+}
