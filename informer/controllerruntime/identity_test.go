@@ -62,11 +62,11 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 // exhausted is a rate limiter that lets nothing pass.
 type exhausted struct{}
 
-func (exhausted) TryAccept() bool                { return false }
-func (exhausted) Accept()                        { select {} }
-func (exhausted) Stop()                          {}
-func (exhausted) QPS() float32                   { return 0 }
-func (exhausted) Wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+func (exhausted) TryAccept() bool            { return false }
+func (exhausted) Accept()                    { panic("exhausted") }
+func (exhausted) Stop()                      {}
+func (exhausted) QPS() float32               { return 0 }
+func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
 // derived makes a cache of opts and asks it for informers on objs. It returns the identities that newInformer derived, in the
 // order of their names. Nothing listens at the address, and no client may send anything.

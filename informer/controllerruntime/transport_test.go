@@ -75,3 +75,13 @@ func TestNarrow(t *testing.T) {
 		}
 	}
 }
+
+// TestLimiter: what is sent waits for the limiter; what is only recorded does not.
+func TestLimiter(t *testing.T) {
+	l := limiter{exhausted{}}
+	if l.Wait(t.Context()) == nil {
+		t.Error("the limiter was passed by")
+	}
+	recorded, _ := withRecording(t.Context())
+	must(t, l.Wait(recorded))
+}
