@@ -235,8 +235,8 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 	if a, b := ours.logged(), theirs.logged(); r.ph.calm() && live && !slices.Equal(a, b) {
 		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
 	}
-	if !c.calm() && c.panicked > 0 && ours.reg.HasSynced() != theirs.reg.HasSynced() {
-		// One of them panicked in a call of the initial list, which the other never got as such.
+	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
+		// One of them panicked in a call of the initial list, which the other never got as such, or was removed before it had synced.
 		ours.unsure, theirs.unsure = true, true
 	}
 	if live {
@@ -294,6 +294,7 @@ func (r *runner) stop(o op) {
 	if r.sides[0].runs == 0 {
 		return
 	}
+	r.mutate.restore(r.sides[0].mine)
 	for _, s := range r.sides {
 		s.cancel()
 	}
@@ -377,6 +378,7 @@ func (r *runner) close() {
 // end ends what still runs.
 func (r *runner) end() {
 	r.unblock()
+	r.mutate.restore(r.sides[0].mine)
 	for _, s := range r.sides {
 		if s.cancel != nil {
 			s.cancel()

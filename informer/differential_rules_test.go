@@ -18,8 +18,8 @@ type rule struct {
 
 // rules are all that what handlers are told may differ by.
 var rules = []rule{
-	{"key-order", always, func(c *comparison) { c.our, c.their = c.inKeyOrder(c.our), c.inKeyOrder(c.their) }},
 	{"crash-pause", func(c *comparison) bool { return c.panicked > 0 }, pauseAtOnce},
+	{"key-order", always, func(c *comparison) { c.our, c.their = c.inKeyOrder(c.our), c.inKeyOrder(c.their) }},
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
@@ -165,4 +165,12 @@ func pauseAtOnce(c *comparison) {
 	if len(c.their) == len(c.our)+1 && c.cutOff {
 		c.their = c.their[:len(c.our)]
 	}
+}
+
+// ruleNames are the names of all rules: those of the logs of handlers, and those that explain other things.
+func ruleNames() (out []string) {
+	for _, r := range rules {
+		out = append(out, r.name)
+	}
+	return append(out, "errors-told")
 }

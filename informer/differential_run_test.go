@@ -139,6 +139,7 @@ func (r *runner) do(o op) {
 			return nil
 		})
 	case "run again":
+		synctest.Wait() // or it would be the first
 		r.each(func(s *side) error {
 			if s.runs > 0 {
 				s.start()
@@ -228,7 +229,9 @@ func (r *runner) handlers(o op) {
 	r.each(func(s *side) error {
 		switch o.do {
 		case "add":
-			return s.add(o.spec)
+			err := s.add(o.spec)
+			r.mutate.added(s.mine, s.taps[len(s.taps)-1], s.runs > 0)
+			return err
 		case "index":
 			return s.inf.AddIndexers(byValue(o.value))
 		case "set late":
