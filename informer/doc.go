@@ -19,8 +19,8 @@
 //
 // # What handlers are told
 //
-// Each handler has a goroutine and an unbounded queue of its own. It gets calls in the order of the watch stream, one at a
-// time, and none before the change is stored.
+// Each handler has a goroutine and a queue of its own. It gets calls in the order of the watch stream, one at a
+// time, and none before the change is stored. A handler that takes its time, or never returns, holds up nothing but itself.
 //
 //   - At a start with data on disk, first OnAdd(obj, true) for every stored object, in key order. Then what has
 //     changed since: as single events if the server still has the history, else as the difference that a list shows.
@@ -35,6 +35,19 @@
 //     and every change after it; nothing twice, nothing left out.
 //
 // Objects are shared and must not be modified.
+//
+// # Handlers that are behind
+//
+// While fewer than 1,024 calls are pending, a handler is told of every event. From there on, updates of one object that
+// follow each other become one: OnUpdate with the first old state and the last new one, in the place of the first. Nothing else changes: additions and
+// deletions are all told, an addition keeps isInInitialList, a deletion and the addition after it stay two calls,
+// an update after a pending addition stays a call of its own, and the order of one object's calls holds. Calls that were pending below 1,024 stay as they are. Resyncs merge
+// likewise, and hide no change. So what is pending is bounded by 1,024, two calls for each object and three for each deletion that was not told
+// yet (the deletion and what it follows), however long a handler sleeps.
+//
+// Status.Handlers has the number of pending calls of each handler and how many of its updates were merged. A handler to which an event
+// comes at 1,024 or more is named in the log (that of HandlerOptions.Logger), at most once in ten minutes, and again when it
+// has caught up: nothing is pending and the last call has returned. Neither stored objects that are replayed nor resyncs are such events.
 //
 // # HasSynced
 //

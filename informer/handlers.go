@@ -35,7 +35,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		err = i.join(l)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("handler %s was not added to the informer: %w", handlerName(handler), err)
+		return nil, fmt.Errorf("handler %s was not added to the informer: %w", l.name, err)
 	}
 	return l, nil
 }
@@ -101,8 +101,8 @@ func (i *Informer) join(l *listener) error {
 	defer i.deltasMu.Unlock()
 	state, err := i.holdsStateLocked()
 	if err == nil && state {
-		_, err = i.eachStored(context.Background(), "", func(_ string, obj runtime.Object) error {
-			l.add(notification{typ: cache.Added, new: obj, initial: true})
+		_, err = i.eachStored(context.Background(), "", func(key string, obj runtime.Object) error {
+			l.add(notification{typ: cache.Added, key: key, new: obj, initial: true})
 			return nil
 		})
 	}

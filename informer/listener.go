@@ -8,40 +8,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/cache/synctrack"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/buffer"
 	"k8s.io/utils/clock"
 )
 
 // crashPause is how long a handler rests after a panic before it gets the next notification, as in client-go.
 const crashPause = time.Second
 
-// notification is one call of a handler.
-type notification struct {
-	// typ is cache.Added, cache.Updated or cache.Deleted.
-	typ      cache.DeltaType
-	old, new any
-	// initial: OnAdd's isInInitialList.
-	initial bool
-	// first: the registration has not synced before this call has returned. Implied by initial.
-	first bool
-}
-
-// call makes the call.
-func (n notification) call(h cache.ResourceEventHandler) {
-	switch n.typ {
-	case cache.Added:
-		h.OnAdd(n.new, n.initial)
-	case cache.Updated:
-		h.OnUpdate(n.old, n.new)
-	case cache.Deleted:
-		h.OnDelete(n.old)
-	}
-}
-
 // listener is one registered handler: its pending notifications and the goroutine that makes the calls. It is
 // the registration that users hold.
 type listener struct {
 	handler  cache.ResourceEventHandler
+	name     string
+	order    int // among the listeners; set by processor.add
 	logger   klog.Logger
 	clock    clock.WithTicker
 	upstream cache.DoneChecker
@@ -51,9 +29,10 @@ type listener struct {
 	done    chan struct{} // closed when the handler is not running and never will be
 	wake    chan struct{} // has a token when pending is not empty
 
-	mu       sync.Mutex
-	pending  *buffer.Ring[notification] // guarded by mu; unbounded
-	stopOnce bool                       // guarded by mu
+	mu         sync.Mutex
+	pending    pending // guarded by mu
+	lag        lag     // guarded by mu
+	hasStopped bool    // guarded by mu
 
 	resyncMu sync.Mutex
 	// requestedResync is what the user asked for, resyncPeriod what is in force.
@@ -66,16 +45,18 @@ var _ cache.ResourceEventHandlerRegistration = &listener{}
 
 // newListener returns a listener that is not running.
 func newListener(h cache.ResourceEventHandler, logger klog.Logger, c clock.WithTicker, upstream cache.DoneChecker) *listener {
+	name := handlerName(h)
 	return &listener{
 		handler:  h,
+		name:     name,
 		logger:   logger,
 		clock:    c,
 		upstream: upstream,
-		tracker:  synctrack.NewSingleFileTracker(upstream.Name() + " + event handler " + handlerName(h)),
+		tracker:  synctrack.NewSingleFileTracker(upstream.Name() + " + event handler " + name),
 		stopped:  make(chan struct{}),
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
-		pending:  buffer.NewRing[notification](buffer.RingOptions{InitialSize: 16, NormalSize: 1024}),
+		pending:  newPending(mergeThreshold),
 	}
 }
 
@@ -89,27 +70,35 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 // returned. See cache.ShutDownEventHandler.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification. It never blocks.
+// add queues a notification, or merges it into one that is pending (see pending). It never blocks.
 func (l *listener) add(n notification) {
-	n.first = n.first || n.initial
-	if n.first {
+	if n.initial {
+		n.firsts = 1
+	}
+	if n.firsts > 0 {
 		l.tracker.Start()
 	}
 	l.mu.Lock()
-	l.pending.WriteOne(n)
+	var report lagReport
+	if !l.hasStopped {
+		l.pending.put(n)
+		report = l.lag.queued(&n, &l.pending, l.clock)
+	}
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
+	l.log(report)
 }
 
 // stop makes run and watchSynced return after the call that is being made. What is pending is dropped.
 func (l *listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.stopOnce {
-		l.stopOnce = true
+	if !l.hasStopped {
+		l.hasStopped = true
+		l.pending = newPending(mergeThreshold) // a call that never returns must not hold the objects
 		close(l.stopped)
 	}
 }
@@ -137,10 +126,24 @@ func (l *listener) run() {
 	}
 }
 
+// take returns the next notification; it is false if there is none, and then every call has returned.
 func (l *listener) take() (notification, bool) {
 	l.mu.Lock()
+	n, ok := l.pending.take()
+	var report lagReport
+	if !ok && !l.hasStopped {
+		report = l.lag.caughtUp(&l.pending)
+	}
+	l.mu.Unlock()
+	l.log(report)
+	return n, ok
+}
+
+// status is the handler's part of Informer.Status.
+func (l *listener) status() HandlerStatus {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pending.ReadOne()
+	return HandlerStatus{Name: l.name, Pending: l.pending.len(), Merged: l.pending.merged}
 }
 
 // deliver makes one call, and reports false if the handler panicked and the program is configured to survive that.
@@ -149,7 +152,7 @@ func (l *listener) take() (notification, bool) {
 func (l *listener) deliver(n notification) (ok bool) {
 	defer utilruntime.HandleCrashWithLogger(l.logger)
 	n.call(l.handler)
-	if n.first {
+	for range n.firsts {
 		l.tracker.Finished()
 	}
 	return true

@@ -3,6 +3,8 @@ package informer
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ type processor struct {
 	// listeners, and whether they take part in the resync under way; guarded by mu. A new
 	// one does until the next resync check.
 	listeners map[*listener]bool
+	added     int  // guarded by mu; how many were added
 	running   bool // guarded by mu
 	stopped   bool // guarded by mu
 }
@@ -33,6 +36,8 @@ func (p *processor) add(l *listener) error {
 	if p.listeners == nil {
 		p.listeners = map[*listener]bool{}
 	}
+	p.added++
+	l.order = p.added
 	p.listeners[l] = true
 	if p.running {
 		p.startLocked(l)
@@ -110,6 +115,18 @@ func (p *processor) resyncDue(now time.Time) bool {
 		due = due || p.listeners[l]
 	}
 	return due
+}
+
+// status describes the listeners, in the order in which they were added.
+func (p *processor) status() []HandlerStatus {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	all := slices.SortedFunc(maps.Keys(p.listeners), func(a, b *listener) int { return a.order - b.order })
+	out := make([]HandlerStatus, 0, len(all))
+	for _, l := range all {
+		out = append(out, l.status())
+	}
+	return out
 }
 
 // each calls fn for every listener.

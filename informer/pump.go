@@ -136,14 +136,18 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
-		n := notification{typ: c.Type, first: !p.HasSynced()}
+		n := notification{typ: c.Type, key: c.Key}
+		first := !p.HasSynced()
+		if first {
+			n.firsts = 1
+		}
 		resync := false
 		if c.Type == cache.Updated && c.Old == nil {
 			n.typ = cache.Added // the old state could not be read, so no handler was told of it in this run
 		}
 		switch n.typ {
 		case cache.Added:
-			n.new, n.initial = c.New, n.first
+			n.new, n.initial = c.New, first
 		case cache.Updated:
 			n.old, n.new = c.Old, c.New
 			resync = !all && sameVersion(c.Old, c.New)
@@ -184,8 +188,8 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
-		p.processor.distribute(notification{typ: cache.Updated, old: obj, new: obj}, true)
+	_, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true)
 		return ctx.Err()
 	})
 	if err != nil && ctx.Err() == nil && !isClosed(err) {

@@ -30,7 +30,7 @@ func (p *pump) restore(ctx context.Context) error {
 				after = key
 				p.detector.AddObject(obj)
 				for _, l := range p.replay {
-					l.add(notification{typ: cache.Added, new: obj, initial: true})
+					l.add(notification{typ: cache.Added, key: key, new: obj, initial: true})
 				}
 				return nil
 			})

@@ -104,6 +104,26 @@ func TestRelistReportsTheDifference(t *testing.T) {
 
 func refuse(string, metav1.ListOptions) error { return apierrors.NewServiceUnavailable("down") }
 
+// TestNoContactOffline: a server that can not be reached has not been heard, however often it is tried.
+func TestNoContactOffline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start()
+		heard := time.Now()
+		r.close()
+		r.srv.setFail(refuse)
+		time.Sleep(time.Hour)
+		i := r.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if at := i.Status().LastContact; !at.Equal(heard) {
+			t.Errorf("last contact %v before now, want %v", time.Since(at), time.Since(heard))
+		}
+		r.close()
+	})
+}
+
 func TestSyncPolicies(t *testing.T) {
 	type outcome struct {
 		synced bool

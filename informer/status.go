@@ -39,10 +39,23 @@ type Status struct {
 	Rewriting reflector.Reason
 	// Pending is what has been received but not stored yet.
 	Pending int
+	// Handlers are the registered handlers, in the order of their registration; none after the run.
+	Handlers []HandlerStatus
 	// Skipped counts objects that could not be keyed, transformed, encoded or indexed.
 	Skipped int
 	// Err is why the informer is degraded (store, connection, reading); nil while it is healthy.
 	Err error
+}
+
+// HandlerStatus is a snapshot of a handler.
+type HandlerStatus struct {
+	// Name is the first function of a cache.ResourceEventHandlerFuncs, else the handler's type, as in client-go.
+	// Registrations may share it.
+	Name string
+	// Pending is how many calls wait for the one that is being made to return.
+	Pending int
+	// Merged counts the updates that were told together with an earlier one of their object, since the handler was behind.
+	Merged int
 }
 
 // Status returns a snapshot. Safe at any time.
@@ -54,6 +67,7 @@ func (i *Informer) Status() Status {
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
+		Handlers:      i.processor.status(),
 		Skipped:       int(i.skipped.Load()),
 	}
 	i.mu.Lock()

@@ -61,7 +61,14 @@ func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	return s.settle(h, h.update(fn, commit))
+	return s.settle(h, h.update(fn, func(tx *bolt.Tx) error {
+		err := commit(tx)
+		if err == nil {
+			stats := tx.Stats()
+			s.written.Add(stats.GetPageAlloc())
+		}
+		return err
+	}))
 }
 
 // settle turns an error of a transaction into what the caller is told, and

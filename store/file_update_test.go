@@ -188,3 +188,24 @@ func TestFunctionFails(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// TestWritten counts pages that were committed.
+func TestWritten(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	before := s.Written()
+	value := bytes.Repeat([]byte{1}, 100_000)
+	if err := put(s, value, "k"); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Written() - before
+	if first < int64(len(value)) || first > 2*int64(len(value)) {
+		t.Errorf("%d bytes written for a value of %d", first, len(value))
+	}
+	s.hooks.commit = func(*bolt.Tx) error { return errors.New("from the test") }
+	if err := put(s, value, "k"); err == nil {
+		t.Fatal("no error")
+	}
+	if n := s.Written() - before; n != first {
+		t.Errorf("%d bytes written, %d before a commit that failed", n, first)
+	}
+}

@@ -53,6 +53,18 @@ func (s *Store) isCurrent(h *handle) bool {
 
 // viewPages calls fn with the pages of a read transaction.
 func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltcheck.File) error) error {
+	return s.viewFile(ctx, func(h *handle, size int64, txid uint64) error {
+		pages, err := boltcheck.OpenTx(h.file, size, txid)
+		if err != nil {
+			return err
+		}
+		return fn(h, pages)
+	})
+}
+
+// viewFile calls fn in a read transaction, with the file's size and the transaction's id, until no writer has
+// overtaken it. If fn finds the file damaged, all writing stops.
+func (s *Store) viewFile(ctx context.Context, fn func(h *handle, size int64, txid uint64) error) error {
 	err := boltcheck.ErrOvertaken
 	for errors.Is(err, boltcheck.ErrOvertaken) {
 		err = s.viewHandle(ctx, func(h *handle, tx *bolt.Tx) error {
@@ -60,14 +72,11 @@ func (s *Store) viewPages(ctx context.Context, fn func(h *handle, pages *boltche
 			if err != nil {
 				return err
 			}
-			pages, err := boltcheck.OpenTx(h.file, info.Size(), uint64(tx.ID()))
-			if err = ownErrors(err); errors.Is(err, ErrDamaged) {
+			err = ownErrors(fn(h, info.Size(), uint64(tx.ID())))
+			if errors.Is(err, ErrDamaged) {
 				s.fail(h, fmt.Errorf("%s: %w", s.path, err))
 			}
-			if err != nil {
-				return err
-			}
-			return fn(h, pages)
+			return err
 		})
 	}
 	return err

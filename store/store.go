@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -77,6 +78,7 @@ type Store struct {
 	quarantined string
 	background  background
 	hooks       hooks
+	written     atomic.Int64 // bytes of pages
 
 	// writer has room for the one that writes.
 	writer chan struct{}
@@ -142,15 +144,19 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-// Size returns the file's size and the part of it that is free, in bytes.
+// Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.
 func (s *Store) Size() (total, free int64, err error) {
-	err = s.viewPages(context.Background(), func(_ *handle, pages *boltcheck.File) error {
-		total = pages.Size
-		free = int64(pages.FreePages()) * int64(pages.PageSize)
-		return nil
+	err = s.viewFile(context.Background(), func(h *handle, size int64, txid uint64) error {
+		total = size
+		free, err = boltcheck.FreeBytes(h.file, txid)
+		return err
 	})
 	return total, free, err
 }
+
+// Written returns how many bytes this Store's transactions have written since it was opened: whole pages, as bbolt
+// writes them.
+func (s *Store) Written() int64 { return s.written.Load() }
 
 // Close waits for the background work to end, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 )
 
 // File is one committed state of a bbolt file.
@@ -67,13 +66,21 @@ var ErrOvertaken = errors.New("its meta page has been written over")
 // IsFree reports whether the freelist names the page.
 func (f *File) IsFree(id uint64) bool { return id < f.HighWater && f.free.has(id) }
 
-// FreePages returns how many pages the freelist names.
-func (f *File) FreePages() int {
-	n := 0
-	for _, word := range f.free {
-		n += bits.OnesCount64(word)
+// FreeBytes returns how much of the file its freelist names, as of the transaction with that id, which the caller has
+// just begun. It reads the meta pages and the head of the freelist, whatever the size.
+func FreeBytes(r io.ReaderAt, txid uint64) (int64, error) {
+	metas, err := readMetas(r)
+	if err != nil {
+		return 0, err
 	}
-	return n
+	for _, m := range metas {
+		if m.TxID == txid {
+			f := &File{Meta: m, r: r}
+			_, _, count, err := f.freelistHead()
+			return count * int64(m.PageSize), err
+		}
+	}
+	return 0, fmt.Errorf("transaction %d: %w", txid, ErrOvertaken)
 }
 
 // Readable reports whether r still has both meta pages, and one that is valid: a
@@ -103,12 +110,8 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	if root.flags != flagLeaf && root.flags != flagBranch {
 		return nil, fmt.Errorf("root page %d is no leaf and no branch (flags %#x): %w", m.Root, root.flags, ErrDamaged)
 	}
-	if m.Freelist == noFreelist {
-		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
-		return nil, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
-	}
 	if err := f.readFreelist(); err != nil {
-		return nil, fmt.Errorf("freelist: %w", err)
+		return nil, err
 	}
 	return f, nil
 }
@@ -175,28 +178,43 @@ func (p *page) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// readFreelist fills f.free.
-func (f *File) readFreelist() error {
-	p, err := f.readPage(f.Freelist)
-	if err != nil {
-		return err
+// freelistHead reads the head of the freelist: how many ids there are, and where in the page they begin.
+func (f *File) freelistHead() (p page, at, count int64, err error) {
+	if f.Freelist == noFreelist {
+		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
+		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
+	}
+	if p, err = f.readPage(f.Freelist); err != nil {
+		return p, 0, 0, fmt.Errorf("freelist: %w", err)
 	}
 	if p.flags != flagFreelist {
-		return fmt.Errorf("page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
+		return p, 0, 0, fmt.Errorf("freelist: page %d has flags %#x: %w", p.id, p.flags, ErrDamaged)
 	}
-	count, at := int64(p.count), int64(headerSize)
+	count, at = int64(p.count), headerSize
 	if count == 0xFFFF { // then the true count comes first
 		b, err := p.read(at, 8, nil)
 		if err != nil {
-			return err
+			return p, 0, 0, fmt.Errorf("freelist: %w", err)
 		}
 		count, at = int64(binary.NativeEndian.Uint64(b)), at+8
 	}
 	if count < 0 || count > (p.span-at)/8 {
-		return fmt.Errorf("page %d has no room for %d ids: %w", p.id, count, ErrDamaged)
+		return p, 0, 0, fmt.Errorf("freelist: page %d has no room for %d ids: %w", p.id, count, ErrDamaged)
+	}
+	return p, at, count, nil
+}
+
+// readFreelist fills f.free.
+func (f *File) readFreelist() error {
+	p, at, count, err := f.freelistHead()
+	if err != nil {
+		return err
 	}
 	f.free = newBitmap(f.HighWater)
-	return f.readFree(p, at, count)
+	if err := f.readFree(p, at, count); err != nil {
+		return fmt.Errorf("freelist: %w", err)
+	}
+	return nil
 }
 
 func (f *File) readFree(p page, at, count int64) error {

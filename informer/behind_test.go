@@ -1,0 +1,381 @@
+package informer
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// gate lets the calls of a handler return one by one.
+type gate struct {
+	permits chan struct{}
+	open    sync.Once
+}
+
+func newGate() *gate { return &gate{permits: make(chan struct{})} }
+
+func (g *gate) wait(string) { <-g.permits }
+
+// pass lets n calls return, and waits until nothing moves.
+func (g *gate) pass(n int) {
+	for range n {
+		g.permits <- struct{}{}
+	}
+	synctest.Wait()
+}
+
+// release lets all calls return from now on.
+func (g *gate) release() {
+	g.open.Do(func() { close(g.permits) })
+	synctest.Wait()
+}
+
+// byKey sorts lines of a recorder, or of a server's log, into what pending's tests compare.
+func byKey(lines []string) map[string][]notification {
+	out := map[string][]notification{}
+	for _, line := range lines {
+		f := strings.Fields(line)
+		n := notification{key: keyIn(f[1])}
+		switch f[0] {
+		case "add":
+			n.typ, n.new, n.initial = cache.Added, f[1], strings.HasSuffix(line, " initial")
+		case "update":
+			n.typ, n.old, n.new = cache.Updated, f[1], f[3]
+		default:
+			n.typ, n.old = cache.Deleted, line
+		}
+		out[n.key] = append(out[n.key], n)
+	}
+	return out
+}
+
+func legal(t *testing.T, happened, delivered []string) {
+	t.Helper()
+	did, told := byKey(happened), byKey(delivered)
+	for key := range told {
+		if did[key] == nil {
+			t.Errorf("%s: nothing happened, but the handler was told %v", key, told[key])
+		}
+	}
+	for key, n := range did {
+		if err := legalMerging(n, told[key]); err != nil {
+			t.Errorf("%s: %v\nhappened  %v\ndelivered %v", key, err, n, told[key])
+		}
+	}
+}
+
+// TestBlockedHandler: while a handler does not return, thousands of changes come. It is told of them in fewer
+// calls, which say the same; another handler is told of each.
+func TestBlockedHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		g := newGate()
+		blocked, free := &recorder{hook: g.wait}, &recorder{}
+		i := r.start(blocked, free)
+		random := rand.New(rand.NewPCG(1, 2))
+		for n := range 6000 {
+			key := fmt.Sprintf("a/%02d", random.IntN(50))
+			if random.IntN(50) == 0 {
+				r.srv.delete(key)
+			} else {
+				r.srv.write(key, fmt.Sprint(n))
+			}
+			if n%500 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		happened := r.srv.takeLog()
+		equal(t, "the other handler", free.take(), happened)
+		if !slices.Equal(r.stored(), r.srv.state()) {
+			t.Error("the blocked handler holds up the store")
+		}
+		deletes := 0
+		for _, line := range happened {
+			if strings.HasPrefix(line, "delete") {
+				deletes++
+			}
+		}
+		s := i.Status().Handlers[0]
+		if bound := mergeThreshold + 2*50 + 3*deletes; s.Pending > bound || s.Pending < mergeThreshold {
+			t.Errorf("%d calls are pending, want %d to %d", s.Pending, mergeThreshold, bound)
+		}
+		if s.Merged == 0 || s.Pending+s.Merged+1 != len(happened) {
+			t.Errorf("%d pending, %d merged, 1 being made; %d happened", s.Pending, s.Merged, len(happened))
+		}
+		g.release()
+		delivered := blocked.take()
+		if len(delivered) != s.Pending+1 {
+			t.Errorf("%d calls were made, want %d", len(delivered), s.Pending+1)
+		}
+		legal(t, happened, delivered)
+		known := map[string]string{}
+		replay(t, known, delivered)
+		equal(t, "final state", sortedValues(known), r.srv.state())
+
+		// Caught up, it is told of everything again.
+		for n := range 100 {
+			r.srv.write("a/00", fmt.Sprint(n))
+		}
+		synctest.Wait()
+		equal(t, "after it has caught up", blocked.take(), r.srv.takeLog())
+		r.close()
+	})
+}
+
+// TestResyncsMerge: a handler that does not return collects one update for each object, not one for each resync, and
+// the resyncs hide no change.
+func TestResyncsMerge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.ResyncPeriod = 10 * time.Second
+		for n := range mergeThreshold + 100 {
+			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
+		}
+		g := newGate()
+		h := &recorder{hook: g.wait}
+		i := r.start(h)
+		for n := range 60 {
+			time.Sleep(10 * time.Second)
+			r.srv.write(fmt.Sprintf("a/%04d", n), "y")
+		}
+		synctest.Wait()
+		if p := i.Status().Handlers[0].Pending; p > 2*(mergeThreshold+100) {
+			t.Errorf("%d calls are pending for %d objects", p, mergeThreshold+100)
+		}
+		g.release()
+		lines := h.take()
+		known := map[string]string{}
+		replay(t, known, lines) // each update begins where the one before has ended
+		equal(t, "final state", sortedValues(known), r.srv.state())
+		updates := map[string]int{}
+		for _, line := range lines {
+			if f := strings.Fields(line); f[0] == "update" && f[1] != f[3] {
+				updates[keyIn(f[1])]++
+			}
+		}
+		if len(updates) != 60 {
+			t.Errorf("changes of %d objects were told, want 60", len(updates))
+		}
+		r.close()
+	})
+}
+
+// behindInFirstSync starts an informer on a file with n objects, 50 of which were changed three times while it was
+// down, and once more after it has synced: all of that is one call.
+func behindInFirstSync(r *rig, n int, h *recorder) cache.ResourceEventHandlerRegistration {
+	for k := range n {
+		r.srv.write(fmt.Sprintf("a/%04d", k), "x")
+	}
+	r.start()
+	r.close()
+	r.srv.takeLog()
+	change := func(value int) {
+		for k := range 50 {
+			r.srv.write(fmt.Sprintf("a/%04d", k), fmt.Sprint(value))
+		}
+	}
+	for value := range 3 {
+		change(value)
+	}
+	i := r.open()
+	reg, err := i.AddEventHandler(h)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.run()
+	time.Sleep(10 * time.Second)
+	if !i.HasSynced() {
+		r.t.Fatal("a handler holds up the informer")
+	}
+	change(3)
+	synctest.Wait()
+	return reg
+}
+
+// TestFirstSyncMerges: the registration has synced when the last call of the first sync has returned, also if that
+// stands for several events, and for some from after the sync.
+func TestFirstSyncMerges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		g := newGate()
+		h := &recorder{hook: g.wait}
+		objects := mergeThreshold + 100
+		reg := behindInFirstSync(r, objects, h)
+		calls := objects + 50
+		if s := r.i.Status().Handlers[0]; s.Pending != calls-1 || s.Merged != 150 {
+			t.Errorf("%d pending, %d merged; want %d and 150", s.Pending, s.Merged, calls-1)
+		}
+		g.pass(calls - 1)
+		if reg.HasSynced() {
+			t.Error("synced before the last call has returned")
+		}
+		g.pass(1)
+		if !reg.HasSynced() {
+			t.Error("not synced after the last call has returned")
+		}
+		if n := len(h.take()); n != calls {
+			t.Errorf("%d calls, want %d", n, calls)
+		}
+		r.close()
+	})
+}
+
+// TestFirstSyncMergesAndPanics: a call that panics is lost with all that it stands for, so the registration never syncs
+// (kubernetes#129024); the calls after it are made.
+func TestFirstSyncMergesAndPanics(t *testing.T) {
+	old := utilruntime.ReallyCrash
+	utilruntime.ReallyCrash = false
+	t.Cleanup(func() { utilruntime.ReallyCrash = old })
+	quietHandlers(t)
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		g := newGate()
+		h := &recorder{hook: func(line string) {
+			g.wait(line)
+			if strings.HasPrefix(line, "update a/0007") {
+				panic("from the test")
+			}
+		}}
+		reg := behindInFirstSync(r, mergeThreshold, h)
+		g.release()
+		time.Sleep(2 * crashPause)
+		synctest.Wait()
+		if reg.HasSynced() {
+			t.Error("the registration has synced although a call of the first sync was lost")
+		}
+		known := map[string]string{}
+		replay(t, known, h.take())
+		equal(t, "final state", sortedValues(known), r.srv.state())
+		r.close()
+	})
+}
+
+// TestBehindIsLogged: a handler that is behind is named once in ten minutes, and once more when it has caught up. The
+// objects at a start are no reason.
+func TestBehindIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range mergeThreshold {
+			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
+		}
+		var mu sync.Mutex
+		var lines []string // guarded by mu
+		take := func() []string {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			defer func() { lines = nil }()
+			return lines
+		}
+		logger := funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, args)
+		}, funcr.Options{})
+		g := newGate()
+		i := r.open()
+		if _, err := i.AddEventHandlerWithOptions(&recorder{hook: g.wait}, cache.HandlerOptions{Logger: &logger}); err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		equal(t, "at the start", take(), nil)
+		behind := func(pending, merged int) []string {
+			return []string{fmt.Sprintf(`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
+				` "handler"="*informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
+		}
+		write := func(n int) {
+			for value := range n {
+				r.srv.write("a/0000", fmt.Sprint(value))
+			}
+		}
+		write(1) // one addition is being made, so this makes the number pending
+		equal(t, "when it falls behind", take(), behind(mergeThreshold, 0))
+		write(2)
+		equal(t, "just after", take(), nil)
+		time.Sleep(lagInterval)
+		write(1)
+		equal(t, "much later", take(), behind(mergeThreshold+1, 2))
+		g.release()
+		equal(t, "when it has caught up", take(), []string{
+			`"level"=0 "msg"="Event handler has caught up" "handler"="*informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "merged"=2`,
+		})
+		write(1)
+		equal(t, "when all is well", take(), nil)
+		r.close()
+	})
+}
+
+// TestStatusOfHandlers: they come in the order of their registration, and go when they are removed.
+func TestStatusOfHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		var regs []cache.ResourceEventHandlerRegistration
+		named := map[string]cache.ResourceEventHandler{"*informer.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
+		want := slices.Sorted(maps.Keys(named))
+		for _, name := range want {
+			reg, err := i.AddEventHandler(named[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			regs = append(regs, reg)
+		}
+		names := func() (out []string) {
+			for _, s := range i.Status().Handlers {
+				out = append(out, s.Name)
+			}
+			return out
+		}
+		equal(t, "before the start", names(), want)
+		r.run()
+		equal(t, "running", names(), want)
+		if err := i.RemoveEventHandler(regs[0]); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "one removed", names(), want[1:])
+		r.close()
+		equal(t, "after the run", names(), nil)
+	})
+}
+
+// TestRemovedHandlerHoldsNothing: a call that never returns must not keep what would have come after it.
+func TestRemovedHandlerHoldsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		g := newGate()
+		i := r.open()
+		reg, err := i.AddEventHandler(&recorder{hook: g.wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		for n := range 3000 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		synctest.Wait()
+		l := reg.(*listener)
+		if n := l.status().Pending; n != 2999 {
+			t.Errorf("%d pending, want 2999", n)
+		}
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Fatal(err)
+		}
+		l.add(notification{typ: cache.Added, key: "a/x"}) // as a restore that is under way does
+		if n := l.status().Pending; n != 0 {
+			t.Errorf("%d pending after it was removed", n)
+		}
+		g.release()
+		r.close()
+	})
+}

@@ -1,0 +1,65 @@
+package informer
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// lagInterval is the least time between two log lines which say that a handler is behind.
+const lagInterval = 10 * time.Minute
+
+// lag decides what is logged of a handler that is behind: a line when an event is queued at or above the threshold, then
+// one every lagInterval for as long as that goes on, and one when everything has been delivered. Objects that are replayed and
+// resyncs are queued all at once and say nothing about the handler, so they cause no line.
+type lag struct {
+	warned time.Time
+	behind bool // a line has said so, and none that it is over
+}
+
+// lagReport is a line to be logged.
+type lagReport struct {
+	what            lagEvent
+	pending, merged int
+}
+
+type lagEvent int
+
+const (
+	lagNothing lagEvent = iota
+	lagBehind
+	lagCaughtUp
+)
+
+// queued is called with each notification once it has been queued.
+func (g *lag) queued(n *notification, q *pending, c clock.PassiveClock) lagReport {
+	if q.len() < q.threshold || n.firsts > 0 || n.resync {
+		return lagReport{}
+	}
+	now := c.Now()
+	if !g.warned.IsZero() && now.Sub(g.warned) < lagInterval {
+		return lagReport{}
+	}
+	g.warned, g.behind = now, true
+	return lagReport{lagBehind, q.len(), q.merged}
+}
+
+// caughtUp is called when nothing is pending.
+func (g *lag) caughtUp(q *pending) lagReport {
+	if !g.behind {
+		return lagReport{}
+	}
+	g.behind = false
+	return lagReport{what: lagCaughtUp, merged: q.merged}
+}
+
+// log writes a line. The caller does not hold mu, since a logger is code of the user.
+func (l *listener) log(r lagReport) {
+	switch r.what {
+	case lagBehind:
+		l.logger.Info("Event handler is behind; updates of one object are told together until it has caught up",
+			"handler", l.name, "informer", l.upstream.Name(), "pending", r.pending, "merged", r.merged)
+	case lagCaughtUp:
+		l.logger.Info("Event handler has caught up", "handler", l.name, "informer", l.upstream.Name(), "merged", r.merged)
+	}
+}

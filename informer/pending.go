@@ -1,0 +1,113 @@
+package informer
+
+import (
+	"k8s.io/client-go/tools/cache"
+)
+
+// mergeThreshold is the number of pending notifications of a handler from which on updates of one key merge.
+const mergeThreshold = 1024
+
+// initialPending is how many notifications a new queue has room for; it is a power of two, as mergeThreshold is.
+const initialPending = 16
+
+// pending is the queue of one handler. Below the threshold it keeps every notification. At or above it an update merges
+// into the last pending notification of its key if that is an update that was queued since the threshold was crossed;
+// additions and deletions never merge. So there are at most threshold notifications, an addition and an update for each key that
+// was not deleted, and three for each deletion: itself and what it follows.
+//
+// Notifications are numbered in the order in which they were queued:
+//
+//	         head             crossed                tail
+//	delivered │ as they came   │ one update in a row   │ next
+//	          └────────────────┴── of each key ────────┘
+//
+// It is not safe for concurrent use.
+type pending struct {
+	threshold int
+	// ring holds notification n at n modulo its length, which is a power of two.
+	ring       []notification
+	head, tail uint64
+	// crossed is the number from which on a notification can be merged into.
+	crossed uint64
+	// latest is the number of a key's last notification, if that is an update and was queued at or above the threshold.
+	// Numbers below crossed are of no use any more, and leave with their notifications.
+	latest map[string]uint64
+	// merged counts the updates that have merged into another.
+	merged int
+}
+
+func newPending(threshold int) pending {
+	return pending{threshold: threshold, ring: make([]notification, initialPending)}
+}
+
+func (q *pending) len() int { return int(q.tail - q.head) }
+
+func (q *pending) at(number uint64) *notification { return &q.ring[number&uint64(len(q.ring)-1)] }
+
+// put appends n, or merges it into one that is pending.
+func (q *pending) put(n notification) {
+	if q.len() >= q.threshold && q.absorb(&n) {
+		q.merged++
+		return
+	}
+	if q.len() == len(q.ring) {
+		q.resize(2 * len(q.ring))
+	}
+	*q.at(q.tail) = n
+	q.tail++
+}
+
+// absorb merges n into the last notification of its key if it can, and else notes whether a later one can merge into n.
+func (q *pending) absorb(n *notification) bool {
+	if n.typ != cache.Updated {
+		delete(q.latest, n.key)
+		return false
+	}
+	if number, ok := q.latest[n.key]; ok && number >= q.crossed {
+		q.at(number).merge(n)
+		return true
+	}
+	if q.latest == nil {
+		q.latest = map[string]uint64{}
+	}
+	q.latest[n.key] = q.tail
+	n.latest = true
+	return false
+}
+
+// take removes the first notification; it is false if there is none.
+func (q *pending) take() (n notification, ok bool) {
+	if q.len() == 0 {
+		return n, false
+	}
+	n, *q.at(q.head) = *q.at(q.head), n // the ring must not keep the objects
+	if n.latest {
+		q.forget(n.key)
+	}
+	q.head++
+	if q.len() == q.threshold-1 {
+		q.crossed = q.tail
+	}
+	if len(q.ring) > mergeThreshold && q.len() <= len(q.ring)/4 {
+		q.resize(len(q.ring) / 2)
+	}
+	return n, true
+}
+
+// forget removes the key of the first notification from latest, unless a later one has taken its place there.
+func (q *pending) forget(key string) {
+	if number, ok := q.latest[key]; ok && number == q.head {
+		delete(q.latest, key)
+	}
+	if len(q.latest) == 0 {
+		q.latest = nil // an empty map keeps the room of what was in it
+	}
+}
+
+func (q *pending) resize(n int) {
+	old := *q
+	q.ring = make([]notification, n)
+	for number := old.head; number != old.tail; number++ {
+		*q.at(number) = *old.at(number)
+	}
+}
