@@ -199,7 +199,14 @@ func (g *generator) change() {
 
 // rare things.
 func (g *generator) rare() {
-	switch g.IntN(6) {
+	switch g.IntN(7) {
+	case 6:
+		if g.one(4) { // on both sides of the threshold
+			g.emit(op{do: "settle"})
+			g.emit(op{do: "block", n: g.IntN(g.handlers)})
+			g.emit(op{do: "flood", n: pick(g, 500, 900, mergeThreshold+400, 2*mergeThreshold)})
+			g.emit(op{do: pick(g, "settle", "write"), key: "a/1", value: "2000"})
+		}
 	case 0:
 		g.emit(op{do: "run again"})
 	case 1:

@@ -24,6 +24,10 @@ var rules = []rule{
 	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 	}},
+	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
+		c.byKey, c.ourL.merge = true, true
+		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
+	}},
 	{"failing-transform", func(c *comparison) bool { return len(c.poisoned) > 0 }, func(c *comparison) { c.without = c.poisoned }},
 	{"either-order", func(c *comparison) bool { return c.racing }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 	{"own-moments", func(c *comparison) bool { return c.lost }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},

@@ -46,6 +46,7 @@ type phase struct {
 	racing, restarted, cold, paged bool
 	lost                           bool // a connection, with an error
 	cutOff                         bool // the run was ended
+	flooded                        bool // more calls than mergeThreshold may be pending
 	lists                          [2][]int
 	poisoned                       map[string]bool
 	paths                          map[string]*track
@@ -127,6 +128,8 @@ func (r *runner) do(o op) {
 			r.w.write(o.key, fmt.Sprintf("%s%d", "9", n))
 			r.w.write("b/2", fmt.Sprintf("%s%d", "8", n))
 		}
+	case "flood":
+		r.flood(o.n)
 	case "wait":
 		time.Sleep(o.d)
 	case "settle":
@@ -163,6 +166,22 @@ func (r *runner) do(o op) {
 		r.trouble(o)
 	default:
 		r.handlers(o)
+	}
+}
+
+// flood makes many changes, some of them deletes, that go to handlers at once.
+func (r *runner) flood(n int) {
+	r.ph.flooded = n > mergeThreshold-100
+	for i := range n {
+		key := []string{"a/1", "a/2", "b/1"}[i*7%3]
+		if i%37 == 36 {
+			r.w.delete(key)
+		} else {
+			r.w.write(key, fmt.Sprint(1000+i))
+		}
+		if i%100 == 99 {
+			synctest.Wait()
+		}
 	}
 }
 

@@ -86,6 +86,8 @@ func (o op) String() string {
 		s += " " + o.spec.String()
 	case "remove", "shut down", "block", "unblock":
 		s += fmt.Sprintf(" handler %d", o.n)
+	case "flood":
+		s += fmt.Sprintf(" of %d", o.n)
 	case "wait":
 		s += " " + o.d.String()
 	case "fail":

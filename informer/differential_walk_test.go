@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -55,6 +56,7 @@ type licence struct {
 	lists []int // at these resourceVersions its informer has listed
 	fold  bool  // and has folded in what happened during the lists
 	first bool  // it may get to know a key at any state
+	merge bool  // updates in a row may be told as one
 }
 
 // walk is how far a handler has come on each path.
@@ -115,6 +117,13 @@ func (c call) from(cur string) string {
 func (l licence) target(p *track, cur int, known bool, c call) int {
 	if !known && l.first && c.typ == "add" {
 		for to := len(p.states) - 1; to > cur; to-- {
+			if p.states[to] == c.new {
+				return to
+			}
+		}
+	}
+	if l.merge && c.typ == "update" && c.old == p.states[cur] {
+		for to := cur + 1; to < len(p.states) && strings.HasPrefix(p.steps[to], "update "); to++ {
 			if p.states[to] == c.new {
 				return to
 			}

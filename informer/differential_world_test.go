@@ -137,10 +137,8 @@ func (w *world) compact() {
 	}
 }
 
-// poisoned are the keys of pods that a failing transform refuses.
-func (w *world) poisoned() (keys []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// poisonedLocked are the keys of pods that a failing transform refuses.
+func (w *world) poisonedLocked() (keys []string) {
 	for key, pod := range w.pods {
 		if strings.HasSuffix(pod.Labels["value"], poison) {
 			keys = append(keys, key)
