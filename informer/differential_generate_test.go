@@ -99,6 +99,10 @@ func (g *generator) addSome() {
 
 // step adds one step, or some that belong together.
 func (g *generator) step() {
+	if g.config.onDisk && g.one(9) {
+		g.emit(op{do: "restart", racing: g.one(4)})
+		return
+	}
 	switch n := g.IntN(100); {
 	case n < 24:
 		g.write()
@@ -199,8 +203,8 @@ func (g *generator) change() {
 
 // rare things.
 func (g *generator) rare() {
-	switch g.IntN(7) {
-	case 6:
+	switch g.IntN(6) {
+	case 5:
 		if g.one(4) { // on both sides of the threshold
 			g.emit(op{do: "settle"})
 			g.emit(op{do: "block", n: g.IntN(g.handlers)})
@@ -217,9 +221,5 @@ func (g *generator) rare() {
 		g.emit(op{do: "set late"})
 	case 4:
 		g.emit(op{do: "remove foreign"})
-	case 5:
-		if g.config.onDisk {
-			g.emit(op{do: "restart", racing: g.one(4)})
-		}
 	}
 }

@@ -29,14 +29,14 @@ var rules = []rule{
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 	}},
 	{"failing-transform", func(c *comparison) bool { return len(c.poisoned) > 0 }, func(c *comparison) { c.without = c.poisoned }},
+	{"page-wise-adds", func(c *comparison) bool { return c.paged }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
+	{"restored-objects", func(c *comparison) bool { return c.restarted }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 	{"either-order", func(c *comparison) bool { return c.racing }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 	{"own-moments", func(c *comparison) bool { return c.lost }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 	{"fewer-relists", clientGoListed, func(c *comparison) { c.byKey, c.theirL.lists = true, c.lists[1] }},
 	{"list-moments", func(c *comparison) bool { return len(c.lists[0]) > 0 }, func(c *comparison) {
 		c.byKey, c.ourL.lists, c.ourL.fold = true, c.lists[0], true
 	}},
-	{"page-wise-adds", func(c *comparison) bool { return c.paged }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
-	{"restored-objects", func(c *comparison) bool { return c.restarted }, func(c *comparison) { c.byKey, c.ourL.first, c.theirL.first = true, true, true }},
 }
 
 func always(*comparison) bool { return true }
@@ -112,6 +112,25 @@ func (c comparison) explain() (needed []rule, ok bool) {
 	return needed, true
 }
 
+// stray returns what our handler was told that does not lead along what was, whatever rule may apply. What it has not been
+// told yet does not matter: for handlers that were ended on their way.
+func (c comparison) stray() (out []string) {
+	var some []rule
+	for _, r := range rules {
+		if r.applies(&c) {
+			some = append(some, r)
+		}
+	}
+	c.byKey = true
+	ours, _ := c.with(some)
+	for _, line := range ours {
+		if strings.Contains(line, "??") && !strings.Contains(line, unfinished) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 func rendered(calls []call) (out []string) {
 	for _, c := range calls {
 		out = append(out, c.String())
@@ -166,8 +185,9 @@ func pauseAtOnce(c *comparison) {
 			c.their[n].at = c.our[n].at
 		}
 	}
-	if len(c.their) == len(c.our)+1 && c.cutOff {
-		c.their = c.their[:len(c.our)]
+	if c.replayCut { // one of them was in its pause when the handler was ended
+		n := min(len(c.our), len(c.their))
+		c.our, c.their = c.our[:n], c.their[:n]
 	}
 }
 

@@ -182,12 +182,6 @@ func (p *tap) unblock() {
 	}
 }
 
-func (p *tap) blocked() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gate != nil
-}
-
 // handler is what is registered.
 func (p *tap) handler() cache.ResourceEventHandler {
 	funcs := cache.ResourceEventHandlerFuncs{

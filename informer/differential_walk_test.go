@@ -51,6 +51,9 @@ func (p *track) at(rv int) int {
 	return n
 }
 
+// unfinished marks that a handler was not told everything.
+const unfinished = " and knows"
+
 // licence says which shortcuts a handler may be told instead of every step.
 type licence struct {
 	lists []int // at these resourceVersions its informer has listed
@@ -97,7 +100,7 @@ func (w walk) steps(key string, p *track, calls []call, l licence) (out []string
 	case p.states[end] == "" && p.states[cur] == "" && (!known && l.first || slices.ContainsFunc(l.lists, func(rv int) bool { return p.at(rv) > cur })):
 		step(end)
 	default:
-		out = append(out, fmt.Sprintf("?? and knows %q, not %q", p.states[cur], p.states[end]))
+		out = append(out, fmt.Sprintf("??%s %q, not %q", unfinished, p.states[cur], p.states[end]))
 	}
 	return out
 }
