@@ -1,31 +1,19 @@
 package informer
 
 import (
-	"fmt"
-	"reflect"
-	"runtime"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
-// handlerName describes a handler for logs and DoneChecker names: the first function of a ResourceEventHandlerFuncs,
-// else the type.
+// handlerName describes a handler for logs and DoneChecker names, in client-go's words. Its function for that is private, but a
+// registration is named after the informer and the handler, so an informer that never runs is asked.
 func handlerName(h cache.ResourceEventHandler) string {
-	var f cache.ResourceEventHandlerFuncs
-	switch h := h.(type) {
-	case cache.ResourceEventHandlerFuncs:
-		f = h
-	case *cache.ResourceEventHandlerFuncs:
-		f = *h
-	default:
-		return fmt.Sprintf("%T", h)
+	never := cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})
+	reg, err := never.AddEventHandler(h)
+	if err != nil {
+		return "unknown"
 	}
-	for _, fn := range []any{f.AddFunc, f.UpdateFunc, f.DeleteFunc} {
-		if v := reflect.ValueOf(fn); !v.IsNil() {
-			if rf := runtime.FuncForPC(v.Pointer()); rf != nil {
-				return rf.Name()
-			}
-		}
-	}
-	return fmt.Sprintf("%T", h)
+	return strings.TrimPrefix(reg.HasSyncedChecker().Name(), never.HasSyncedChecker().Name()+" + event handler ")
 }

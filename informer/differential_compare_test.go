@@ -1,0 +1,305 @@
+package informer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+)
+
+// evidence fills in what can make a difference in this phase.
+func (r *runner) evidence() *phase {
+	ph := &r.ph
+	r.w.mu.Lock()
+	if ph.poisoned == nil {
+		ph.poisoned = map[string]bool{}
+	}
+	if r.s.config.transform == "fail" {
+		for _, h := range r.w.history[ph.firstHappening:] {
+			if h.poisoned {
+				ph.poisoned[h.key] = true
+			}
+		}
+		for _, key := range r.w.poisonedLocked() {
+			ph.poisoned[key] = true
+		}
+	}
+	for n, f := range r.w.fronts {
+		ph.lists[n] = f.lists[min(ph.firstList[n], len(f.lists)):]
+		if ph.cold && len(ph.lists[n]) > 0 && (n == 1 || !ph.restarted) { // the first list
+			ph.lists[n] = ph.lists[n][1:]
+		}
+		ph.lost = ph.lost || len(f.handed) > ph.firstHanded[n] || len(ph.lists[n]) > 0
+	}
+	r.w.mu.Unlock()
+	for n, s := range r.sides {
+		s.mu.Lock()
+		ph.lost = ph.lost || len(s.others) > ph.firstOther[n]
+		s.mu.Unlock()
+	}
+	ph.paged = ph.cold && r.s.config.pageDelay > 0
+	r.drifted = r.drifted || len(ph.lists[1]) > 0 || ph.cold && !ph.calm()
+	return ph
+}
+
+// calm: nothing happened in this phase that leaves open when something is told.
+func (ph *phase) calm() bool {
+	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded
+}
+
+// compareNow compares what can be seen at any moment, if nothing leaves that open.
+func (r *runner) compareNow(when string) {
+	if !r.evidence().calm() {
+		return
+	}
+	ours, theirs := r.sides[0].observe(), r.sides[1].observe()
+	if !slices.Equal(ours, theirs) {
+		if rule := r.excuse(ours, theirs); rule != "" {
+			r.count["rule "+rule]++
+			return
+		}
+		r.failf("%s:\n   ours       %s\n   client-go  %s", when, strings.Join(ours, "\n              "), strings.Join(theirs, "\n              "))
+	}
+	r.count["moments compared"]++
+}
+
+// excuse names the rule that explains what can be seen, if there is one.
+func (r *runner) excuse(ours, theirs []string) string {
+	slow := slices.ContainsFunc(r.sides[1].taps, func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
+	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
+	switch {
+	case slow && same(": synced"):
+		return "key-order" // whether a slow replay was through when it was cut off
+	case r.panicked() && same(", stopped", ", busy"), r.panicked() && slow && same(", stopped", ", busy", ": synced"):
+		return "crash-pause" // when the run ended, and when a handler is busy
+	}
+	return ""
+}
+
+func (r *runner) panicked() bool {
+	return slices.ContainsFunc(r.sides[1].taps, func(p *tap) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.panicked > 0
+	})
+}
+
+// until cuts off each line at the first of some words.
+func until(lines []string, words ...string) (out []string) {
+	for _, line := range lines {
+		for _, word := range words {
+			line, _, _ = strings.Cut(line, word)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// settle waits until both informers are up to date and their handlers idle, and compares everything.
+func (r *runner) settle() {
+	if r.sides[0].runs == 0 || r.sides[0].ended() {
+		return
+	}
+	r.unblock()
+	synctest.Wait()
+	if !r.evidence().calm() || len(r.ph.poisoned) > 0 {
+		r.heal()
+	}
+	for n, before := 0, -1; !r.settled() || r.news() != before; n++ {
+		if n > 600 {
+			r.failf("not up to date after minutes: ours %v %q, client-go %v %q, the servers %q",
+				r.idle(0), r.sides[0].stored(), r.idle(1), r.sides[1].stored(), r.w.state(r.s.config.transformer()))
+			return
+		}
+		before = r.news()
+		time.Sleep(3 * time.Second) // longer than slow calls and pauses after panics
+		synctest.Wait()
+	}
+	r.compareNow("settled")
+	r.comparePhase(true)
+}
+
+// news is how many calls have told something new.
+func (r *runner) news() (n int) {
+	for _, s := range r.sides {
+		for _, p := range s.taps {
+			p.mu.Lock()
+			n += p.news
+			p.mu.Unlock()
+		}
+	}
+	return n
+}
+
+func (r *runner) unblock() {
+	for _, s := range r.sides {
+		for _, p := range s.taps {
+			p.unblock()
+		}
+	}
+}
+
+// heal lets what was set to fail do so, ends it, and cures what a transform refuses: while such a pod is there client-go
+// can not list, and one that was deleted stays in its store until it lists.
+func (r *runner) heal() {
+	time.Sleep(90 * time.Second)
+	poisoned := len(r.ph.poisoned) > 0
+	r.w.mu.Lock()
+	keys := r.w.poisonedLocked()
+	r.w.mu.Unlock()
+	for _, key := range keys {
+		if poisoned {
+			r.w.write(key, "77")
+		}
+	}
+	r.w.mu.Lock()
+	for _, f := range r.w.fronts {
+		f.down = ""
+		clear(f.faults)
+		for s := range f.streams {
+			if poisoned {
+				s.failLocked("410")
+			}
+		}
+	}
+	r.w.mu.Unlock()
+	time.Sleep(3 * time.Minute)
+	synctest.Wait()
+	r.evidence()
+}
+
+func (r *runner) idle(side int) bool {
+	return !slices.ContainsFunc(r.sides[side].taps, func(p *tap) bool { return !p.idle() })
+}
+
+func (r *runner) settled() bool {
+	want := r.w.state(r.s.config.transformer())
+	for n, s := range r.sides {
+		if !s.inf.HasSynced() || !r.idle(n) || !slices.Equal(s.stored(), want) {
+			return false
+		}
+	}
+	return true
+}
+
+// comparePhase compares everything of the phase and begins the next. live: both are up to date.
+func (r *runner) comparePhase(live bool) {
+	ph := r.evidence()
+	ph.paths = r.w.paths(r.s.config.transformer())
+	r.tally()
+	for n, p := range r.sides[0].taps {
+		r.compareTaps(n, p, r.sides[1].taps[n], live)
+	}
+	if live {
+		r.compareErrors()
+		r.compareStores()
+	}
+	next := phase{cutOff: r.ph.cutOff, racing: r.ph.cutOff && !ph.calm()}
+	r.w.mu.Lock()
+	next.firstHappening = len(r.w.history)
+	for n, f := range r.w.fronts {
+		next.firstList[n], next.firstHanded[n] = len(f.lists), len(f.handed)
+		s := r.sides[n]
+		s.mu.Lock()
+		next.firstOther[n] = len(s.others)
+		s.reported = nil
+		if !ph.calm() && s.syncedAt >= 0 {
+			s.syncedAt = 0 // at another moment than the other's: what is seen from now on must not depend on it
+		}
+		s.mu.Unlock()
+	}
+	r.w.mu.Unlock()
+	r.ph = next
+}
+
+// compareTaps compares what one handler was told.
+func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
+	c := comparison{
+		phase: &r.ph, our: ours.take(), their: theirs.take(), ourWalk: ours.walk, theirWalk: theirs.walk,
+		panicked: theirs.panicked, drifted: r.drifted, blind: ours.spec.blind(), replayCut: ours.removed || r.ph.cutOff,
+	}
+	r.count["calls"] += len(c.our)
+	whole := live && !ours.removed
+	if !c.calm() && (!whole || ours.spec.partial()) {
+		// Where one informer is behind the other, these can not be compared call by call.
+		if stray := c.stray(); !ours.spec.partial() && len(stray) > 0 {
+			r.failf("handler %d, %v, was told what was not:\n   %s", n, ours.spec, strings.Join(stray, "\n   "))
+		}
+		r.count["handlers followed or left out: ended, or not told everything, while connections were lost"]++
+	} else if needed, ok := c.explain(); !ok {
+		a, b := c.with(needed)
+		r.failf("handler %d, %v, with %s:\n%s", n, ours.spec, names(needed), sideBySide(a, b))
+	} else {
+		r.count["handlers compared"]++
+		if c.calm() && len(c.our) > 0 {
+			r.count["handlers compared call by call, with times"]++
+		}
+		for _, rule := range needed {
+			r.count["rule "+rule.name]++
+		}
+	}
+	if ours.early() || theirs.early() {
+		r.failf("handler %d: a call of the initial list came after the registration had synced", n)
+	}
+	if a, b := withoutLag(ours.logged()), theirs.logged(); r.ph.calm() && live && !slices.Equal(a, b) {
+		r.failf("handler %d: ours logged %q, client-go %q", n, a, b)
+	}
+	if !c.calm() && (ours.panicked+theirs.panicked > 0 || ours.removed) && ours.reg.HasSynced() != theirs.reg.HasSynced() {
+		// One of them panicked in a call of the initial list, which the other never got as such, or was removed before it had synced.
+		ours.unsure, theirs.unsure = true, true
+	}
+	if live {
+		ours.walk.settled(r.ph.paths)
+		theirs.walk.settled(r.ph.paths)
+	}
+}
+
+// withoutLag leaves out what only ours logs of slow handlers: see the rule merged-updates.
+func withoutLag(lines []string) []string {
+	return slices.DeleteFunc(lines, func(s string) bool { return strings.Contains(s, "Event handler ") })
+}
+
+func names(rs []rule) string {
+	var out []string
+	for _, r := range rs {
+		out = append(out, r.name)
+	}
+	return fmt.Sprintf("the rules %q", out)
+}
+
+// sideBySide prints two logs from the first difference on.
+func sideBySide(ours, theirs []string) string {
+	var b strings.Builder
+	same := 0
+	for same < min(len(ours), len(theirs)) && ours[same] == theirs[same] {
+		same++
+	}
+	fmt.Fprintf(&b, "   (%d calls are the same)\n", same)
+	for n := same; n < max(len(ours), len(theirs)); n++ {
+		a, t := "-", "-"
+		if n < len(ours) {
+			a = ours[n]
+		}
+		if n < len(theirs) {
+			t = theirs[n]
+		}
+		fmt.Fprintf(&b, "   ours       %s\n   client-go  %s\n", a, t)
+	}
+	return b.String()
+}
+
+// compareStores compares contents, indexes and resourceVersions.
+func (r *runner) compareStores() {
+	want := r.w.state(r.s.config.transformer())
+	for _, s := range r.sides {
+		if got := s.stored(); !slices.Equal(got, want) {
+			r.failf("%s holds\n   %q, the servers have\n   %q", s.name, got, want)
+		}
+	}
+	if a, b := r.sides[0].lookups(), r.sides[1].lookups(); !slices.Equal(a, b) {
+		r.failf("indexes:\n%s", sideBySide(a, b))
+	}
+	r.compareObjects()
+	r.compareVersions()
+}

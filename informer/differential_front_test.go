@@ -1,0 +1,231 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// front is the server of one of the two informers. Both are told to do the same; each keeps its own account of what it
+// was asked and what it answered.
+type front struct {
+	w *world
+	// watchList: sendInitialEvents is understood. Set before use, as are the delays.
+	watchList            bool
+	listDelay, pageDelay time.Duration
+
+	// All that follows is guarded by w.mu.
+	streams map[*diffStream]bool
+	pages   map[string]*corev1.PodList // by continue token
+	tokens  int
+	faults  map[string][]string // by verb: how the next requests fail
+	down    string              // how every request fails; empty if they do not
+	errors  int                 // to tell errors apart
+	handed  []handed            // errors that were answered or sent
+	lists   []int               // the resourceVersions of whole lists that were answered
+}
+
+// handed is an error that an informer got from its server.
+type handed struct {
+	id   int
+	how  string // a fault
+	verb string // list, probe, lookup, watch, watchlist, or event for one in the stream
+}
+
+func newFront(w *world) *front {
+	return &front{w: w, streams: map[*diffStream]bool{}, pages: map[string]*corev1.PodList{}, faults: map[string][]string{}}
+}
+
+// faultNames are the faults that a request can meet.
+var faultNames = []string{"refused", "429", "500", "503", "504", "401", "403", "410", "eof"}
+
+func faultError(how string, id int) error {
+	text := fmt.Sprintf("fault %d", id)
+	switch how {
+	case "refused":
+		return fmt.Errorf("%s: %w", text, syscall.ECONNREFUSED)
+	case "429":
+		return apierrors.NewTooManyRequests(text, 1)
+	case "500":
+		return apierrors.NewInternalError(fmt.Errorf("%s", text))
+	case "503":
+		return apierrors.NewServiceUnavailable(text)
+	case "504":
+		return apierrors.NewTimeoutError(text, 1)
+	case "401":
+		return apierrors.NewUnauthorized(text)
+	case "403":
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", fmt.Errorf("%s", text))
+	case "410":
+		return apierrors.NewResourceExpired(text)
+	}
+	return fmt.Errorf("%s: %w", text, io.ErrUnexpectedEOF)
+}
+
+func (f *front) failLocked(verb, how string) error {
+	f.errors++
+	f.handed = append(f.handed, handed{id: f.errors, how: how, verb: verb})
+	return faultError(how, f.errors)
+}
+
+// faultLocked returns how this request fails, if it does.
+func (f *front) faultLocked(verb, of string) (how string) {
+	if f.down != "" {
+		return f.down
+	}
+	if next := f.faults[of]; len(next) > 0 {
+		f.faults[of] = next[1:]
+		return next[0]
+	}
+	return ""
+}
+
+func listVerb(o metav1.ListOptions) string {
+	switch {
+	case o.FieldSelector != "":
+		return "lookup"
+	case o.Limit == 1:
+		return "probe"
+	}
+	return "list"
+}
+
+func (f *front) List(o metav1.ListOptions) (runtime.Object, error) {
+	return f.ListWithContext(context.Background(), o)
+}
+
+func (f *front) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	delay := f.listDelay
+	if o.Continue != "" {
+		delay = f.pageDelay
+	}
+	if listVerb(o) == "list" {
+		if err := take(ctx, delay); err != nil {
+			return nil, err
+		}
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if how := f.faultLocked(listVerb(o), "list"); how != "" {
+		return nil, f.failLocked(listVerb(o), how)
+	}
+	return f.listLocked(o)
+}
+
+// take lets time pass.
+func take(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *front) listLocked(o metav1.ListOptions) (runtime.Object, error) {
+	all := f.pages[o.Continue]
+	switch {
+	case o.Continue != "" && all == nil:
+		return nil, f.failLocked("list", "410")
+	case o.Continue == "":
+		all = f.snapshotLocked(o.FieldSelector)
+		if listVerb(o) == "list" {
+			f.lists = append(f.lists, f.w.rv)
+		}
+	}
+	if o.Limit == 0 || int64(len(all.Items)) <= o.Limit {
+		return all.DeepCopy(), nil
+	}
+	out := &corev1.PodList{ListMeta: all.ListMeta, Items: all.Items[:o.Limit]}
+	f.tokens++
+	out.Continue = fmt.Sprintf("token-%d", f.tokens)
+	f.pages[out.Continue] = &corev1.PodList{ListMeta: all.ListMeta, Items: all.Items[o.Limit:]}
+	return out.DeepCopy(), nil
+}
+
+// snapshotLocked lists in key order; the only field selectors are those of the reflector's look-ups.
+func (f *front) snapshotLocked(fields string) *corev1.PodList {
+	l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(f.w.rv)}}
+	for _, p := range f.w.pods {
+		if fields == "" || strings.Contains(fields, "metadata.name="+p.Name) && (p.Namespace == "" || strings.Contains(fields, "metadata.namespace="+p.Namespace)) {
+			l.Items = append(l.Items, *p)
+		}
+	}
+	slices.SortFunc(l.Items, func(a, b corev1.Pod) int { return strings.Compare(keyOf(&a), keyOf(&b)) })
+	return l
+}
+
+func (f *front) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return f.WatchWithContext(context.Background(), o)
+}
+
+func (f *front) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
+	verb := "watch"
+	if initial {
+		verb = "watchlist"
+		if err := take(ctx, f.listDelay); err != nil {
+			return nil, err
+		}
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	how := f.faultLocked(verb, "watch")
+	if how != "" && how != "short" {
+		return nil, f.failLocked(verb, how)
+	}
+	from, err := strconv.Atoi(o.ResourceVersion)
+	if !initial && err != nil {
+		return nil, apierrors.NewBadRequest("this server resumes watches only")
+	}
+	if !initial && from < f.w.compacted {
+		return nil, f.failLocked(verb, "410")
+	}
+	s := newDiffStream(f)
+	switch {
+	case how == "short":
+		s.endLocked(false)
+		return s, nil
+	case initial:
+		f.sendInitialLocked(s)
+	default:
+		for _, h := range f.w.history {
+			if h.rv > from {
+				s.send(h.event)
+			}
+		}
+	}
+	f.streams[s] = true
+	if o.TimeoutSeconds != nil {
+		s.expire(time.Duration(*o.TimeoutSeconds) * time.Second)
+	}
+	return s, nil
+}
+
+func (f *front) sendInitialLocked(s *diffStream) {
+	for _, p := range f.snapshotLocked("").Items {
+		s.send(watch.Event{Type: watch.Added, Object: &p})
+	}
+	end := f.w.bookmarkLocked()
+	end.Object.(*corev1.Pod).Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	s.send(end)
+	f.lists = append(f.lists, f.w.rv)
+}
+
+// IsWatchListSemanticsUnSupported makes client-go's reflector list.
+func (f *front) IsWatchListSemanticsUnSupported() bool { return !f.watchList }

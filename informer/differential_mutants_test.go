@@ -1,0 +1,112 @@
+package informer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// mutant breaks an informer of ours, at seams that it has anyway.
+type mutant struct {
+	// changes alters what a transaction says that it changed; nil leaves it. done reports that it has.
+	changes func(changes []store.Change) (out []store.Change, done bool)
+	// forget drops a handler that has registered while the informer runs, after its replay.
+	forget    bool
+	forgotten []*listener
+
+	mu   sync.Mutex
+	done bool // guarded by mu; it has done so once
+}
+
+func (m *mutant) install(i *Informer) {
+	if m != nil && m.changes != nil && i != nil {
+		i.store = &mutantStore{Interface: i.store, m: m}
+	}
+}
+
+// added is told of each handler that has been registered.
+func (m *mutant) added(i *Informer, p *tap, running bool) {
+	if m == nil || !m.forget || !running || i == nil || p.reg == nil {
+		return
+	}
+	l := p.reg.(*listener)
+	i.processor.mu.Lock()
+	defer i.processor.mu.Unlock()
+	delete(i.processor.listeners, l)
+	m.forgotten = append(m.forgotten, l)
+}
+
+// restore gives back what was forgotten, so that the processor ends it.
+func (m *mutant) restore(i *Informer) {
+	if m == nil || i == nil {
+		return
+	}
+	i.processor.mu.Lock()
+	defer i.processor.mu.Unlock()
+	for _, l := range m.forgotten {
+		if i.processor.listeners != nil {
+			i.processor.listeners[l] = true
+		}
+	}
+	m.forgotten = nil
+}
+
+// mutantStore passes on changes as its mutant wants them.
+type mutantStore struct {
+	store.Interface
+	m *mutant
+}
+
+func (s *mutantStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
+	res, err := s.Interface.Apply(ctx, b)
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if !s.m.done {
+		res.Changes, s.m.done = s.m.changes(res.Changes)
+	}
+	return res, err
+}
+
+// TestDifferentialCatches breaks our informer in three ways: the differential test must notice each within a few scripts.
+func TestDifferentialCatches(t *testing.T) {
+	surviveHandlers(t)
+	for name, make := range map[string]func() *mutant{
+		"dropped event": func() *mutant {
+			return &mutant{changes: func(c []store.Change) ([]store.Change, bool) {
+				if len(c) == 0 {
+					return c, false
+				}
+				return c[:len(c)-1], true
+			}}
+		},
+		"swapped events": func() *mutant {
+			return &mutant{changes: func(c []store.Change) ([]store.Change, bool) {
+				if len(c) < 2 {
+					return c, false
+				}
+				out := slices.Clone(c)
+				out[0], out[1] = out[1], out[0]
+				return out, true
+			}}
+		},
+		"forgotten late handler": func() *mutant { return &mutant{forget: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			const most = 40
+			for seed := uint64(1); seed <= most; seed++ {
+				m := make()
+				s := generate(seed)
+				fails, _ := s.run(t, dir, m)
+				if len(fails) > 0 {
+					t.Logf("caught in script %d: %s", seed, firstLine(fails[0]))
+					return
+				}
+			}
+			t.Errorf("not caught in %d scripts", most)
+		})
+	}
+}

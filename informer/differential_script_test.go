@@ -1,0 +1,122 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// config is what a script's informers and servers are made with.
+type config struct {
+	resync               time.Duration
+	transform            string // none, mark, fail (marks, and fails on poisoned states)
+	oldErrorHandler      bool
+	watchList            bool // client-go's server understands sendInitialEvents
+	onDisk               bool // ours has a file, and can be restarted on it
+	pageSize             int64
+	listDelay, pageDelay time.Duration
+	index                bool
+}
+
+func (c config) String() string {
+	return fmt.Sprintf("resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, pages of %d, lists take %v, further pages %v, index %v",
+		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.pageSize, c.listDelay, c.pageDelay, c.index)
+}
+
+func (c config) indexers() cache.Indexers {
+	if !c.index {
+		return cache.Indexers{}
+	}
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+}
+
+// transformer is the transform function; nil if there is none.
+func (c config) transformer() cache.TransformFunc {
+	if c.transform == "none" {
+		return nil
+	}
+	return func(obj any) (any, error) {
+		p, ok := obj.(*corev1.Pod)
+		if !ok {
+			return nil, fmt.Errorf("the transform was given a %T", obj)
+		}
+		if c.transform == "fail" && strings.HasSuffix(p.Labels["value"], poison) {
+			return nil, errors.New("the transform fails on poison")
+		}
+		p.Spec.NodeName = "marked"
+		return p, nil
+	}
+}
+
+// byValue is an index that scripts add.
+func byValue(name string) cache.Indexers {
+	return cache.Indexers{name: func(obj any) ([]string, error) {
+		value := obj.(*corev1.Pod).Labels["value"]
+		return []string{value, "any"}, nil
+	}}
+}
+
+// op is one step of a script.
+type op struct {
+	do     string
+	key    string
+	value  string
+	n      int
+	d      time.Duration
+	verb   string // of requests that fail
+	how    string // a fault
+	spec   handlerSpec
+	racing bool // does not wait until nothing moves
+}
+
+func (o op) String() string {
+	s := o.do
+	switch o.do {
+	case "write", "recreate":
+		s += " " + o.key + "=" + o.value
+	case "delete":
+		s += " " + o.key
+	case "burst":
+		s += fmt.Sprintf(" of %d on %s from %s", o.n, o.key, o.value)
+	case "add":
+		s += " " + o.spec.String()
+	case "remove", "shut down", "block", "unblock":
+		s += fmt.Sprintf(" handler %d", o.n)
+	case "flood":
+		s += fmt.Sprintf(" of %d", o.n)
+	case "wait":
+		s += " " + o.d.String()
+	case "fail":
+		s += fmt.Sprintf(" the next %d of %s with %s", o.n, o.verb, o.how)
+	case "outage":
+		s += " with " + o.how
+	case "error event", "odd":
+		s += " " + o.how
+	case "index":
+		s += " " + o.value
+	}
+	if o.racing {
+		s += " (racing)"
+	}
+	return s
+}
+
+// script is a config and steps, made from a seed.
+type script struct {
+	seed   uint64
+	config config
+	ops    []op
+}
+
+func (s script) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "script %d: %v\n", s.seed, s.config)
+	for n, o := range s.ops {
+		fmt.Fprintf(&b, "%4d %v\n", n, o)
+	}
+	return b.String()
+}

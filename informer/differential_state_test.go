@@ -1,0 +1,120 @@
+package informer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+// compareObjects compares every field of every stored object.
+func (r *runner) compareObjects() {
+	var all [2][]*corev1.Pod
+	for n, s := range r.sides {
+		for _, obj := range s.inf.GetStore().List() {
+			all[n] = append(all[n], obj.(*corev1.Pod))
+		}
+		slices.SortFunc(all[n], func(a, b *corev1.Pod) int { return cmp.Compare(keyOf(a), keyOf(b)) })
+	}
+	if !apiequality.Semantic.DeepEqual(all[0], all[1]) {
+		r.failf("stored objects differ in content:\n   ours       %v\n   client-go  %v", all[0], all[1])
+	}
+}
+
+// compareVersions compares the resourceVersions that the informers say they stand at: as they are, unless other
+// resources have moved the servers' (then one of the two may have got a bookmark, since the time-outs of watches are
+// random), and after a bookmark for both.
+func (r *runner) compareVersions() {
+	compare := func(when string) {
+		ours, ourStore := r.sides[0].rvs()
+		theirs, theirStore := r.sides[1].rvs()
+		if ours != theirs || ourStore != theirStore {
+			r.failf("%s: resourceVersions of reflector and store: ours %d, %d, client-go's %d, %d", when, ours, ourStore, theirs, theirStore)
+		}
+	}
+	if !r.moved {
+		compare("settled")
+	}
+	r.moved = false
+	r.w.bookmark()
+	synctest.Wait()
+	compare("after a bookmark")
+}
+
+// compareErrors compares the errors that each informer met with those that its watch error handler got.
+func (r *runner) compareErrors() {
+	for n, s := range r.sides {
+		r.w.mu.Lock()
+		met := slices.Clone(r.w.fronts[n].handed[r.ph.firstHanded[n]:])
+		r.w.mu.Unlock()
+		s.mu.Lock()
+		reported, others := slices.Clone(s.reported), s.others[r.ph.firstOther[n]:]
+		s.mu.Unlock()
+		beside := r.s.config.pageSize < 500 && (r.ph.cold || len(r.ph.lists[0]) > 0)
+		want, maybe := expectedErrors(met, n == 1, beside)
+		if n == 1 && len(want)+len(maybe) < len(met) {
+			r.count["rule errors-told"]++
+		}
+		missing := slices.DeleteFunc(slices.Clone(want), func(id int) bool { return slices.Contains(reported, id) })
+		extra := slices.DeleteFunc(slices.Clone(reported), func(id int) bool { return slices.Contains(want, id) || slices.Contains(maybe, id) })
+		slices.Sort(reported)
+		if len(missing) > 0 || len(extra) > 0 || len(slices.Compact(slices.Clone(reported))) != len(reported) {
+			r.failf("%s: errors met %+v, told to the watch error handler %v: missing %v, not expected %v", s.name, met, reported, missing, extra)
+		}
+		for _, text := range others {
+			r.otherError(n, text)
+		}
+	}
+}
+
+// otherError is one that no server sent.
+func (r *runner) otherError(n int, text string) {
+	switch {
+	case n == 0 && strings.Contains(text, "ended right after it began"):
+		r.count["rule errors-told"]++
+	case n == 1 && strings.Contains(text, "the transform fails on poison") && len(r.ph.poisoned) > 0:
+		r.count["rule failing-transform"]++
+	default:
+		r.failf("%s: an error that nobody sent: %s", r.sides[n].name, text)
+	}
+}
+
+// expectedErrors are the ids of the errors that must be told to the watch error handler, and of those that may be. Ours
+// tells of every error, but not of a watch that it opened beside a list and turned out not to need; client-go keeps those
+// to itself after which it only tries again (errors-told).
+func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
+	for _, h := range met {
+		switch {
+		case !clientGo && beside && (h.verb == "watch" || h.verb == "event"):
+			maybe = append(maybe, h.id)
+		case !clientGo:
+			want = append(want, h.id)
+		case h.verb == "event", h.verb == "watchlist":
+		case h.verb == "watch" && (h.how == "refused" || h.how == "429"):
+		case h.verb == "list" && h.how == "410":
+			maybe = append(maybe, h.id) // it lists once more at once, and tells only if that fails too
+		default:
+			want = append(want, h.id)
+		}
+	}
+	return want, maybe
+}
+
+// tally counts what happened in this phase, for the table of what the scripts have covered.
+func (r *runner) tally() {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for n, f := range r.w.fronts {
+		name := r.sides[n].name
+		r.count["relists of "+name] += len(r.ph.lists[n])
+		for _, h := range f.handed[r.ph.firstHanded[n]:] {
+			r.count[fmt.Sprintf("errors met by %s: %s by a %s", name, h.how, h.verb)]++
+		}
+	}
+	kinds := map[bool]string{true: "calm phases", false: "disturbed phases"}
+	r.count[kinds[r.ph.calm()]]++
+}

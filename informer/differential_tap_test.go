@@ -1,0 +1,266 @@
+package informer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/tools/cache"
+)
+
+// call is one call of a handler, with the objects described.
+type call struct {
+	at       time.Duration
+	typ      string // add, update, delete, gone (a delete with a tombstone)
+	key      string
+	old, new string // old is what delete got, and the last state of gone
+	initial  bool
+}
+
+func (c call) String() string { return fmt.Sprintf("%v %s", c.at, c.untimed()) }
+
+func (c call) untimed() string {
+	s := c.typ
+	if c.old != "" {
+		s += " " + c.old
+	}
+	if c.typ == "update" {
+		s += " to"
+	}
+	if c.new != "" {
+		s += " " + c.new
+	}
+	if c.typ == "gone" && c.old == "" {
+		s += " " + c.key
+	}
+	if c.initial {
+		s += " initial"
+	}
+	return s
+}
+
+// repeats: an update from a state to itself, by a resync or by a list that was repeated.
+func (c call) repeats() bool { return c.typ == "update" && c.old == c.new }
+
+// handlerSpec says what handler to register, and how.
+type handlerSpec struct {
+	kind   string        // full, funcs, pointer, detailed, adds, filter
+	how    string        // plain, period, options
+	period time.Duration // for period and options
+	slow   string        // calls about this key take a while
+	panics bool          // calls about some states panic
+}
+
+// slowness is how long slow calls take.
+const slowness = 1700 * time.Millisecond
+
+func (h handlerSpec) String() string {
+	s := h.kind + " handler"
+	if h.how != "plain" {
+		s += fmt.Sprintf(" by %s, resync %v", h.how, h.period)
+	}
+	if h.slow != "" {
+		s += ", slow on " + h.slow
+	}
+	if h.panics {
+		s += ", panics"
+	}
+	return s
+}
+
+// tap is a handler that writes down its calls, takes its time and panics, all as its spec says.
+type tap struct {
+	spec handlerSpec
+	w    *world
+	reg  cache.ResourceEventHandlerRegistration // nil if the informer refused
+	// removed handlers are told nothing more.
+	removed bool
+	walk    walk
+	// unsure: whether the registration has synced depends on when things happened.
+	unsure bool
+
+	mu       sync.Mutex
+	calls    []call        // guarded by mu; since take
+	total    int           // guarded by mu
+	news     int           // guarded by mu; calls that do not repeat
+	panicked int           // guarded by mu
+	busy     bool          // guarded by mu
+	tooLate  bool          // guarded by mu; a call of the initial list came after the registration had synced
+	synced   func() bool   // guarded by mu; of the registration
+	gate     chan struct{} // guarded by mu; calls wait until it is closed; nil is open
+	logs     []string      // guarded by mu; what the handler's logger got
+}
+
+func newTap(w *world, spec handlerSpec) *tap { return &tap{w: w, spec: spec, walk: newWalk()} }
+
+func (p *tap) OnAdd(obj any, initial bool) {
+	p.note(call{typ: "add", key: keyOf(obj), new: describeFully(obj), initial: initial})
+}
+
+func (p *tap) OnUpdate(old, new any) {
+	p.note(call{typ: "update", key: keyOf(new), old: describeFully(old), new: describeFully(new)})
+}
+
+func (p *tap) OnDelete(obj any) {
+	u, ok := obj.(cache.DeletedFinalStateUnknown)
+	if !ok {
+		p.note(call{typ: "delete", key: keyOf(obj), old: describeFully(obj)})
+		return
+	}
+	c := call{typ: "gone", key: u.Key}
+	if u.Obj != nil {
+		c.old = describeFully(u.Obj)
+	}
+	p.note(c)
+}
+
+// note is a call of the handler.
+func (p *tap) note(c call) {
+	c.at = p.w.now()
+	p.mu.Lock()
+	p.calls = append(p.calls, c)
+	p.total++
+	if !c.repeats() {
+		p.news++
+	}
+	p.busy = true
+	p.tooLate = p.tooLate || c.initial && p.synced != nil && p.synced()
+	gate := p.gate
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.busy = false
+	}()
+	if gate != nil {
+		<-gate
+	}
+	if p.spec.slow == c.key {
+		time.Sleep(slowness)
+	}
+	if state := c.new; p.spec.panics && c.typ != "gone" && !c.repeats() && strings.Contains(state, panics+"#") {
+		p.mu.Lock()
+		p.panicked++
+		p.mu.Unlock()
+		panic("the handler panics on " + c.key)
+	}
+}
+
+// take returns the calls since the last take.
+func (p *tap) take() []call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() { p.calls = nil }()
+	return p.calls
+}
+
+// idle: no call is being made.
+func (p *tap) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.busy
+}
+
+// block makes calls wait until unblock; the one that is being made goes on.
+func (p *tap) block() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gate == nil {
+		p.gate = make(chan struct{})
+	}
+}
+
+func (p *tap) unblock() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gate != nil {
+		close(p.gate)
+		p.gate = nil
+	}
+}
+
+// handler is what is registered.
+func (p *tap) handler() cache.ResourceEventHandler {
+	funcs := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { p.OnAdd(obj, false) }, UpdateFunc: p.OnUpdate, DeleteFunc: p.OnDelete,
+	}
+	switch p.spec.kind {
+	case "funcs":
+		return funcs
+	case "pointer":
+		return &funcs
+	case "adds":
+		return cache.ResourceEventHandlerFuncs{AddFunc: funcs.AddFunc}
+	case "detailed":
+		return cache.ResourceEventHandlerDetailedFuncs{AddFunc: p.OnAdd, UpdateFunc: p.OnUpdate, DeleteFunc: p.OnDelete}
+	case "filter":
+		return cache.FilteringResourceEventHandler{FilterFunc: evenValue, Handler: p}
+	}
+	return p
+}
+
+// partial handlers are not told everything.
+func (h handlerSpec) partial() bool { return h.kind == "adds" || h.kind == "filter" }
+
+// blind handlers are not told isInInitialList.
+func (h handlerSpec) blind() bool {
+	return h.kind == "funcs" || h.kind == "pointer" || h.kind == "adds"
+}
+
+func evenValue(obj any) bool {
+	if u, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = u.Obj
+	}
+	state := describeFully(obj)
+	_, value, _ := strings.Cut(state, "=")
+	value, _, _ = strings.Cut(value, "#")
+	value = strings.Trim(value, panics+poison)
+	return value != "" && (value[len(value)-1]-'0')%2 == 0
+}
+
+// register adds the handler to the informer.
+func (p *tap) register(inf cache.SharedIndexInformer) (err error) {
+	switch p.spec.how {
+	case "period":
+		p.reg, err = inf.AddEventHandlerWithResyncPeriod(p.handler(), p.spec.period)
+	case "options":
+		logger := p.logger()
+		p.reg, err = inf.AddEventHandlerWithOptions(p.handler(), cache.HandlerOptions{Logger: &logger, ResyncPeriod: &p.spec.period})
+	default:
+		logger := p.logger()
+		p.reg, err = inf.AddEventHandlerWithOptions(p.handler(), cache.HandlerOptions{Logger: &logger})
+	}
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.synced = p.reg.HasSynced
+	}
+	return err
+}
+
+func (p *tap) early() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tooLate
+}
+
+// logger collects messages; of panics only that there was one.
+func (p *tap) logger() logr.Logger {
+	return funcr.New(func(_, args string) {
+		if strings.Contains(args, "Observed a panic") {
+			args = "Observed a panic"
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.logs = append(p.logs, args)
+	}, funcr.Options{})
+}
+
+func (p *tap) logged() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.logs...)
+}

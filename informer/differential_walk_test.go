@@ -1,0 +1,180 @@
+package informer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// track is what a pod of one name has been, in order. States are descriptions; the first is that there was none.
+type track struct {
+	states []string
+	rvs    []int
+	steps  []string // steps[n] is the call that tells of the way from states[n-1] to states[n]
+}
+
+// paths are those of the world's history.
+func (w *world) paths(transform func(any) (any, error)) map[string]*track {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]*track{}
+	for _, h := range w.history {
+		p := out[h.key]
+		if p == nil {
+			p = &track{states: []string{""}, rvs: []int{0}, steps: []string{""}}
+			out[h.key] = p
+		}
+		c := call{key: h.key, old: p.states[len(p.states)-1], new: w.describe(h.event.Object.(*corev1.Pod), transform)}
+		switch {
+		case h.event.Type == watch.Deleted:
+			c.typ, c.old, c.new = "delete", c.new, ""
+		case c.old == "":
+			c.typ = "add"
+		default:
+			c.typ = "update"
+		}
+		p.states, p.rvs, p.steps = append(p.states, c.new), append(p.rvs, h.rv), append(p.steps, c.untimed())
+	}
+	return out
+}
+
+// at is where the pod was on its path at a resourceVersion.
+func (p *track) at(rv int) int {
+	n := 0
+	for n+1 < len(p.rvs) && p.rvs[n+1] <= rv {
+		n++
+	}
+	return n
+}
+
+// unfinished marks that a handler was not told everything.
+const unfinished = " and knows"
+
+// licence says which shortcuts a handler may be told instead of every step.
+type licence struct {
+	lists []int // at these resourceVersions its informer has listed
+	fold  bool  // and has folded in what happened during the lists
+	first bool  // it may get to know a key at any state
+	merge bool  // updates in a row may be told as one
+}
+
+// walk is how far a handler has come on each path.
+type walk struct{ at map[string]int }
+
+func newWalk() walk { return walk{map[string]int{}} }
+
+// steps turns what a handler was told of one key into the steps of the path, replacing shortcuts for which there
+// is a licence. What cannot be is left as it is and marked.
+func (w walk) steps(key string, p *track, calls []call, l licence) (out []string) {
+	cur, known := w.at[key]
+	step := func(to int) {
+		out = append(out, p.steps[cur+1:to+1]...)
+		cur, known = to, true
+	}
+	for _, c := range calls {
+		c.initial = false
+		if c.repeats() && c.new == p.states[cur] {
+			out = append(out, c.untimed())
+			continue
+		}
+		if cur+1 < len(p.states) && p.steps[cur+1] == c.untimed() {
+			step(cur + 1)
+			continue
+		}
+		if to := l.target(p, cur, known, c); to > cur {
+			step(to)
+			if p.states[cur] != c.to() { // the list had nothing to tell, and then came a step
+				step(cur + 1)
+			}
+			continue
+		}
+		return append(out, fmt.Sprintf("?? %v after %q", c, p.states[cur]))
+	}
+	end := len(p.states) - 1
+	switch {
+	case cur == end:
+	case p.states[end] == "" && p.states[cur] == "" && (!known && l.first || slices.ContainsFunc(l.lists, func(rv int) bool { return p.at(rv) > cur })):
+		step(end)
+	default:
+		out = append(out, fmt.Sprintf("??%s %q, not %q", unfinished, p.states[cur], p.states[end]))
+	}
+	return out
+}
+
+// to is the state that a handler knows after the call.
+func (c call) to() string { return c.new }
+
+// from is the state that a handler must know before the call; a delete may be of a newer one.
+func (c call) from(cur string) string {
+	if c.typ == "delete" {
+		return cur
+	}
+	return c.old
+}
+
+// target is where a call that skips steps leads to; cur if there is no licence for it.
+func (l licence) target(p *track, cur int, known bool, c call) int {
+	if !known && l.first && c.typ == "add" {
+		for to := len(p.states) - 1; to > cur; to-- {
+			if p.states[to] == c.new {
+				return to
+			}
+		}
+	}
+	if l.merge && c.typ == "update" && c.old == p.states[cur] {
+		for to := cur + 1; to < len(p.states) && strings.HasPrefix(p.steps[to], "update "); to++ {
+			if p.states[to] == c.new {
+				return to
+			}
+		}
+	}
+	for _, rv := range l.lists {
+		last := p.at(rv)
+		if l.fold {
+			last = len(p.states) - 1
+		}
+		for to := max(p.at(rv), cur+1); to <= last; to++ {
+			told := p.states[to] == c.to() && c.typ != "delete" && c.from("") == p.states[cur]
+			silent := p.states[to] == p.states[cur] && to+1 < len(p.states) && p.steps[to+1] == withoutMark(c)
+			if told || silent {
+				return to
+			}
+		}
+	}
+	return cur
+}
+
+func withoutMark(c call) string {
+	c.initial = false
+	return c.untimed()
+}
+
+// settled notes that the handler knows everything.
+func (w walk) settled(paths map[string]*track) {
+	for key, p := range paths {
+		w.at[key] = len(p.states) - 1
+	}
+}
+
+// stepsByKey does it for every key, with the key order of the paths.
+func (w walk) stepsByKey(paths map[string]*track, calls []call, l licence) (out []string) {
+	by := map[string][]call{}
+	for _, c := range calls {
+		by[c.key] = append(by[c.key], c)
+	}
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		if paths[key] == nil {
+			out = append(out, fmt.Sprintf("?? %v, which never was", by[key]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(paths)) {
+		for _, step := range w.steps(key, paths[key], by[key], l) {
+			out = append(out, key+": "+step)
+		}
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package informer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Marks at the end of a pod's value.
+const (
+	panics = "!" // handlers that panic do it on this one
+	poison = "?" // transforms that fail do it on this one
+)
+
+// world is the state and the history that the two servers of a script serve. What happens to it happens to both at once.
+type world struct {
+	mu        sync.Mutex
+	epoch     time.Time
+	rv        int
+	uids      int
+	pods      map[string]*corev1.Pod
+	history   []happening // all of it: servers forget, the test does not
+	compacted int         // watches from below get 410
+	fronts    [2]*front
+}
+
+// happening is one change of a pod. Poisoned states are no part of what a failing transform lets through.
+type happening struct {
+	rv       int
+	event    watch.Event
+	key      string
+	poisoned bool
+}
+
+func newWorld() *world {
+	return &world{epoch: time.Now(), rv: 100, pods: map[string]*corev1.Pod{}}
+}
+
+// now is the time since the script began.
+func (w *world) now() time.Duration { return time.Since(w.epoch) }
+
+// write creates or updates a pod.
+func (w *world) write(key, value string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ns, name, ok := strings.Cut(key, "/")
+	if !ok {
+		ns, name = "", key
+	}
+	w.rv++
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns, Name: name, ResourceVersion: strconv.Itoa(w.rv), Labels: map[string]string{"value": value},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-" + value, Tolerations: []corev1.Toleration{}},
+	}
+	typ := watch.Added
+	if old := w.pods[key]; old != nil {
+		typ, pod.UID = watch.Modified, old.UID
+	} else {
+		w.uids++
+		pod.UID = types.UID(strconv.Itoa(w.uids))
+	}
+	w.pods[key] = pod
+	w.happenLocked(key, watch.Event{Type: typ, Object: pod})
+}
+
+// delete removes a pod, if it exists.
+func (w *world) delete(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := w.pods[key]
+	if old == nil {
+		return
+	}
+	w.rv++
+	last := old.DeepCopy()
+	last.ResourceVersion = strconv.Itoa(w.rv)
+	delete(w.pods, key)
+	w.happenLocked(key, watch.Event{Type: watch.Deleted, Object: last})
+}
+
+func (w *world) happenLocked(key string, e watch.Event) {
+	value := e.Object.(*corev1.Pod).Labels["value"]
+	w.history = append(w.history, happening{rv: w.rv, event: e, key: key, poisoned: strings.HasSuffix(value, poison)})
+	w.sendLocked(e)
+}
+
+func (w *world) sendLocked(e watch.Event) {
+	for _, f := range w.fronts {
+		for s := range f.streams {
+			s.send(e)
+		}
+	}
+}
+
+// send sends an event on every watch that is no part of the history.
+func (w *world) send(e watch.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sendLocked(e)
+}
+
+// other is a change of another resource: only the resourceVersion moves.
+func (w *world) other() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rv++
+}
+
+func (w *world) bookmark() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sendLocked(w.bookmarkLocked())
+}
+
+func (w *world) bookmarkLocked() watch.Event {
+	return watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(w.rv)}}}
+}
+
+// compact makes the servers forget the history and the continue tokens.
+func (w *world) compact() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.compacted = w.rv
+	for _, f := range w.fronts {
+		clear(f.pages)
+	}
+}
+
+// poisonedLocked are the keys of pods that a failing transform refuses.
+func (w *world) poisonedLocked() (keys []string) {
+	for key, pod := range w.pods {
+		if strings.HasSuffix(pod.Labels["value"], poison) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// state describes every pod as a store holds it, in key order.
+func (w *world) state(transform func(any) (any, error)) (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
+		out = append(out, w.describe(w.pods[key], transform))
+	}
+	return out
+}
+
+// describe tells a pod's states apart, and what a transform has made of them.
+func (w *world) describe(obj any, transform func(any) (any, error)) string {
+	if transform != nil {
+		if t, err := transform(obj.(*corev1.Pod).DeepCopy()); err == nil {
+			obj = t
+		}
+	}
+	return describeFully(obj)
+}
+
+func describeFully(obj any) string {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return fmt.Sprintf("%T", obj)
+	}
+	s := fmt.Sprintf("%s/%s@%s=%s#%s", p.Namespace, p.Name, p.ResourceVersion, p.Labels["value"], p.UID)
+	if p.Namespace == "" {
+		s = s[1:]
+	}
+	if p.Spec.NodeName != "node-"+p.Labels["value"] {
+		s += "(" + p.Spec.NodeName + ")"
+	}
+	return s
+}
