@@ -218,7 +218,7 @@ func TestOneCollectionTwice(t *testing.T) {
 		r.expect("both", "larder_objects 1")
 		r.absent("the older has no handler", "larder_handler_duration_seconds")
 		stop()
-		r.expect("the newer", "larder_handler_duration_seconds metrics.sleeper 1 of 0.5", "larder_objects 1")
+		r.expect("the newer", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 1 of 0.5", "larder_objects 1")
 		r.absent("in memory", "larder_store_size_bytes")
 		r.close()
 	})
@@ -232,10 +232,10 @@ func TestHandlers(t *testing.T) {
 			r.source.Add(pod(fmt.Sprint(n)))
 		}
 		r.run(r.inform(informer.Options{}), sleeper{}, sleeper{})
-		r.expect("at the start", "larder_handler_pending_calls metrics.sleeper 8")
+		r.expect("at the start", "larder_handler_pending_calls github.com/larder-dev/larder/metrics.sleeper 8")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		r.expect("a second later", "larder_handler_duration_seconds metrics.sleeper 4 of 2", "larder_handler_pending_calls metrics.sleeper 4")
+		r.expect("a second later", "larder_handler_duration_seconds github.com/larder-dev/larder/metrics.sleeper 4 of 2", "larder_handler_pending_calls github.com/larder-dev/larder/metrics.sleeper 4")
 		r.close()
 	})
 }
