@@ -87,12 +87,12 @@ func TestObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		equal(t, "a handler", w.take(), []string{"*informer.recorder 3s", "*informer.recorder 3s"})
+		equal(t, "a handler", w.take(), []string{"github.com/larder-dev/larder/informer.recorder 3s", "github.com/larder-dev/larder/informer.recorder 3s"})
 		faulty.set(store.ErrNoSpace, 1, false)
 		r.srv.delete("a/1")
 		time.Sleep(time.Minute)
 		got := w.take()
-		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "*informer.recorder 2s"}) {
+		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "github.com/larder-dev/larder/informer.recorder 2s"}) {
 			t.Errorf("a write that fails once: %q", got)
 		}
 		r.stop()
@@ -122,7 +122,7 @@ func TestObserverSeesPanics(t *testing.T) {
 		r.run()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func2.1 1s") }) {
+		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func2 1s") }) {
 			t.Errorf("told %q", got)
 		}
 		r.close()
