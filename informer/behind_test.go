@@ -292,7 +292,7 @@ func TestBehindIsLogged(t *testing.T) {
 		equal(t, "at the start", take(), nil)
 		behind := func(pending, merged int) []string {
 			return []string{fmt.Sprintf(`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
-				` "handler"="*informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
+				` "handler"="github.com/larder-dev/larder/informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
 		}
 		write := func(n int) {
 			for value := range n {
@@ -308,7 +308,7 @@ func TestBehindIsLogged(t *testing.T) {
 		equal(t, "much later", take(), behind(mergeThreshold+1, 2))
 		g.release()
 		equal(t, "when it has caught up", take(), []string{
-			`"level"=0 "msg"="Event handler has caught up" "handler"="*informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "merged"=2`,
+			`"level"=0 "msg"="Event handler has caught up" "handler"="github.com/larder-dev/larder/informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "merged"=2`,
 		})
 		write(1)
 		equal(t, "when all is well", take(), nil)
@@ -322,7 +322,7 @@ func TestStatusOfHandlers(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
 		var regs []cache.ResourceEventHandlerRegistration
-		named := map[string]cache.ResourceEventHandler{"*informer.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
+		named := map[string]cache.ResourceEventHandler{"github.com/larder-dev/larder/informer.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
 		want := slices.Sorted(maps.Keys(named))
 		for _, name := range want {
 			reg, err := i.AddEventHandler(named[name])
