@@ -103,12 +103,17 @@ func (r *runner) settle() {
 	}
 	r.unblock()
 	synctest.Wait()
-	if !r.evidence().calm() || len(r.ph.poisoned) > 0 {
-		r.heal()
-	}
-	for n, before := 0, -1; !r.settled() || r.news() != before; n++ {
+	healed := false
+	for n, before := 0, -1; ; n++ {
+		if !healed && (!r.evidence().calm() || len(r.ph.poisoned) > 0) {
+			r.heal()
+			healed = true
+		}
+		if r.settled() && r.news() == before {
+			break
+		}
 		if n > 600 {
-			r.failf("not up to date after minutes: ours %v %q, client-go %v %q, the servers %q",
+			r.failf("not up to date after half an hour: ours %v %q, client-go %v %q, the servers %q",
 				r.idle(0), r.sides[0].stored(), r.idle(1), r.sides[1].stored(), r.w.state(r.s.config.transformer()))
 			return
 		}
