@@ -38,6 +38,13 @@ func (r *runner) evidence() *phase {
 		ph.lost = ph.lost || len(s.others) > ph.firstOther[n]
 		s.mu.Unlock()
 	}
+	for _, p := range r.sides[0].taps {
+		if l, ok := p.reg.(*listener); ok {
+			n := l.status().Merged
+			ph.flooded = ph.flooded || n != p.merged
+			p.merged = n
+		}
+	}
 	ph.paged = ph.cold && r.s.config.pageDelay > 0
 	r.drifted = r.drifted || len(ph.lists[1]) > 0 || ph.cold && !ph.calm()
 	return ph
