@@ -52,7 +52,7 @@ func (r *runner) evidence() *phase {
 
 // calm: nothing happened in this phase that leaves open when something is told.
 func (ph *phase) calm() bool {
-	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded
+	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
 
 // compareNow compares what can be seen at any moment, if nothing leaves that open.
