@@ -38,6 +38,13 @@ func (r *runner) evidence() *phase {
 		ph.lost = ph.lost || len(s.others) > ph.firstOther[n]
 		s.mu.Unlock()
 	}
+	for _, p := range r.sides[0].taps {
+		if l, ok := p.reg.(*listener); ok {
+			n := l.status().Merged
+			ph.flooded = ph.flooded || n != p.merged
+			p.merged = n
+		}
+	}
 	ph.paged = ph.cold && r.s.config.pageDelay > 0
 	r.drifted = r.drifted || len(ph.lists[1]) > 0 || ph.cold && !ph.calm()
 	return ph
@@ -45,7 +52,7 @@ func (r *runner) evidence() *phase {
 
 // calm: nothing happened in this phase that leaves open when something is told.
 func (ph *phase) calm() bool {
-	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded
+	return !ph.racing && !ph.restarted && !ph.lost && !ph.paged && !ph.flooded && len(ph.poisoned) == 0
 }
 
 // compareNow compares what can be seen at any moment, if nothing leaves that open.
@@ -103,12 +110,17 @@ func (r *runner) settle() {
 	}
 	r.unblock()
 	synctest.Wait()
-	if !r.evidence().calm() || len(r.ph.poisoned) > 0 {
-		r.heal()
-	}
-	for n, before := 0, -1; !r.settled() || r.news() != before; n++ {
+	healed := false
+	for n, before := 0, -1; ; n++ {
+		if !healed && (!r.evidence().calm() || len(r.ph.poisoned) > 0) {
+			r.heal()
+			healed = true
+		}
+		if r.settled() && r.news() == before {
+			break
+		}
 		if n > 600 {
-			r.failf("not up to date after minutes: ours %v %q, client-go %v %q, the servers %q",
+			r.failf("not up to date after half an hour: ours %v %q, client-go %v %q, the servers %q",
 				r.idle(0), r.sides[0].stored(), r.idle(1), r.sides[1].stored(), r.w.state(r.s.config.transformer()))
 			return
 		}

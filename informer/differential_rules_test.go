@@ -121,7 +121,7 @@ func (c comparison) stray() (out []string) {
 			some = append(some, r)
 		}
 	}
-	c.byKey = true
+	c.byKey, c.ourL.first = true, true // it may have been registered late
 	ours, _ := c.with(some)
 	for _, line := range ours {
 		if strings.Contains(line, "??") && !strings.Contains(line, unfinished) {

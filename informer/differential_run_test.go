@@ -46,7 +46,7 @@ type phase struct {
 	racing, restarted, cold, paged bool
 	lost                           bool // a connection, with an error
 	cutOff                         bool // the run was ended
-	flooded                        bool // more calls than mergeThreshold may be pending
+	flooded                        bool // calls of a handler of ours have merged
 	lists                          [2][]int
 	poisoned                       map[string]bool
 	paths                          map[string]*track
@@ -171,7 +171,6 @@ func (r *runner) do(o op) {
 
 // flood makes many changes, some of them deletes, that go to handlers at once.
 func (r *runner) flood(n int) {
-	r.ph.flooded = n > mergeThreshold-100
 	for i := range n {
 		key := []string{"a/1", "a/2", "b/1"}[i*7%3]
 		if i%37 == 36 {

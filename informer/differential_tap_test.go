@@ -81,6 +81,7 @@ type tap struct {
 	walk    walk
 	// unsure: whether the registration has synced depends on when things happened.
 	unsure bool
+	merged int // calls, as our informer says, when it was last asked
 
 	mu       sync.Mutex
 	calls    []call        // guarded by mu; since take

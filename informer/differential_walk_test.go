@@ -28,9 +28,15 @@ func (w *world) paths(transform func(any) (any, error)) map[string]*track {
 			p = &track{states: []string{""}, rvs: []int{0}, steps: []string{""}}
 			out[h.key] = p
 		}
+		gone := h.event.Type == watch.Deleted
+		if transform != nil && (!gone || p.states[len(p.states)-1] == "") {
+			if _, err := transform(h.event.Object.DeepCopyObject()); err != nil {
+				continue // nobody gets to see it
+			}
+		}
 		c := call{key: h.key, old: p.states[len(p.states)-1], new: w.describe(h.event.Object.(*corev1.Pod), transform)}
 		switch {
-		case h.event.Type == watch.Deleted:
+		case gone:
 			c.typ, c.old, c.new = "delete", c.new, ""
 		case c.old == "":
 			c.typ = "add"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// failer is *testing.T or *rapid.T.
+// failer is *testing.T, or what stands in for it.
 type failer interface {
 	Helper()
 	Errorf(format string, args ...any)
