@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -125,11 +123,7 @@ func errOrEmpty(err error) string {
 
 // child is a running child process.
 type child struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-	err  error // of Wait; read after done
-
+	*program
 	mu   sync.Mutex // guards last
 	last childReport
 }
@@ -147,41 +141,17 @@ func startChild(t *testing.T, cfg *rest.Config, c childConfig) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &child{cmd: exec.Command(self), log: c.Log + ".stderr", done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
-	p.cmd.SysProcAttr = dieWithParent()
-	if p.cmd.Stderr, err = os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := make(chan error)
-	go func() {
-		defer close(p.done)
-		// The kernel's "parent" is this thread: see controlplane.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	p := &child{}
+	p.program = startProgram(t, cmd, c.Log+".stderr", func(line []byte) {
+		var r childReport
+		if json.Unmarshal(line, &r) == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.last = r
 		}
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var r childReport
-			if json.Unmarshal(lines.Bytes(), &r) == nil {
-				p.mu.Lock()
-				p.last = r
-				p.mu.Unlock()
-			}
-		}
-		p.err = p.cmd.Wait()
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
+	})
 	return p
 }
 
@@ -192,52 +162,13 @@ func (p *child) report() childReport {
 	return p.last
 }
 
-// kill ends the child with SIGKILL and waits for it.
-func (p *child) kill() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended already
-	<-p.done
-}
-
-// terminate asks the child to end, and fails if it does not end well.
-func (p *child) terminate(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-p.done
-	if p.err != nil {
-		t.Fatalf("child: %v\n%s", p.err, p.stderr())
-	}
-}
-
-// crashed reports whether the child has ended by itself.
-func (p *child) crashed() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // waitFor waits until the child's report satisfies the condition; it fails if the child ends.
 func (p *child) waitFor(t *testing.T, what string, ok func(childReport) bool) {
 	t.Helper()
-	eventually(t, what, func() string {
-		if p.crashed() {
-			t.Fatalf("the child ended while %s was awaited: %v\n%s", what, p.err, p.stderr())
-		}
+	p.eventually(t, what, func() string {
 		if r := p.report(); !ok(r) {
 			return fmt.Sprintf("%+v", r)
 		}
 		return ""
 	})
-}
-
-func (p *child) stderr() string {
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-4096):])
 }

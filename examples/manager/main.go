@@ -1,0 +1,105 @@
+// Command manager is a controller-runtime manager whose caches survive restarts. It has two reconcilers, in two
+// namespaces (--namespaces):
+//
+//   - restarter stamps the resourceVersions of the Secrets that a Deployment mounts on its pod template, so that a
+//     changed Secret rolls the Deployment.
+//   - users keeps a ConfigMap "<secret>-users" that names the Deployments which mount a Secret.
+//
+// Both find Deployments by an index on the Secrets that they mount, and watch only the metadata of Secrets.
+//
+// Nothing but the store and NewCache differs from a manager on controller-runtime's own cache. Each reconcile is a line of JSON on standard output.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/controllerruntime"
+	"github.com/larder-dev/larder/store"
+)
+
+func main() {
+	// controller-runtime defines --kubeconfig.
+	storePath := flag.String("store", "manager.db", "`file` that the caches live in")
+	namespaces := flag.String("namespaces", "default", "`names` of the namespaces, with commas")
+	flag.Parse()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	ctrl.SetLogger(klog.NewKlogr())
+	if err := run(ctrl.SetupSignalHandler(), *storePath, strings.Split(*namespaces, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, storePath string, namespaces []string) (err error) {
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+
+	// The store is closed last, when the manager has ended. A process that is killed closes nothing; that is fine too.
+	st, err := store.Open(storePath, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		// The one line that is added. Without PersistSecrets Secrets stay in memory, also if it is only their metadata: annotations
+		// may hold data.
+		NewCache: controllerruntime.NewCache(informer.Options{Store: st, PersistSecrets: true, TransformVersion: "dropLastApplied 1"}),
+		Cache: cache.Options{
+			DefaultNamespaces: configs(namespaces),
+			// The transform runs before anything is stored. TransformVersion is to change with it.
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Transform: dropLastApplied}},
+		},
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := indexBySecret(ctx, mgr); err != nil {
+		return err
+	}
+	if err := (&restarter{mgr.GetClient()}).setup(mgr); err != nil {
+		return err
+	}
+	if err := (&users{mgr.GetClient()}).setup(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func configs(namespaces []string) map[string]cache.Config {
+	all := map[string]cache.Config{}
+	for _, ns := range namespaces {
+		all[ns] = cache.Config{}
+	}
+	return all
+}
+
+// dropLastApplied takes off the annotation in which kubectl apply keeps a whole Secret, data and all.
+func dropLastApplied(obj any) (any, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	annotations := accessor.GetAnnotations()
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	accessor.SetAnnotations(annotations)
+	return obj, nil
+}

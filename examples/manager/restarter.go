@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// secretsAnnotation of a pod template holds the Secrets' resourceVersions: db=123 tls=456.
+const secretsAnnotation = "example.larder.dev/secrets"
+
+// restarter rolls Deployments whose Secrets have changed.
+type restarter struct{ client.Client }
+
+func (r *restarter) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("restarter").
+		For(&appsv1.Deployment{}).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		Complete(r)
+}
+
+func (r *restarter) usersOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
+	found, err := usersOf(ctx, r, client.ObjectKeyFromObject(secret))
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Reading the index failed", "secret", klog.KObj(secret))
+	}
+	var requests []reconcile.Request
+	for _, deployment := range found {
+		requests = append(requests, requestFor(deployment.Namespace, deployment.Name))
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+//
+// Every Deployment is reconciled at a start, so a Secret that vanished while the process was down is noticed here: it is
+// not found. Controllers are not told of objects of their own kind that vanished meanwhile, as with any cache; what has
+// to be done for those needs a finalizer, or a handler that is added before the manager starts (package controllerruntime says how).
+func (r *restarter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var deployment appsv1.Deployment
+	if err := r.Get(ctx, req.NamespacedName, &deployment); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	slog.Info("reconcile", "reconciler", "restarter", "key", req.String(), "resourceVersion", deployment.ResourceVersion)
+
+	var versions []string
+	for _, name := range secretsOf(&deployment) {
+		secret := secretMetadata()
+		err := r.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: name}, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+		if err == nil {
+			versions = append(versions, name+"="+secret.ResourceVersion)
+		}
+	}
+	template, want := &deployment.Spec.Template, strings.Join(versions, " ")
+	if template.Annotations[secretsAnnotation] == want {
+		return ctrl.Result{}, nil
+	}
+	before := deployment.DeepCopy()
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, secretsAnnotation, want)
+	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &deployment, client.MergeFrom(before)))
+}
+
+// secretMetadata is how Secrets are read: the cache holds no more of them.
+func secretMetadata() *metav1.PartialObjectMetadata {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
+}

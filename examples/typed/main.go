@@ -1,0 +1,75 @@
+// Command typed is the pattern of kubernetes/sample-controller, with informers that survive restarts: for every
+// Deployment it keeps a ConfigMap that sums it up, through a typed shared informer factory, listers and a workqueue.
+//
+// Nothing but run's few lines about the store and the factory differs from a controller on client-go's informers.
+// Each reconcile is a line of JSON on standard output.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/factory"
+	"github.com/larder-dev/larder/store"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`file` with the cluster's address and credentials; none in a pod")
+	storePath := flag.String("store", "typed.db", "`file` that the caches live in")
+	flag.Parse()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *kubeconfig, *storePath); err != nil {
+		fmt.Fprintln(os.Stderr, "typed:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kubeconfig, storePath string) (err error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+
+	// The store is closed last, when nothing uses it any more. A process that is killed closes nothing; that is fine too.
+	st, err := store.Open(storePath, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+
+	// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
+	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}}, &appsv1.Deployment{}, &corev1.ConfigMap{})
+	if err != nil {
+		return err
+	}
+	defer f.Shutdown() // waits for the informers to end, which cancel makes them do first
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	c, err := newController(client, f.Apps().V1().Deployments(), f.Core().V1().ConfigMaps())
+	if err != nil {
+		return err
+	}
+	f.StartWithContext(ctx)
+	c.run(ctx, 2)
+	return nil
+}

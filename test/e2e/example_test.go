@@ -1,0 +1,281 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// example is a program of examples/ and what it does on a cluster.
+type example struct {
+	*cluster
+	// bin is the directory of the programs.
+	bin, program string
+	args         []string
+	// namespaces that it watches; none is all.
+	namespaces []string
+	// watched resources: it may list none of them after a restart.
+	watched []schema.GroupVersionResource
+	// reconcilers, and what each reads first: the line of a reconcile tells that object's resourceVersion.
+	reconcilers map[string]schema.GroupVersionResource
+	// toldOfDeletes says that it notices also objects that nothing else leads to.
+	toldOfDeletes bool
+	// settled says what the program has not done yet; empty if its work is done.
+	settled func() string
+	// meanwhile changes the cluster while the program is down.
+	meanwhile func()
+	// afterwards, if any, checks what is special.
+	afterwards func()
+
+	dir string
+}
+
+// buildExamples builds the programs into a directory.
+func buildExamples(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir, "./...")
+	build.Dir = filepath.Join("..", "..", "examples")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the examples: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// verify runs the example, kills it, runs it again, and compares what it tells, what the server was asked, what became of
+// the cluster and what is on disk with what ought to be.
+func (e *example) verify(t *testing.T) {
+	e.dir = t.TempDir()
+	cold := e.start(t, "cold")
+	cold.eventually(t, "the first run's work", e.settled)
+	for _, gvr := range e.watched {
+		if n := len(e.asked(t, cold.agent, gvr.Resource).lists); n != max(1, len(e.namespaces)) {
+			t.Errorf("the cold start made %d lists of %s", n, gvr.Resource)
+		}
+	}
+	before := e.read(t)
+	cold.kill()
+
+	e.meanwhile()
+	want := e.read(t)
+
+	again := e.start(t, "again")
+	again.eventually(t, "the second run's work", e.settled)
+	again.eventually(t, "reconciles", func() string { return want.reconciled(again.all()) })
+	if e.toldOfDeletes {
+		again.eventually(t, "deletes", func() string { return want.toldGone(before, again.all()) })
+	}
+	again.terminate(t)
+	want.neverStale(t, again.all())
+	e.onlyResumed(t, again.agent)
+	e.checkFile(t)
+	if e.afterwards != nil {
+		e.afterwards()
+	}
+}
+
+// onlyResumed checks that a run has listed nothing, has watched from a resourceVersion, and has asked about its own namespaces only.
+func (e *example) onlyResumed(t *testing.T, agent string) {
+	t.Helper()
+	for _, gvr := range e.watched {
+		asked := e.asked(t, agent, gvr.Resource)
+		if len(asked.lists) > 0 {
+			t.Errorf("lists of %s after the restart: %v", gvr.Resource, asked.lists)
+		}
+		if len(asked.watches) == 0 {
+			t.Errorf("no watch of %s after the restart", gvr.Resource)
+		}
+		for _, w := range asked.watches {
+			if rv := w.Query.Get("resourceVersion"); rv == "" || rv == "0" || w.Query.Get("sendInitialEvents") != "" {
+				t.Errorf("a watch that is no resume: %s", w)
+			}
+			if len(e.namespaces) > 0 && !slices.Contains(e.namespaces, w.Namespace) {
+				t.Errorf("a watch elsewhere: %s", w)
+			}
+		}
+	}
+}
+
+// checkFile checks the file as a whole, and that it has a collection for each watch.
+func (e *example) checkFile(t *testing.T) {
+	t.Helper()
+	s, err := store.Open(e.file().path, store.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	report, err := s.Check(t.Context())
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("check: %v %q", err, report.Problems)
+	}
+	infos, err := s.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(e.watched) * max(1, len(e.namespaces)); len(infos) != want {
+		t.Errorf("%d collections, want %d", len(infos), want)
+	}
+	for _, info := range infos {
+		if !info.Complete || info.Objects == 0 {
+			t.Errorf("%s: complete %t, %d objects", info.Identity, info.Complete, info.Objects)
+		}
+	}
+}
+
+func (e *example) file() *file { return &file{path: filepath.Join(e.dir, "larder.db")} }
+
+// exampleRun is one life of an example.
+type exampleRun struct {
+	*program
+	agent string
+
+	mu    sync.Mutex // guards lines
+	lines []exampleLine
+}
+
+// exampleLine is what the examples print.
+type exampleLine struct {
+	Msg, Reconciler, Key, ResourceVersion string
+}
+
+// start runs the program as a user would. Its user agent is its own because client-go calls a program by its name.
+func (e *example) start(t *testing.T, life string) *exampleRun {
+	t.Helper()
+	name := "example-" + e.program + "-" + life
+	_, version, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
+	cmd := exec.Command(filepath.Join(e.bin, e.program))
+	cmd.Args = append([]string{name, "--kubeconfig", e.kubeconfig(t), "--store", e.file().path}, e.args...)
+	r := &exampleRun{agent: name + "/" + version}
+	r.program = startProgram(t, cmd, filepath.Join(e.dir, name+".stderr"), func(line []byte) {
+		var l exampleLine
+		if json.Unmarshal(line, &l) == nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.lines = append(r.lines, l)
+		}
+	})
+	return r
+}
+
+func (e *example) kubeconfig(t *testing.T) string {
+	t.Helper()
+	cfg := e.Config("")
+	path := filepath.Join(e.dir, "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"e2e": {Token: cfg.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"e2e": {Cluster: "e2e", AuthInfo: "e2e"}},
+		CurrentContext: "e2e",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (r *exampleRun) all() []exampleLine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.lines)
+}
+
+// readable is what each reconciler can read: resourceVersions by key.
+type readable map[string]map[string]string
+
+// read lists what the reconcilers are about.
+func (e *example) read(t *testing.T) readable {
+	t.Helper()
+	client, err := dynamic.NewForConfig(e.Config("writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := readable{}
+	for reconciler, gvr := range e.reconcilers {
+		out[reconciler] = map[string]string{}
+		for _, ns := range e.everywhere() {
+			list, err := client.Resource(gvr).Namespace(ns).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := objects{}
+			for i := range list.Items {
+				found.put(t, &list.Items[i])
+			}
+			maps.Copy(out[reconciler], found.versions())
+		}
+		if len(out[reconciler]) == 0 {
+			t.Fatalf("there is no %s to be reconciled", gvr.Resource)
+		}
+	}
+	return out
+}
+
+func (e *example) everywhere() []string {
+	if len(e.namespaces) == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	return e.namespaces
+}
+
+// reconciled says which object has not been reconciled.
+func (want readable) reconciled(lines []exampleLine) string {
+	done := map[[2]string]bool{}
+	for _, l := range lines {
+		done[[2]string{l.Reconciler, l.Key}] = l.ResourceVersion != ""
+	}
+	for reconciler, versions := range want {
+		for key := range versions {
+			if !done[[2]string{reconciler, key}] {
+				return fmt.Sprintf("%s has not reconciled %s", reconciler, key)
+			}
+		}
+	}
+	return ""
+}
+
+// toldGone says of which object that vanished the program has not been told.
+func (want readable) toldGone(before readable, lines []exampleLine) string {
+	for reconciler, versions := range before {
+		for key := range versions {
+			gone := exampleLine{Msg: "gone", Reconciler: reconciler, Key: key}
+			if _, there := want[reconciler][key]; !there && !slices.Contains(lines, gone) {
+				return fmt.Sprintf("%s was not told that %s is gone", reconciler, key)
+			}
+		}
+	}
+	return ""
+}
+
+// neverStale checks that nothing older was read than what there was when the program started, and nothing that was gone.
+func (want readable) neverStale(t *testing.T, lines []exampleLine) {
+	t.Helper()
+	for _, l := range lines {
+		if l.Reconciler == "" {
+			continue
+		}
+		rv, there := want[l.Reconciler][l.Key]
+		switch {
+		case !there && l.ResourceVersion != "":
+			t.Errorf("%s read %s at %s, which was gone or none of its business", l.Reconciler, l.Key, l.ResourceVersion)
+		case there && l.ResourceVersion == "":
+			t.Errorf("%s did not find %s, which stood at %s", l.Reconciler, l.Key, rv)
+		case there && newer(t, rv, l.ResourceVersion):
+			t.Errorf("%s read %s at %s, which stood at %s", l.Reconciler, l.Key, l.ResourceVersion, rv)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// program is a running process that somebody may kill.
+type program struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error // of Wait; read after done
+}
+
+// startProgram starts a process that does not outlive the test. Its standard error is added to the file log; online is
+// called with each line of its standard output, on one goroutine.
+func startProgram(t *testing.T, cmd *exec.Cmd, log string, online func(line []byte)) *program {
+	t.Helper()
+	p := &program{cmd: cmd, log: log, done: make(chan struct{})}
+	cmd.SysProcAttr = dieWithParent()
+	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close() // the process has its own
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error)
+	go func() {
+		defer close(p.done)
+		// The kernel's "parent" is this thread: see controlplane.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			online(lines.Bytes())
+		}
+		p.err = cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process with SIGKILL and waits for it.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	<-p.done
+}
+
+// terminate asks the process to end, and fails if it does not end well.
+func (p *program) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if p.err != nil {
+		t.Fatalf("%s: %v\n%s", p.cmd.Args[0], p.err, p.stderr())
+	}
+}
+
+// crashed reports whether the process has ended by itself.
+func (p *program) crashed() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// eventually is eventually, but fails as soon as the process ends.
+func (p *program) eventually(t *testing.T, what string, check func() string) {
+	t.Helper()
+	eventually(t, what, func() string {
+		if p.crashed() {
+			t.Fatalf("the process ended while %s was awaited: %v\n%s", what, p.err, p.stderr())
+		}
+		return check()
+	})
+}
+
+func (p *program) stderr() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4096):])
+}
