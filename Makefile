@@ -7,7 +7,7 @@ GO ?= go
 STEP := test/tools/step
 LINT := bin/golangci-lint
 # The modules with code of ours; test/tools only pins tools.
-MODULES := . informer/controllerruntime test/e2e test/cluster
+MODULES := . informer/controllerruntime examples test/e2e test/cluster
 PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 10m
 # Larder is pure Go. One setting for lint, e2e and the cluster's programs, so that they share the build
@@ -21,7 +21,7 @@ help: ## print this list
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
-	@for m in . informer/controllerruntime test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@for m in . informer/controllerruntime examples test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@$(MAKE) --no-print-directory cluster $(LINT)
 
 .PHONY: cluster
@@ -47,7 +47,7 @@ unit: ## unit, model and script tests and fuzz seeds, under the race detector
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e
-e2e: cluster ## tests on a real kube-apiserver
+e2e: cluster ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -p 1 -count=1 -timeout 20m ./...
 
 .PHONY: soak

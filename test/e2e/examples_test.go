@@ -29,12 +29,13 @@ var (
 func TestExamples(t *testing.T) {
 	cp := ownControlPlane(t)
 	bin := buildExamples(t)
-	for name, prepare := range map[string]func(*testing.T, *example){
-		"typed": typedExample, "dynamic": dynamicExample, "manager": managerExample,
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := &example{cluster: newCluster(t, cp), bin: bin, program: name}
-			prepare(t, e)
+	for _, x := range []struct {
+		program string
+		prepare func(*testing.T, *example)
+	}{{"typed", typedExample}, {"dynamic", dynamicExample}, {"manager", managerExample}} {
+		t.Run(x.program, func(t *testing.T) {
+			e := &example{cluster: newCluster(t, cp), bin: bin, program: x.program}
+			x.prepare(t, e)
 			e.verify(t)
 		})
 	}
