@@ -48,7 +48,8 @@ type Options struct {
 	SyncPolicy SyncPolicy
 	// ResyncPeriod is the default of handlers, and the check period. Default 0: no resyncs.
 	ResyncPeriod time.Duration
-	// Indexers to start with, and versions of theirs (see store.Interface.AddIndexers).
+	// Indexers to start with, and versions of theirs: an index without a version is built anew in the background at each start
+	// (see store.Interface.AddIndexers).
 	Indexers      cache.Indexers
 	IndexVersions map[string]string
 	// TransformVersion is to be changed whenever the function given to SetTransform changes.

@@ -148,11 +148,9 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	for name := range set.funcs {
 		have, known := st.indexes[name]
 		want := indexState{Version: set.versions[name]}
-		if want.Version == "" {
-			want.Build = c.store.open.buildID()
-		}
-		same := known && have.Version == want.Version && have.Build == want.Build && have.Version+have.Build != ""
-		// An index of no objects is ready, if it can be made; so is one that this set has held ready before.
+		// A function without a version may close over anything, so its entries are trusted in this process only.
+		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
+		// An index of no objects is ready, if it can be made.
 		want.Ready = st.Objects == 0 && !c.readOnly || same && have.Ready
 		st.indexes[name] = want
 		if want.Ready {

@@ -18,12 +18,6 @@ func WaitBuilds(c *Collection) { c.builds.running.Wait() }
 // IndexReady reports whether look-ups in the index need not scan.
 func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
 
-// SetBuildID makes the process one of another executable.
-func SetBuildID(s *Store, id string) {
-	s.open.buildOnce.Do(func() {})
-	s.open.build = id
-}
-
 // CheckContent is the part of Store.Check that looks at the contents.
 func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
 	err = s.checkContent(ctx, &r)

@@ -23,9 +23,6 @@ var (
 type openSet struct {
 	mu    sync.Mutex
 	names map[string]chan struct{} // guarded by mu; each is closed when the name is given free
-
-	buildOnce sync.Once
-	build     string // set by buildOnce
 }
 
 // take claims a name, or returns what is closed when the one who has it gives it free.
@@ -79,17 +76,11 @@ func (o *openSet) release(name string) {
 	delete(o.names, name)
 }
 
-// buildID returns the executable's build id, read once and only if an index needs it.
-func (o *openSet) buildID() string {
-	o.buildOnce.Do(func() { o.build = executableID() })
-	return o.build
-}
-
 // Collection opens or creates a collection. Opening one twice at a time fails
 // with ErrCollectionOpen, at once or after CollectionOptions.Wait; Collection.Close gives it free.
 //
-// Indexes that the file does not have yet, or that another build of the
-// program made, are built in the background, by a goroutine that ends with
+// Indexes that the file does not have yet, and those of functions without a version (see
+// CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
 // Collection.Close or Store.Close.
 func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
@@ -161,21 +152,34 @@ func (s *Store) Drop(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	name := id.ID()
-	if s.open.take(name) != nil {
-		return fmt.Errorf("drop the collection of %s: %w", id, ErrCollectionOpen)
-	}
-	defer s.open.release(name)
-	err = s.update(ctx, func(tx *bolt.Tx) error {
-		if _, err := collectionBucket(tx, name); err != nil {
-			return err
-		}
-		return tx.Bucket(bucketLarder).DeleteBucket([]byte(name))
-	})
-	if err != nil {
+	if err := s.drop(ctx, id.ID(), nil); err != nil {
 		return fmt.Errorf("drop the collection of %s: %w", id, err)
 	}
 	return nil
+}
+
+// drop removes a collection if may, called in the transaction, does not object; it may be nil.
+func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
+	if s.open.take(name) != nil {
+		return ErrCollectionOpen
+	}
+	defer s.open.release(name)
+	return s.update(ctx, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		if may != nil {
+			st, err := getState(b, name)
+			if err == nil {
+				err = may(st)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketLarder).DeleteBucket([]byte(name))
+	})
 }
 
 // collectionBucket returns the bucket of that name.

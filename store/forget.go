@@ -52,20 +52,33 @@ func (s *Store) forget(ctx context.Context, now time.Time) error {
 		switch keep := s.o.forgetAfter(); {
 		case s.open.holds(name), info.LastUsed.IsZero(): // zero: a build that did not note it
 			err = s.noteUsed(ctx, name, now)
-		case keep > 0 && now.Sub(info.LastUsed) > keep:
-			err = s.forgetOne(ctx, info)
+		case keep > 0 && unused(info, now, keep):
+			err = s.forgetOne(ctx, info, now)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNoCollection) { // it was dropped this moment
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) forgetOne(ctx context.Context, info Info) error {
-	err := s.Drop(ctx, info.Identity)
-	if errors.Is(err, ErrCollectionOpen) || errors.Is(err, ErrNoCollection) {
-		return nil // it was opened or dropped this moment
+// unused reports whether nobody has used the collection for so long; LastUsed is exact to a day.
+func unused(info Info, now time.Time, keep time.Duration) bool {
+	return now.Sub(info.LastUsed) > keep+usedWithin
+}
+
+var errUsed = errors.New("the collection has been used meanwhile")
+
+// forgetOne drops a collection, unless it has been used since info was read.
+func (s *Store) forgetOne(ctx context.Context, info Info, now time.Time) error {
+	err := s.drop(ctx, info.Identity.ID(), func(st state) error {
+		if !unused(st.Info, now, s.o.forgetAfter()) {
+			return errUsed
+		}
+		return nil
+	})
+	if errors.Is(err, ErrCollectionOpen) || errors.Is(err, errUsed) {
+		return nil
 	}
 	if err == nil {
 		s.logger().Info("A collection that nobody used was dropped",

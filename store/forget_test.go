@@ -108,7 +108,7 @@ func TestForget(t *testing.T) {
 		"and then dropped too": {run: func(t *testing.T, s *Store) *Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			setLastUsed(t, s, time.Time{})
-			time.Sleep(32 * day)
+			time.Sleep(33 * day)
 			return s
 		}},
 		"with a clock that was ahead": {run: func(t *testing.T, s *Store) *Store {

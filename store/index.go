@@ -12,7 +12,7 @@ import (
 )
 
 // namespaceVersion is the version of client-go's own namespace index, which
-// nearly every lister uses and which must not be rebuilt with each executable.
+// nearly every lister uses and which must not be rebuilt at each start.
 const namespaceVersion = "client-go MetaNamespaceIndexFunc 1"
 
 // indexSet is the index functions of a collection at one moment. It is never

@@ -15,10 +15,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// session opens the collection of pods as a process with the given build id would.
-func session(t *testing.T, s *store.Store, build string, indexers cache.Indexers, versions map[string]string) *store.Collection {
+// session opens the collection of pods as a process of its own would.
+func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map[string]string) *store.Collection {
 	t.Helper()
-	store.SetBuildID(s, build)
 	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
 		Codec: storetest.PodCodec(), Indexers: indexers, IndexVersions: versions,
 	})
@@ -58,7 +57,7 @@ func fill(t *testing.T, c store.Interface, n int) {
 func TestIndexIsBuiltInTheBackground(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	store.NoSync(s)
-	c := session(t, s, "b1", nil, nil)
+	c := session(t, s, nil, nil)
 	fill(t, c, 2500)
 	before := infoOf(t, c)
 	seq, _, _ := store.Header(c, "ns1/pod0001")
@@ -88,25 +87,23 @@ func TestIndexIsBuiltInTheBackground(t *testing.T) {
 	}
 }
 
-func TestIndexIsTrustedByVersionOrBuild(t *testing.T) {
+func TestIndexIsTrustedByVersion(t *testing.T) {
 	for _, test := range []struct {
 		name                     string
-		build, version           string // of the second process
+		version                  string // of the second process
 		wantReady                bool
 		firstVersion, namedIndex string
 	}{
-		{"same build", "b1", "", true, "", "color"},
-		{"other build", "b2", "", false, "", "color"},
-		{"unknown build", "", "", false, "", "color"},
-		{"same version, other build", "b2", "v1", true, "v1", "color"},
-		{"other version, same build", "b1", "v2", false, "v1", "color"},
-		{"version given up", "b1", "", false, "v1", "color"},
-		{"client-go's namespace index, other build", "b2", "", true, "", cache.NamespaceIndex},
+		{"no version", "", false, "", "color"}, // it may close over a flag that has changed
+		{"same version", "v1", true, "v1", "color"},
+		{"other version", "v2", false, "v1", "color"},
+		{"version given up", "", false, "v1", "color"},
+		{"client-go's namespace index", "", true, "", cache.NamespaceIndex},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})
 			indexers := cache.Indexers{test.namedIndex: byNamespaceAndColor[test.namedIndex]}
-			c := session(t, s, "b1", indexers, map[string]string{test.namedIndex: test.firstVersion})
+			c := session(t, s, indexers, map[string]string{test.namedIndex: test.firstVersion})
 			fill(t, c, 10)
 			next := infoOf(t, c).NextSeq
 			c.Close()
@@ -120,7 +117,7 @@ func TestIndexIsTrustedByVersionOrBuild(t *testing.T) {
 					return original(obj)
 				}
 			}
-			c = session(t, s, test.build, indexers, map[string]string{test.namedIndex: test.version})
+			c = session(t, s, indexers, map[string]string{test.namedIndex: test.version})
 			if ready := store.IndexReady(c, test.namedIndex); ready != test.wantReady {
 				t.Errorf("ready: %v, want %v", ready, test.wantReady)
 			}
@@ -139,7 +136,7 @@ func TestIndexIsTrustedByVersionOrBuild(t *testing.T) {
 // An index function that says something else in a new build corrects every entry.
 func TestIndexRebuildMovesEntries(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	c := session(t, s, "b1", byNamespaceAndColor, nil)
+	c := session(t, s, byNamespaceAndColor, nil)
 	fill(t, c, 10)
 	c.Close()
 	upper := func(obj any) ([]string, error) {
@@ -149,7 +146,7 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 		}
 		return values, err
 	}
-	c = session(t, s, "b2", cache.Indexers{"color": upper}, nil)
+	c = session(t, s, cache.Indexers{"color": upper}, nil)
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"))
 	store.WaitBuilds(c)
 	values, err := c.IndexValues(context.Background(), "color")
@@ -162,13 +159,14 @@ func TestIndexRebuildMovesEntries(t *testing.T) {
 // asks for any more must go.
 func TestIndexThatNobodyClaims(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	c := session(t, s, "b1", byNamespaceAndColor, nil)
+	versions := map[string]string{"color": "1"}
+	c := session(t, s, byNamespaceAndColor, versions)
 	fill(t, c, 10)
 	c.Close()
 
 	fn, calls := counting(storetest.ByColor)
-	c = session(t, s, "b1", nil, nil) // as a process that adds it after it has opened the collection
-	if err := c.AddIndexers(cache.Indexers{"color": fn}, nil); err != nil {
+	c = session(t, s, nil, nil) // as a process that adds it after it has opened the collection
+	if err := c.AddIndexers(cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)
 	}
 	store.WaitBuilds(c)
@@ -177,7 +175,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	}
 	c.Close()
 
-	c = session(t, s, "b1", nil, nil) // writes without it
+	c = session(t, s, nil, nil) // writes without it
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
 	if names, err := store.IndexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)
@@ -193,11 +191,11 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	c.Close()
 
 	for range 2 { // two processes in a row have no use for it
-		c = session(t, s, "b1", nil, nil)
+		c = session(t, s, nil, nil)
 		apply(t, c, "", upsert("ns0/pod0000", "101", storetest.ColorLabel, "red"))
 		c.Close()
 	}
-	c = session(t, s, "b1", nil, nil)
+	c = session(t, s, nil, nil)
 	if names, err := store.IndexBuckets(c); err != nil || len(names) != 0 {
 		t.Errorf("still there: %q, %v", names, err)
 	}
@@ -289,7 +287,7 @@ func TestNoIndex(t *testing.T) {
 // Closing the store ends a build, whose function may take its time.
 func TestCloseEndsABuild(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	c := session(t, s, "b1", nil, nil)
+	c := session(t, s, nil, nil)
 	fill(t, c, 10)
 	started, hold := make(chan struct{}), make(chan struct{})
 	var once sync.Once

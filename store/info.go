@@ -84,10 +84,8 @@ type refRecord struct {
 
 // indexState is what the file says about one of its index buckets.
 type indexState struct {
-	// Version is the caller's version of the function, or else Build the id of
-	// the executable that the function was part of.
+	// Version is the caller's version of the function; without one the next process does not trust the entries.
 	Version string `msgpack:"version,omitempty"`
-	Build   string `msgpack:"build,omitempty"`
 	// Ready: every record has its entries. Otherwise some may lack theirs; there are
 	// never entries that the record's header does not name.
 	Ready bool `msgpack:"ready,omitempty"`

@@ -48,7 +48,8 @@ type Interface interface {
 	// AddIndexers adds index functions. Look-ups are right as soon as it
 	// returns; they scan until the index has been built in the background.
 	// versions names functions whose results are the same as long as their
-	// version is, so that a new executable need not rebuild them; it may be nil.
+	// version is, so that the next process need not rebuild their indexes. It may be nil: a function without a
+	// version may depend on a flag, so its index is built anew by each process.
 	AddIndexers(indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.

@@ -117,13 +117,10 @@ func (o *opening) walkBranches(pages *boltcheck.File, clean bool) error {
 // walk returns what a walk finds as an error.
 func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 	problems, err := pages.Walk(context.Background(), how)
-	if err != nil {
-		return ownErrors(err)
-	}
-	if len(problems) > 0 {
+	if len(problems) > 0 { // before the walk was ended, too
 		return pagesError(o.path, problems)
 	}
-	return nil
+	return ownErrors(err)
 }
 
 // ownErrors adds our sentinels to those of boltcheck.

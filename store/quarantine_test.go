@@ -279,6 +279,39 @@ func TestFreelistWithAPageInUse(t *testing.T) {
 	mustClose(t, s)
 }
 
+// TestOpenTellsWhatItHasSeen: damage that was found before the walk was ended counts.
+func TestOpenTellsWhatItHasSeen(t *testing.T) {
+	path, _ := populated(t, true)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	branches := pagesOf(t, data)["branch"]
+	for _, off := range branches {
+		copy(data[off+16+8:off+16+16], data[off:off+8]) // its first entry is itself
+	}
+	pages, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, ended := 0, 0
+	for budget := 0; budget <= len(branches)+4; budget++ {
+		o := opening{path: path, branchBytes: budget * pages.PageSize}
+		err := o.walkBranches(pages, true)
+		if o.unseen {
+			ended++
+		}
+		if errors.Is(err, ErrDamaged) {
+			told++
+		} else if told > 0 {
+			t.Errorf("a budget of %d pages: %v, although less was enough", budget, err)
+		}
+	}
+	if told == 0 || ended == 0 {
+		t.Errorf("told %d times, ended early %d times", told, ended)
+	}
+}
+
 // TestOpenReadsABoundedPart: of a clean file Open looks at so many bytes, and leaves the rest to the background.
 func TestOpenReadsABoundedPart(t *testing.T) {
 	path, _ := populated(t, true)

@@ -30,8 +30,9 @@ type WalkOptions struct {
 	// may wait. An error ends the walk.
 	Pace func(ctx context.Context, bytes int) error
 	// Unsafe is called with the names of the buckets on the way to a page that
-	// is reached twice or is too deep, or to a branch whose elements are not what was written, so
-	// that bbolt would take anything for a page below it: it must not be made to go there.
+	// is reached twice, is too deep or can not be read, or to a branch whose elements are not what was written, so
+	// that bbolt would take anything for a page below it: it must not be made to go there. With
+	// Unsafe, the walk goes on past what can not be read, and to the end, however many problems there are.
 	Unsafe func(path []string)
 }
 
@@ -43,7 +44,13 @@ func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
 	if err == nil {
 		err = w.claim(list)
 	}
-	if err := w.note("freelist", nil, err); err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrDamaged), w.o.Unsafe != nil: // which buckets are unsafe it does not say
+		if err := w.add("freelist", err); err != nil {
+			return w.end(err)
+		}
+	default:
 		return w.end(err)
 	}
 	return w.end(w.bucket(tree{name: "/"}, f.Root))
@@ -73,15 +80,27 @@ func (w *walker) end(err error) ([]string, error) {
 
 // note takes an error of looking at something. It returns one that ends the walk.
 func (w *walker) note(where string, path []string, err error) error {
-	if err == nil || !errors.Is(err, ErrDamaged) {
+	if err == nil {
+		return nil
+	}
+	unreadable := !errors.Is(err, ErrDamaged)
+	if unreadable && (w.o.Unsafe == nil || w.ctx.Err() != nil) {
 		return err
 	}
 	var loop *loopError
-	if w.o.Unsafe != nil && errors.As(err, &loop) {
+	if w.o.Unsafe != nil && (unreadable || errors.As(err, &loop)) {
 		w.o.Unsafe(path)
 	}
-	w.problems = append(w.problems, where+": "+err.Error())
-	if len(w.problems) >= maxProblems {
+	return w.add(where, err)
+}
+
+// add adds a problem. It returns an error if there are so many that the walk ends; it goes on if each unsafe
+// bucket must be found.
+func (w *walker) add(where string, err error) error {
+	if len(w.problems) < maxProblems {
+		w.problems = append(w.problems, where+": "+err.Error())
+	}
+	if len(w.problems) >= maxProblems && w.o.Unsafe == nil {
 		return errEnough
 	}
 	return nil

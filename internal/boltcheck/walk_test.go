@@ -301,6 +301,37 @@ func TestReadError(t *testing.T) {
 		if err != nil && !errors.Is(err, errDisk) {
 			t.Errorf("unreadable from %d: %v", off, err)
 		}
+		if f == nil {
+			continue
+		}
+		// Who wants to save what there is is told where not to go.
+		unsafe := 0
+		found, err := f.Walk(context.Background(), WalkOptions{Unsafe: func([]string) { unsafe++ }})
+		if err != nil || unsafe == 0 && len(found) > 1 {
+			t.Errorf("unreadable from %d: %d are unsafe, %q, %v", off, unsafe, found, err)
+		}
+	}
+}
+
+// TestUnsafeBehindManyProblems: every unsafe bucket is found, however many problems there are before it.
+func TestUnsafeBehindManyProblems(t *testing.T) {
+	data := sample(t)
+	f, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &walker{f: f, o: WalkOptions{Unsafe: func([]string) {}}, ctx: t.Context()}
+	for range 2 * maxProblems {
+		if err := w.note("somewhere", nil, damaged("something")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.problems) != maxProblems {
+		t.Errorf("%d problems are told", len(w.problems))
+	}
+	w.o.Unsafe = nil
+	if err := w.note("somewhere", nil, damaged("something")); !errors.Is(err, errEnough) {
+		t.Errorf("without Unsafe: %v", err)
 	}
 }
 
