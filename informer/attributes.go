@@ -2,7 +2,9 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -39,9 +41,8 @@ type attributes struct {
 	have, pending store.Attributes
 	listing       bool // between forList and listed
 	holds         bool // there are contents that have describes
-	// unknown is told, once for each, what could not be read.
-	unknown     func(ctx context.Context, what string, err error)
-	logged      map[string]bool
+	// unguarded is told which change of the server would not be noticed and why; why is nil once it would be.
+	unguarded   func(ctx context.Context, change string, why error)
 	openAPIRead time.Time // when want.OpenAPI was read; zero if never in this run
 }
 
@@ -71,6 +72,7 @@ func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 	if a.listing {
 		have = a.pending
 	}
+	a.compareKnown(ctx, have)
 	if differ(have.ClusterID, a.want.ClusterID) {
 		a.announce(reflector.ReasonCluster)
 		return reflector.ReasonCluster, nil
@@ -106,38 +108,66 @@ func (a *attributes) listed(complete bool) {
 	}
 }
 
-// refresh reads from the server. An error is one of the connection.
-func (a *attributes) refresh(ctx context.Context) error {
-	if err := a.read(ctx, whatCluster, a.clusterID, &a.want.ClusterID); err != nil {
-		return err
+// errListedUnknown is why a change is not noticed that could be by now.
+var errListedUnknown = errors.New("what is stored was listed when it could not be read; the next list mends that")
+
+// compareKnown says which changes would be noticed: those of which both what the server has now and what it had are known.
+func (a *attributes) compareKnown(ctx context.Context, have store.Attributes) {
+	for _, c := range []struct{ change, have, want string }{
+		{whatCluster, have.ClusterID, a.want.ClusterID},
+		{whatSchema, have.OpenAPI, a.want.OpenAPI},
+	} {
+		switch {
+		case c.want == "":
+		case c.have == "" && a.holds:
+			a.unguarded(ctx, c.change, errListedUnknown)
+		default:
+			a.unguarded(ctx, c.change, nil)
+		}
 	}
-	if !a.openAPIRead.IsZero() && a.clock.Since(a.openAPIRead) < openAPIEvery {
+}
+
+// refresh reads from the server. An error is one of the connection; an answer that does not say what was asked
+// is not, since such a server can be watched all the same. The hash is tried again at the next connect.
+func (a *attributes) refresh(ctx context.Context) error {
+	if a.clusterID != nil {
+		switch id, err := a.clusterID(ctx); {
+		case err == nil:
+			a.want.ClusterID = id
+		case !isAnswer(err):
+			return err
+		default:
+			a.want.ClusterID = ""
+			a.unguarded(ctx, whatCluster, err)
+		}
+	}
+	if a.openAPIHash == nil || !a.openAPIRead.IsZero() && a.clock.Since(a.openAPIRead) < openAPIEvery {
 		return nil
 	}
-	if err := a.read(ctx, whatSchema, a.openAPIHash, &a.want.OpenAPI); err != nil {
-		return err
+	hash, err := a.openAPIHash(ctx)
+	a.want.OpenAPI = hash
+	if err != nil {
+		a.want.OpenAPI = ""
+		a.unguarded(ctx, whatSchema, err)
 	}
-	a.openAPIRead = a.clock.Now()
+	if err == nil || isAnswer(err) {
+		a.openAPIRead = a.clock.Now()
+	}
 	return nil
 }
 
-// read calls fn and stores its result in to. Not being allowed to know is an unknown value: noted once.
-func (a *attributes) read(ctx context.Context, what string, fn func(context.Context) (string, error), to *string) error {
-	if fn == nil {
-		return nil
+// isAnswer reports an error with which a server says for good that it will not tell.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
 	}
-	v, err := fn(ctx)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		if !a.logged[what] {
-			a.logged[what] = true
-			a.unknown(ctx, what, err)
-		}
-		v, err = "", nil
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusNotImplemented:
+		return true
 	}
-	if err == nil {
-		*to = v
-	}
-	return err
+	return false
 }
 
 // differ compares two attributes of which the empty one is unknown and matches any.

@@ -70,7 +70,7 @@ type Informer struct {
 	reflector         *reflector.Reflector               // guarded by mu; nil before Run
 	storeErr          error                              // guarded by mu; nil while the store is healthy
 	rewriting         reflector.Reason                   // guarded by mu
-	unguarded         []string                           // guarded by mu; see Status
+	unguarded         map[string]string                  // guarded by mu; why, by change; see Status
 
 	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
 }

@@ -22,7 +22,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	defer cancel(errStopped)
 	p := i.start(ctx)
 	if p == nil {
-		logger.Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
+		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
 	}
 	i.logUnguarded(logger)
@@ -90,7 +90,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	delayed := &delayedRelist{clock: i.clock}
 	attrs := &attributes{
 		clusterID: i.o.ClusterID, openAPIHash: i.o.OpenAPIHash, clock: i.clock,
-		announce: i.setRewriting, unknown: i.noteUnknown, relist: delayed, want: i.attrs, logged: map[string]bool{},
+		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
 	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),

@@ -2,7 +2,6 @@ package informer
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/reflector"
@@ -41,7 +40,7 @@ type Status struct {
 	// Rewriting is why the stored bodies are being, or are to be, written anew, although they are served
 	// until then; empty if they need not be.
 	Rewriting reflector.Reason
-	// Unguarded says, a sentence each, which changes of the server would not be noticed, because an option is not set, the
+	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an option is not set, the
 	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects.
 	Unguarded []string
 	// Pending is what has been received but not stored yet.
@@ -56,7 +55,7 @@ type Status struct {
 
 // HandlerStatus is a snapshot of a handler.
 type HandlerStatus struct {
-	// Name is the first function of a cache.ResourceEventHandlerFuncs, else the handler's type, as in client-go.
+	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
 	// Registrations may share it.
 	Name string
 	// Pending is how many calls wait for the one that is being made to return.
@@ -79,12 +78,12 @@ func (i *Informer) Status() Status {
 	}
 	i.mu.Lock()
 	r, storeErr, stopped := i.reflector, i.storeErr, i.stopped
-	s.Unguarded = slices.Clone(i.unguarded)
 	s.Rewriting = i.rewriting
 	i.mu.Unlock()
 	if r != nil {
 		s.Reflector = r.Status()
 	}
+	s.Unguarded = i.unguardedNow()
 	if why := s.Reflector.NoLookups; why != "" {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
 	}

@@ -2,7 +2,9 @@ package informer
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"maps"
+	"slices"
 
 	"k8s.io/klog/v2"
 )
@@ -11,32 +13,60 @@ import (
 const (
 	whatCluster = "another cluster on the same address"
 	whatSchema  = "a changed schema of the resource"
+	// This one is a change of the program.
+	whatTransform = "a changed transform"
 )
 
-// unguardedBy says what o leaves unguarded.
-func unguardedBy(o Options) (sentences []string) {
+var errNoTransformVersion = errors.New("Options.TransformVersion is not set")
+
+// unguardedBy says what o leaves unguarded and why, by change.
+func unguardedBy(o Options) map[string]string {
+	why := map[string]string{}
 	if o.ClusterID == nil {
-		sentences = append(sentences, whatCluster+": Options.ClusterID is not set")
+		why[whatCluster] = "Options.ClusterID is not set"
 	}
 	if o.OpenAPIHash == nil {
-		sentences = append(sentences, whatSchema+": Options.OpenAPIHash is not set")
+		why[whatSchema] = "Options.OpenAPIHash is not set"
+	}
+	return why
+}
+
+// noteUnguarded notes, and logs if that is new, that a change of the server would not be noticed; if err is nil, that it would be.
+func (i *Informer) noteUnguarded(ctx context.Context, change string, err error) {
+	if i.setUnguarded(change, err) {
+		klog.FromContext(ctx).Info("A change of the server would not be noticed", "change", change, "why", err.Error())
+	}
+}
+
+// setUnguarded reports whether it is new that the change would not be noticed.
+func (i *Informer) setUnguarded(change string, err error) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, known := i.unguarded[change]
+	if err == nil {
+		delete(i.unguarded, change)
+		return false
+	}
+	i.unguarded[change] = err.Error()
+	return !known
+}
+
+// unguardedNow is Status.Unguarded as far as the options and the server's answers tell.
+func (i *Informer) unguardedNow() (sentences []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, change := range slices.Sorted(maps.Keys(i.unguarded)) {
+		sentences = append(sentences, change+": "+i.unguarded[change])
 	}
 	return sentences
 }
 
-// noteUnknown notes that the server did not let us read what it takes to notice a change of it.
-func (i *Informer) noteUnknown(ctx context.Context, what string, err error) {
-	klog.FromContext(ctx).Info("A change of the server would not be noticed: what identifies it can not be read", "change", what, "err", err.Error())
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.unguarded = append(i.unguarded, fmt.Sprintf("%s: %v", what, err))
-}
-
 // logUnguarded warns at the start of what the options leave unguarded.
 func (i *Informer) logUnguarded(logger klog.Logger) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.volatile == "" && len(i.unguarded) > 0 {
-		logger.Info("Changes of the server that would not be noticed", "type", i.o.ObjectDescription, "changes", i.unguarded)
+	if i.transform != nil && i.o.TransformVersion == "" {
+		i.setUnguarded(whatTransform, errNoTransformVersion)
+	}
+	if changes := i.unguardedNow(); i.volatile == "" && len(changes) > 0 {
+		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "changes", changes)
 	}
 }

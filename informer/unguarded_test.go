@@ -2,9 +2,13 @@ package informer
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,15 +31,27 @@ func TestUnguarded(t *testing.T) {
 	forbidden := func(context.Context) (string, error) {
 		return "", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
 	}
+	answers := func(code int32) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			return "", &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: "no"}}
+		}
+	}
+	broken := func(context.Context) (string, error) { return "", errors.New("<html>") }
 	for name, tt := range map[string]struct {
 		clusterID, hash func(context.Context) (string, error)
 		selectorless    bool
+		transform       bool
 		want            []string
 	}{
-		"all is guarded":       {clusterID: known, hash: known},
-		"no options":           {want: []string{whatCluster + ": Options.ClusterID", whatSchema + ": Options.OpenAPIHash"}},
-		"not allowed":          {clusterID: forbidden, hash: known, want: []string{whatCluster + ": namespaces"}},
-		"no look-ups possible": {clusterID: known, hash: known, selectorless: true, want: []string{"a server that was restored"}},
+		"all is guarded":  {clusterID: known, hash: known},
+		"no options":      {want: []string{whatSchema + ": Options.OpenAPIHash", whatCluster + ": Options.ClusterID"}},
+		"not allowed":     {clusterID: forbidden, hash: known, want: []string{whatCluster + ": namespaces"}},
+		"no such request": {clusterID: answers(http.StatusNotImplemented), hash: known, want: []string{whatCluster + ":"}},
+		// The hash is no condition for a watch, whatever keeps it from being read.
+		"no OpenAPI":                  {clusterID: known, hash: answers(http.StatusInternalServerError), want: []string{whatSchema + ":"}},
+		"OpenAPI is no JSON":          {clusterID: known, hash: broken, want: []string{whatSchema + ": <html>"}},
+		"transform without a version": {clusterID: known, hash: known, transform: true, want: []string{whatTransform + ": Options.TransformVersion"}},
+		"no look-ups possible":        {clusterID: known, hash: known, selectorless: true, want: []string{"a server that was restored"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -49,8 +65,16 @@ func TestUnguarded(t *testing.T) {
 				if tt.selectorless {
 					i.lw = selectorless{r.srv}
 				}
+				if tt.transform {
+					if err := i.SetTransform(func(obj any) (any, error) { return obj, nil }); err != nil {
+						t.Fatal(err)
+					}
+				}
 				r.run()
 				synctest.Wait()
+				if s := i.Status(); !s.Synced || s.Err != nil {
+					t.Errorf("%+v", s)
+				}
 				got := i.Status().Unguarded
 				if len(got) != len(tt.want) {
 					t.Fatalf("unguarded: %q, want %q", got, tt.want)
@@ -64,6 +88,44 @@ func TestUnguarded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGuardedLater: what was listed while the server did not say which cluster it is stays unguarded until the next
+// list, although the server says so by now.
+func TestGuardedLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var allowed atomic.Bool
+		r := newRig(t)
+		r.o.OpenAPIHash = func(context.Context) (string, error) { return "known", nil }
+		r.o.ClusterID = func(context.Context) (string, error) {
+			if !allowed.Load() {
+				return "", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", nil)
+			}
+			return "one", nil
+		}
+		r.srv.write("a/1", "x")
+		i := r.start()
+		unguarded := func(what string, want ...string) {
+			t.Helper()
+			got := i.Status().Unguarded
+			if len(got) != len(want) || len(got) > 0 && !strings.Contains(got[0], want[0]) {
+				t.Errorf("%s: unguarded %q, want %q", what, got, want)
+			}
+		}
+		unguarded("forbidden", "forbidden")
+		r.close()
+		allowed.Store(true)
+		i = r.start()
+		unguarded("allowed", errListedUnknown.Error())
+		r.close()
+		r.srv.write("a/2", "x")
+		r.srv.compact()
+		i = r.start()
+		time.Sleep(20 * time.Minute) // to the next connect
+		synctest.Wait()
+		unguarded("listed anew")
+		r.close()
+	})
 }
 
 // TestResourceOfTheExample: the command line finds out what a Go program has stored.

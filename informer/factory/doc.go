@@ -15,7 +15,9 @@
 //
 // [NewSharedInformerFactory] returns client-go's own factory, with our informers registered for the listed types: so
 // f.Core().V1().Pods().Informer(), .Lister(), ForResource and InformerFor give ours, and those of all other types give client-go's.
-// A listed type is started by Start whether or not anybody has asked for its informer.
+// A listed type is started by Start whether or not anybody has asked for its informer. Pods().Informer() is a wrapper of client-go's; what
+// InformerFor(&corev1.Pod{}, nil) returns is the *informer.Informer, with its Status. Do not list a type for which the program calls
+// InformerFor with a function of its own: the listed one wins.
 //
 // # Dynamic and metadata
 //
