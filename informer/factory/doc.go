@@ -23,8 +23,8 @@
 //
 // ForResource makes an informer for a resource and keeps it. It can not return an error; where no informer can be
 // made, everything that it returns fails with the reason: AddEventHandler, the lister, and also WaitForCacheSync, which
-// says false for the resource when its channel closes. The next ForResource tries again; if it succeeds, the informer is to be started like any
-// that comes late. What was returned before stays refused.
+// says false for the resource when its channel closes. The next ForResource tries again; if it succeeds, the informer is started if the refused one
+// was. What was returned before stays refused.
 //
 // # What an informer is on
 //

@@ -77,6 +77,10 @@ func TestUntypedInUse(t *testing.T) {
 				t.Error("refused twice")
 			}
 			first.Shutdown()
+			f.forResource(pods) // is started as what was refused had been
+			if synced := f.synced(stopCh); len(synced) != 1 || !synced[0] {
+				t.Errorf("WaitForCacheSync of what is not refused any more: %v", synced)
+			}
 			reg, stop := f.start(t, pods, &recorder{})
 			f.waitSynced(t, reg)
 			equal(t, "lister", f.listed(t, pods), []string{"a/1=x"})

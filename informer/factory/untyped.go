@@ -72,7 +72,16 @@ func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.
 		return known
 	}
 	f.informers[gvr] = inf
+	if known != nil && known.started {
+		f.runLocked(known.ctx, inf)
+	}
 	return inf
+}
+
+// runLocked runs an informer until ctx ends.
+func (f *untypedFactory) runLocked(ctx context.Context, inf *untypedInformer) {
+	inf.started, inf.ctx = true, ctx
+	f.wg.Go(func() { inf.informer.RunWithContext(ctx) })
 }
 
 func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedInformer, error) {
@@ -117,8 +126,7 @@ func (f *untypedFactory) Start(stopCh <-chan struct{}) {
 	ctx := wait.ContextForChannel(stopCh)
 	for _, inf := range f.informers {
 		if !inf.started {
-			inf.started = true
-			f.wg.Go(func() { inf.informer.RunWithContext(ctx) })
+			f.runLocked(ctx, inf)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package factory
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -14,7 +16,8 @@ type untypedInformer struct {
 	lister   cache.GenericLister
 	ours     *informer.Informer // nil if refused
 	refused  error
-	started  bool // guarded by the factory's mu
+	started  bool            // guarded by the factory's mu
+	ctx      context.Context // guarded by the factory's mu; what it runs in, once started
 }
 
 // Informer returns the informer.
