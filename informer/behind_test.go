@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -234,10 +233,7 @@ func TestFirstSyncMerges(t *testing.T) {
 // TestFirstSyncMergesAndPanics: a call that panics is lost with all that it stands for, so the registration never syncs
 // (kubernetes#129024); the calls after it are made.
 func TestFirstSyncMergesAndPanics(t *testing.T) {
-	old := utilruntime.ReallyCrash
-	utilruntime.ReallyCrash = false
-	t.Cleanup(func() { utilruntime.ReallyCrash = old })
-	quietHandlers(t)
+	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		g := newGate()

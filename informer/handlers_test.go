@@ -207,12 +207,18 @@ func TestRegistrationNames(t *testing.T) {
 	})
 }
 
-// TestHandlerPanics: with ReallyCrash off, the item is skipped and the handler gets a rest of a second.
-func TestHandlerPanics(t *testing.T) {
+// survivePanics turns ReallyCrash off for the test, and keeps what it reports out of the log.
+func survivePanics(t *testing.T) {
+	t.Helper()
 	old := utilruntime.ReallyCrash
 	utilruntime.ReallyCrash = false
 	t.Cleanup(func() { utilruntime.ReallyCrash = old })
 	quietHandlers(t)
+}
+
+// TestHandlerPanics: with ReallyCrash off, the item is skipped and the handler gets a rest of a second.
+func TestHandlerPanics(t *testing.T) {
+	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		for n := range 3 {
@@ -261,10 +267,7 @@ func TestHandlerCrash(t *testing.T) {
 }
 
 func TestRunDoesNotWaitForTheRestAfterAPanic(t *testing.T) {
-	old := utilruntime.ReallyCrash
-	utilruntime.ReallyCrash = false
-	t.Cleanup(func() { utilruntime.ReallyCrash = old })
-	quietHandlers(t)
+	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store"
@@ -103,10 +102,7 @@ func TestObserver(t *testing.T) {
 
 // TestObserverSeesPanics: a call that panics has taken its time too.
 func TestObserverSeesPanics(t *testing.T) {
-	old := utilruntime.ReallyCrash
-	utilruntime.ReallyCrash = false
-	t.Cleanup(func() { utilruntime.ReallyCrash = old })
-	quietHandlers(t)
+	survivePanics(t)
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
@@ -122,7 +118,7 @@ func TestObserverSeesPanics(t *testing.T) {
 		r.run()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func2 1s") }) {
+		if got := w.take(); !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, "TestObserverSeesPanics.func1 1s") }) {
 			t.Errorf("told %q", got)
 		}
 		r.close()

@@ -26,7 +26,8 @@ type Options struct {
 	MaxSize int64
 	// ForgetAfter is how long a collection is kept that nobody opens for writing.
 	// It is dropped no sooner than an hour after Open, so that a program which was
-	// itself away for longer finds its collections. Default 30 days; negative is for ever.
+	// itself away for longer finds its collections, and up to two days late, since use is noted to a day. Default 30 days;
+	// negative is for ever.
 	ForgetAfter time.Duration
 	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
 	Logger *logr.Logger
