@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Apply commits the batch; see Interface.
+// Apply takes in the batch; see Interface.
 //
 // Ops are applied in order and without regard to resourceVersions, as
 // client-go does. Several ops of one key yield a Change each, and one record.
@@ -17,21 +17,21 @@ import (
 // is skipped leaves what is stored under its key as it is: a stale object does
 // less harm than one that seems to be gone.
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
+	late := c.store.o.commitsLate()
+	if late {
+		if err := c.store.WaitRoom(ctx); err != nil {
+			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
+		}
+	}
 	for {
 		set := c.set.Load()
-		e := c.encoder(set).encode(b.Ops)
-		var changes []Change
-		err := c.write(ctx, set, func(w *writer) (err error) {
-			if changes, err = w.apply(e.writes); err != nil {
-				return err
-			}
-			w.state.Newest = dropStale(w.state.Newest, e.stale)
-			w.state.advance(b)
-			return nil
-		})
+		enc := c.encoder(set)
+		enc.late = late
+		e := enc.encode(b.Ops)
+		changes, err := c.applyEncoded(ctx, set, e, b)
 		switch {
 		case err == nil:
-			c.markReported()
+			c.reported.Store(true)
 			return Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
 			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
@@ -39,11 +39,28 @@ func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	}
 }
 
-// markReported notes that somebody has been told what the collection holds.
-func (c *Collection) markReported() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reported = true
+// applyEncoded takes the batch into the overlay, or commits it if nothing may wait.
+func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, err error) {
+	if c.store.o.commitsLate() && !c.readOnly {
+		changes, taken, err := c.applyPending(ctx, set, e, b)
+		if taken || err != nil {
+			return changes, err
+		}
+	}
+	for _, x := range e.writes {
+		if err := x.encode(c.codec); err != nil {
+			return nil, fmt.Errorf("object %q: %w", x.key, err)
+		}
+	}
+	err = c.write(ctx, set, func(w *writer) (err error) {
+		if changes, err = w.apply(e.writes); err != nil {
+			return err
+		}
+		w.state.Newest = dropStale(w.state.Newest, e.stale)
+		w.state.advance(b)
+		return nil
+	})
+	return changes, err
 }
 
 func (c *Collection) encoder(set *indexSet) encoder {
@@ -52,9 +69,10 @@ func (c *Collection) encoder(set *indexSet) encoder {
 
 // pending is what a batch makes of one key.
 type pending struct {
-	old  stored         // in the file
-	obj  runtime.Object // after the ops so far; nil if there is none
-	last *write
+	found bool           // there is a record, or a state in the overlay
+	old   stored         // in the file
+	obj   runtime.Object // after the ops so far; nil if there is none
+	last  *write
 }
 
 // apply does the writes in order.
@@ -74,21 +92,26 @@ func (w *writer) apply(writes []*write) ([]Change, error) {
 		changes = append(changes, p.change(x))
 	}
 	for _, x := range writes {
-		if keys[x.key].last != x {
-			continue
-		}
-		old := keys[x.key].old
-		var err error
-		if x.del {
-			err = w.remove(x.key, old)
-		} else {
-			err = w.put(x, old)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("object %q: %w", x.key, err)
+		if keys[x.key].last == x {
+			if err := w.replace(x, keys[x.key].old); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return changes, nil
+}
+
+// replace puts x in the place of what the file has under its key.
+func (w *writer) replace(x *write, old stored) (err error) {
+	if x.del {
+		err = w.remove(x.key, old)
+	} else {
+		err = w.put(x, old)
+	}
+	if err != nil {
+		return fmt.Errorf("object %q: %w", x.key, err)
+	}
+	return nil
 }
 
 // change says what x does to p, and does it.

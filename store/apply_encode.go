@@ -16,8 +16,10 @@ type write struct {
 	del     bool
 	obj     runtime.Object // for a delete: what the event carried, or nil
 	uid, rv string
-	payload []byte
-	terms   map[string][]string
+	// payload is nil if it is made by the commit, of obj; payloadSize is about how long it is or will be.
+	payload     []byte
+	payloadSize int
+	terms       map[string][]string
 }
 
 // encoder prepares writes. It calls code of the user: no lock may be held.
@@ -25,6 +27,9 @@ type encoder struct {
 	keyFunc cache.KeyFunc
 	codec   Codec // nil leaves out the payload
 	set     *indexSet
+	// late: what the codec can encode for certain is encoded by the commit. Of an object that
+	// changes many times before that, one state is.
+	late bool
 }
 
 // encoded is a batch that is ready for a transaction.
@@ -93,11 +98,7 @@ func (e encoder) identify(op Op) (*write, error) {
 // fill adds payload and index terms.
 func (e encoder) fill(x *write) error {
 	if e.codec != nil {
-		err := guard("the codec", func() (err error) {
-			x.payload, err = e.codec.Append(nil, x.obj)
-			return err
-		})
-		if err != nil {
+		if err := e.fillPayload(x); err != nil {
 			return fmt.Errorf("object %q: %w", x.key, err)
 		}
 	}
@@ -107,6 +108,36 @@ func (e encoder) fill(x *write) error {
 	}
 	x.terms = terms
 	return nil
+}
+
+// sureEncoder is a codec that can encode every object of its type.
+type sureEncoder interface {
+	// encodedSize returns how long the payload of obj is; ok is false if it may not be possible to encode it.
+	encodedSize(obj runtime.Object) (n int, ok bool)
+}
+
+func (e encoder) fillPayload(x *write) error {
+	if sure, ok := e.codec.(sureEncoder); ok && e.late {
+		if n, ok := sure.encodedSize(x.obj); ok {
+			x.payloadSize = n
+			return nil
+		}
+	}
+	err := x.encode(e.codec)
+	x.payloadSize = len(x.payload)
+	return err
+}
+
+// encode makes the payload, if there is none yet.
+func (x *write) encode(codec Codec) error {
+	if x.del || x.payload != nil {
+		return nil
+	}
+	err := guard("the codec", func() (err error) {
+		x.payload, err = codec.Append(nil, x.obj)
+		return err
+	})
+	return err
 }
 
 // identityOf returns an object's UID and resourceVersion.

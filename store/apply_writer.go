@@ -44,7 +44,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 	if set != nil && set.generation != c.set.Load().generation {
 		return errIndexesChanged
 	}
-	idled := c.idled
+	idled := c.idled.Load()
 	err := c.store.update(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
@@ -54,7 +54,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		if err != nil {
 			return err
 		}
-		if set != nil && !c.idled {
+		if set != nil && !idled {
 			if err := w.idleIndexes(); err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		return putState(b, c.name, w.state)
 	})
 	if err == nil {
-		c.idled = idled
+		c.idled.Store(idled)
 	}
 	return err
 }

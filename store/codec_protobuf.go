@@ -67,6 +67,15 @@ func (c *protobufCodec) Name() string                   { return encodingProtobu
 func (c *protobufCodec) Fingerprint() string            { return c.fingerprint }
 func (c *protobufCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
 
+// encodedSize implements sureEncoder. What is nested in a RawExtension may not be possible to encode.
+func (c *protobufCodec) encodedSize(obj runtime.Object) (n int, ok bool) {
+	if c.nested || c.Check(obj) != nil {
+		return 0, false
+	}
+	apiVersion, kind := typeMeta(obj)
+	return obj.(protobufMessage).Size() + len(apiVersion) + len(kind) + 2, true
+}
+
 func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	if err := c.Check(obj); err != nil {
 		return dst, err

@@ -25,11 +25,14 @@ type Collection struct {
 	// set is swapped only by a holder of mu, after its transaction has committed.
 	set atomic.Pointer[indexSet]
 
-	// mu is held for each write transaction, and never while code of the user runs.
-	mu        sync.Mutex
-	replacing *replacement // the open one; guarded by mu
-	idled     bool         // indexes that nobody claims have been marked; guarded by mu
-	reported  bool         // changes of objects have been reported in this process; guarded by mu
+	// mu is held for each write transaction but those that commit what is pending, and never while code of the user runs.
+	mu sync.Mutex
+	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
+	front     sync.Mutex
+	replacing *replacement // the open one; set with mu and front held, read with either
+	closed    bool         // guarded by front
+	idled     atomic.Bool  // indexes that nobody claims have been marked
+	reported  atomic.Bool  // changes of objects have been reported in this process
 
 	builds builds
 	limits limits
@@ -56,7 +59,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	c := &Collection{
-		reader:   reader{store: s, name: name, codec: o.Codec},
+		reader:   reader{store: s, name: name, codec: o.Codec, overlay: newOverlay()},
 		id:       id,
 		keyFunc:  o.KeyFunc,
 		resource: o.Resource,
@@ -197,13 +200,33 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 // Identity returns what the collection holds, in canonical form.
 func (c *Collection) Identity() Identity { return c.id }
 
-// Close ends the background work of the collection and gives its name free.
-// What has been applied is in the file; reads and writes fail no sooner than
-// the store is closed.
+// Close commits what is pending, ends the background work of the collection and gives its name free. Reads and writes
+// fail no sooner than the store is closed. An error is of the commit: what the file lacks then the server sends again.
 func (c *Collection) Close() error {
-	if c.builds.stop() {
-		c.store.delist(c)
-		c.store.open.release(c.name)
+	if !c.builds.stop() {
+		return nil
+	}
+	err := c.flushAtClose()
+	c.store.delist(c)
+	c.store.open.release(c.name)
+	return err
+}
+
+// flushAtClose leaves nothing pending: the next who opens the collection goes on from what is in the file.
+func (c *Collection) flushAtClose() error {
+	c.front.Lock()
+	c.closed = true
+	c.front.Unlock()
+	_, unsaved := c.overlay.current()
+	if !unsaved {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	err := c.store.Flush(ctx)
+	c.store.dropPending(c)
+	if err != nil {
+		return fmt.Errorf("close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
 	}
 	return nil
 }

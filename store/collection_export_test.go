@@ -55,7 +55,7 @@ func Tamper(c *Collection, fn func(b *bolt.Bucket) error) error {
 
 // Header returns the seq and the index terms of the record under key.
 func Header(c *Collection, key string) (seq uint64, terms map[string][]string, err error) {
-	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket) error {
+	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket, _ *captured) error {
 		s, err := c.stored(objects, key)
 		seq, terms = s.Seq, s.Terms
 		return err

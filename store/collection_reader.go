@@ -22,6 +22,8 @@ type reader struct {
 	store *Store
 	name  string // of the bucket
 	codec Codec
+	// overlay is over the file; nil for a View, which sees what has been committed.
+	overlay *overlay
 }
 
 // view calls fn with the collection's bucket in a read transaction.
@@ -35,14 +37,14 @@ func (r *reader) view(ctx context.Context, fn func(b *bolt.Bucket) error) error 
 	})
 }
 
-// viewObjects calls fn with the bucket of objects in a read transaction.
-func (r *reader) viewObjects(ctx context.Context, fn func(objects *bolt.Bucket) error) error {
-	return r.view(ctx, func(b *bolt.Bucket) error {
+// viewObjects calls fn with the bucket of objects in a read transaction, and with what is pending over it.
+func (r *reader) viewObjects(ctx context.Context, fn func(objects *bolt.Bucket, over *captured) error) error {
+	return r.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
 		objects, err := r.objects(b)
 		if err != nil {
 			return err
 		}
-		return fn(objects)
+		return fn(objects, over)
 	})
 }
 
@@ -77,18 +79,35 @@ func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Ob
 
 // Info returns the collection's state.
 func (r *reader) Info(ctx context.Context) (Info, error) {
+	pending, unsaved := Info{}, false
+	if r.overlay != nil {
+		pending, unsaved = r.overlay.current()
+	}
 	var s state
 	err := r.view(ctx, func(b *bolt.Bucket) (err error) {
 		s, err = getState(b, r.name)
 		return err
 	})
+	if unsaved {
+		s.cover(pending.clone())
+		s.Objects = pending.Objects
+	}
 	return s.Info, err
 }
 
 // Get returns the object with that key, or nil if there is none.
 func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
+	if r.overlay != nil {
+		if x := r.overlay.get(key); x != nil {
+			return x.object(), ctx.Err()
+		}
+	}
 	var obj runtime.Object
-	err := r.viewObjects(ctx, func(objects *bolt.Bucket) (err error) {
+	err := r.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
 		if data := objects.Get([]byte(key)); data != nil {
 			obj, err = r.decode(key, data)
 		}
@@ -100,6 +119,14 @@ func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return obj, nil
 }
 
+// object returns what the write leaves under its key.
+func (x *write) object() runtime.Object {
+	if x.del {
+		return nil
+	}
+	return x.obj
+}
+
 // List returns every object, in key order.
 func (r *reader) List(ctx context.Context) ([]runtime.Object, error) {
 	_, objs, err := r.listWithKeys(ctx)
@@ -107,41 +134,48 @@ func (r *reader) List(ctx context.Context) ([]runtime.Object, error) {
 }
 
 func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtime.Object, err error) {
-	keys, objs = []string{}, []runtime.Object{}
-	err = r.viewObjects(ctx, func(objects *bolt.Bucket) error {
+	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		keys, objs = []string{}, []runtime.Object{}
 		var bad error
-		s := scanAfter(objects, "")
-		for k, data := s.next(); k != nil; k, data = s.next() {
-			key := string(k)
-			obj, err := r.decode(key, data)
+		s := scanOver(objects, over, "")
+		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
+			obj, err := r.scanned(key, data, x)
 			if err == nil {
 				keys, objs = append(keys, key), append(objs, obj)
 			} else if bad == nil {
 				bad = err
 			}
 		}
-		if s.err != nil {
-			return s.err
+		if s.err() != nil {
+			return s.err()
 		}
 		return bad
 	})
 	return keys, objs, err
 }
 
+// scanned returns the object that an overScan has come to.
+func (r *reader) scanned(key string, data []byte, x *write) (runtime.Object, error) {
+	if x != nil {
+		return x.obj, nil
+	}
+	return r.decode(key, data)
+}
+
 // Keys returns every key, in order.
 func (r *reader) Keys(ctx context.Context) ([]string, error) {
 	keys := []string{}
-	err := r.viewObjects(ctx, func(objects *bolt.Bucket) error {
-		s := scanAfter(objects, "")
+	err := r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		s := scanOver(objects, over, "")
 		var bad error
-		for k, _ := s.next(); k != nil; k, _ = s.next() {
-			if len(k) > maxKeyLen {
-				bad = fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, ErrDamaged)
+		for key, _, _, ok := s.next(); ok; key, _, _, ok = s.next() {
+			if len(key) > maxKeyLen {
+				bad = fmt.Errorf("key %s in collection %s: %w", legible(key), r.name, ErrDamaged)
 				continue
 			}
-			keys = append(keys, string(k))
+			keys = append(keys, key)
 		}
-		return errors.Join(s.err, bad)
+		return errors.Join(s.err(), bad)
 	})
 	return keys, err
 }
@@ -170,21 +204,21 @@ func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, 
 
 // page reads the objects whose keys follow the given one. more is set if there may be others.
 func (r *reader) page(ctx context.Context, after string) (keys []string, objs []runtime.Object, more bool, err error) {
-	err = r.viewObjects(ctx, func(objects *bolt.Bucket) error {
+	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		size := 0
-		s := scanAfter(objects, after)
-		for k, data := s.next(); k != nil; k, data = s.next() {
+		s := scanOver(objects, over, after)
+		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
 			if len(keys) == iterateObjects || size >= iterateBytes {
 				more = true
 				return nil
 			}
-			obj, err := r.decode(string(k), data)
+			obj, err := r.scanned(key, data, x)
 			if err != nil {
 				return err
 			}
-			keys, objs, size = append(keys, string(k)), append(objs, obj), size+len(data)
+			keys, objs, size = append(keys, key), append(objs, obj), size+len(data)
 		}
-		return s.err
+		return s.err()
 	})
 	return keys, objs, more, err
 }

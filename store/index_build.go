@@ -11,7 +11,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 )
 
 // buildPage is how many records a build looks at in one transaction.
@@ -44,21 +43,6 @@ func (b *builds) stop() bool {
 	}
 	b.running.Wait()
 	return first
-}
-
-// AddIndexers adds index functions; see Interface. It fails, as client-go
-// does, if one of the names is taken, and then adds none.
-func (c *Collection) AddIndexers(indexers cache.Indexers, versions map[string]string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set, err := c.set.Load().with(indexers, versions)
-	if err == nil && len(indexers) > 0 {
-		err = c.claimLocked(context.Background(), set)
-	}
-	if err != nil {
-		return fmt.Errorf("add indexes to %s: %w", c.id, err)
-	}
-	return nil
 }
 
 // startBuild starts a build of the indexes that are not ready and not being built.

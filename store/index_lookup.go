@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +21,7 @@ func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtim
 // IndexKeys returns the keys of ByIndex.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
-	err := c.lookUp(ctx, index, func(v indexView) error {
+	err := c.lookUp(ctx, index, []string{value}, func(v indexView) error {
 		return v.keys(value, func(key string) error {
 			keys = append(keys, key)
 			return nil
@@ -39,7 +40,7 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 // IndexValues returns every value of the named index, in order.
 func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
-	err := c.lookUp(ctx, index, func(v indexView) error {
+	err := c.lookUp(ctx, index, nil, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
 	}, func(m scanned) {
 		for _, value := range m.values {
@@ -64,7 +65,7 @@ func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
 // byValues returns the objects filed under any of the values, each once.
 func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
-	err := c.lookUp(ctx, index, func(v indexView) error {
+	err := c.lookUp(ctx, index, values, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
@@ -98,21 +99,23 @@ type scanned struct {
 	values []string
 }
 
-// lookUp calls ready in a read transaction if the index is ready. Otherwise it
+// lookUp calls ready in a read transaction if the index is ready, which sees what is filed under the values, or under
+// every one if there are none. Otherwise it
 // calls scan with every object and what the index function says about it, in
 // key order, after the transaction.
-func (c *Collection) lookUp(ctx context.Context, index string, ready func(indexView) error, scan func(scanned)) error {
+func (c *Collection) lookUp(ctx context.Context, index string, values []string, ready func(indexView) error, scan func(scanned)) error {
 	set := c.set.Load()
 	fn, err := set.find(index)
 	if err != nil {
 		return err
 	}
 	if set.ready[index] {
-		return c.view(ctx, func(b *bolt.Bucket) error {
+		return c.viewOver(ctx, &lookup{index: index, values: values}, func(b *bolt.Bucket, over *captured) error {
 			v, err := c.indexView(b, index)
 			if err != nil {
 				return err
 			}
+			v.over = over
 			return ready(v)
 		})
 	}
@@ -133,12 +136,13 @@ func (c *Collection) lookUp(ctx context.Context, index string, ready func(indexV
 	return nil
 }
 
-// indexView is an index and its objects in one read transaction.
+// indexView is an index and its objects in one read transaction, and what is pending over them.
 type indexView struct {
 	r       *reader
 	name    string
 	objects *bolt.Bucket
 	index   *bolt.Bucket
+	over    *captured
 }
 
 func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
@@ -150,11 +154,34 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 	if root == nil || root.Bucket([]byte(index)) == nil {
 		return indexView{}, fmt.Errorf("collection %s has no bucket for index %q: %w", r.name, index, ErrDamaged)
 	}
-	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index))}, nil
+	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index)), over: &captured{}}, nil
 }
 
-// keys calls fn with each key filed under value, in order.
+// keys calls fn with each key filed under value, in order: those of the file that nothing is pending for, and those that are pending.
 func (v indexView) keys(value string, fn func(key string) error) error {
+	pending := v.over.filed[value]
+	err := v.fileKeys(value, func(key string) error {
+		for len(pending) > 0 && pending[0] < key {
+			if err := fn(pending[0]); err != nil {
+				return err
+			}
+			pending = pending[1:]
+		}
+		if v.over.get(key) != nil {
+			return nil
+		}
+		return fn(key)
+	})
+	for _, key := range pending {
+		if err == nil {
+			err = fn(key)
+		}
+	}
+	return err
+}
+
+// fileKeys calls fn with each key that the file files under value, in order.
+func (v indexView) fileKeys(value string, fn func(key string) error) error {
 	prefix := indexPrefix(value)
 	s := scanAfter(v.index, "")
 	k, _ := s.seek(prefix)
@@ -172,15 +199,38 @@ func (v indexView) keys(value string, fn func(key string) error) error {
 	return s.err
 }
 
-// values calls fn with each value, once, by seeking past the entries of the last one.
+// values calls fn with each value, once, in no order.
 func (v indexView) values(fn func(value string)) error {
+	for value := range v.over.filed {
+		fn(value)
+	}
+	return v.fileValues(func(value string) error {
+		if v.over.filed[value] != nil {
+			return nil
+		}
+		err := v.keys(value, func(string) error { return errFound })
+		if errors.Is(err, errFound) {
+			fn(value)
+			err = nil
+		}
+		return err
+	})
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// fileValues calls fn with each value that the file has, once, by seeking past the entries of the last one.
+func (v indexView) fileValues(fn func(value string) error) error {
 	s := scanAfter(v.index, "")
 	for k, val := s.next(); k != nil; {
 		value, _, err := parseIndexEntry(k, val)
 		if err != nil {
 			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
 		}
-		fn(value)
+		if err := fn(value); err != nil {
+			return err
+		}
 		k, val = s.seek(after(indexPrefix(value)))
 	}
 	return s.err
@@ -199,6 +249,9 @@ func after(prefix []byte) []byte {
 }
 
 func (v indexView) object(key string) (runtime.Object, error) {
+	if x := v.over.get(key); x != nil {
+		return x.obj, nil
+	}
 	data := v.objects.Get([]byte(key))
 	if data == nil {
 		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), ErrDamaged)

@@ -19,7 +19,7 @@ import (
 // is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{
-		path: path, o: o, writer: make(chan struct{}, 1),
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 	open := s.openToWrite

@@ -22,7 +22,7 @@ func (memoryFault) Addr() uintptr { return 0xdead }
 func TestFaultWhileOpening(t *testing.T) {
 	path, all := populated(t, true)
 	s := &Store{
-		path: path, o: Options{Logger: &quiet}, writer: make(chan struct{}, 1), failed: make(chan struct{}),
+		path: path, o: Options{Logger: &quiet}, writer: make(chan struct{}, 1), commits: newCommits(), failed: make(chan struct{}),
 		hooks: hooks{commit: func(*bolt.Tx) error { panic(memoryFault{}) }},
 	}
 	if err := s.openToWrite(time.Now()); err == nil || errors.Is(err, ErrDamaged) {

@@ -50,29 +50,49 @@ type replaceMode interface {
 // What this process has stored in it has been reported as changes, so a second
 // try of a cold start is a diff over the first one's pages.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	r := &replacement{c: c, o: o, losses: c.Losses()}
-	err := c.beginLocked(ctx, r)
+	err := c.setReplacing(r)
+	if err == nil {
+		if err = c.begin(ctx, r); err != nil {
+			_ = c.setReplacing(nil)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
 	}
-	c.replacing = r
 	return r, nil
 }
 
-func (c *Collection) beginLocked(ctx context.Context, r *replacement) error {
+// setReplacing opens r, or closes the open one if r is nil. The other methods that write refuse while there is one.
+func (c *Collection) setReplacing(r *replacement) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.front.Lock()
+	defer c.front.Unlock()
 	switch {
 	case c.readOnly:
 		return ErrReadOnly
-	case c.replacing != nil:
+	case r != nil && c.replacing != nil:
 		return ErrReplacing
 	}
+	c.replacing = r
+	return nil
+}
+
+// begin prepares r. The list is held against the file, so what is pending has to be there.
+func (c *Collection) begin(ctx context.Context, r *replacement) error {
+	if _, unsaved := c.overlay.current(); unsaved {
+		if err := c.store.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	info, err := c.Info(ctx)
 	if err != nil {
 		return err
 	}
-	if info.Complete || c.reported {
+	if info.Complete || c.reported.Load() {
 		warm := &warmReplace{r: r, set: c.set.Load()}
 		warm.staging.c = c
 		r.mode = warm
@@ -175,10 +195,8 @@ func (r *replacement) Abort() {
 }
 
 func (r *replacement) close() {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
 	r.done = true
-	r.c.replacing = nil
+	_ = r.c.setReplacing(nil)
 }
 
 // write is Collection.write for the open replacement. Whoever shares the store may

@@ -81,7 +81,7 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 			m.note(t.taken, skipped)
 			m.events = nil
 			maps.Copy(m.gone, t.gone)
-			c.markReported()
+			c.reported.Store(true)
 			return Result{Changes: t.changes, Skipped: skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
 			return Result{}, err

@@ -44,7 +44,7 @@ func (m *warmReplace) commit(ctx context.Context, b Batch) (res Result, err erro
 		res.Changes = append(res.Changes, some.Changes...)
 		res.Skipped = append(res.Skipped, some.Skipped...)
 		if finished {
-			m.r.c.markReported()
+			m.r.c.reported.Store(true)
 			return res, nil
 		}
 	}

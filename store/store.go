@@ -29,6 +29,12 @@ type Options struct {
 	// itself away for longer finds its collections, and up to two days late, since use is noted to a day. Default 30 days;
 	// negative is for ever.
 	ForgetAfter time.Duration
+	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server sends
+	// it again. An object that changes often in between is written once. Default 1 s; negative commits each batch
+	// before Apply returns.
+	CommitInterval time.Duration
+	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB.
+	CommitBytes int
 	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
 	Logger *logr.Logger
 }
@@ -43,6 +49,29 @@ func (o Options) lockTimeout() time.Duration {
 	}
 	return max(o.LockTimeout, 0)
 }
+
+// Defaults of Options.CommitInterval and CommitBytes.
+const (
+	defaultCommitInterval = time.Second
+	defaultCommitBytes    = 4 << 20
+)
+
+func (o Options) commitInterval() time.Duration {
+	if o.CommitInterval == 0 {
+		return defaultCommitInterval
+	}
+	return o.CommitInterval
+}
+
+func (o Options) commitBytes() int {
+	if o.CommitBytes <= 0 {
+		return defaultCommitBytes
+	}
+	return o.CommitBytes
+}
+
+// commitsLate reports whether Apply leaves the commit to the background.
+func (o Options) commitsLate() bool { return o.CommitInterval >= 0 }
 
 // CollectionOptions are the options of Store.Collection.
 type CollectionOptions struct {
@@ -79,6 +108,7 @@ type Store struct {
 	quarantined string
 	background  background
 	hooks       hooks
+	commits     commits
 	written     atomic.Int64 // bytes of pages
 
 	// writer has room for the one that writes.
@@ -92,6 +122,9 @@ type Store struct {
 	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
 	live     map[*Collection]struct{} // guarded by mu; the open collections
 }
+
+// closeWait is how long Close waits for a commit that is under way.
+const closeWait = 10 * time.Second
 
 // Path returns the file's name.
 func (s *Store) Path() string { return s.path }
@@ -159,10 +192,11 @@ func (s *Store) Size() (total, free int64, err error) {
 // writes them.
 func (s *Store) Written() int64 { return s.written.Load() }
 
-// Close waits for the background work to end, marks the file as cleanly closed
+// Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.
 func (s *Store) Close() error {
 	s.background.close()
+	flushed := s.flushAtClose()
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	s.mu.Lock()
@@ -180,6 +214,19 @@ func (s *Store) Close() error {
 	}
 	if err := h.close(); err != nil {
 		return fmt.Errorf("close the store %s: %w", s.path, err)
+	}
+	return flushed
+}
+
+// flushAtClose commits what is pending. What it can not write is lost to the file, which is no harm: the server sends it again.
+func (s *Store) flushAtClose() error {
+	if !s.hasPending() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	if err := s.Flush(ctx); err != nil {
+		return fmt.Errorf("close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w", s.path, err)
 	}
 	return nil
 }

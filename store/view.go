@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// View reads one collection of a Store, whoever has it open. It has no index
+// View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index
 // functions, but answers from the indexes that are ready in the file. Each
 // method takes one consistent view, as those of Interface do.
 type View struct {

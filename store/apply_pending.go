@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that
+// are not in memory, and waits for no write. taken is false if the collection has been closed: then nothing may be pending.
+func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, taken bool, err error) {
+	c.front.Lock()
+	defer c.front.Unlock()
+	switch {
+	case c.closed:
+		return nil, false, nil
+	case c.replacing != nil:
+		return nil, false, ErrReplacing
+	case set.generation != c.set.Load().generation:
+		return nil, false, errIndexesChanged
+	}
+	keys, info, err := c.before(ctx, e.writes)
+	if err != nil {
+		return nil, false, err
+	}
+	changes = make([]Change, 0, len(e.writes))
+	for _, x := range e.writes {
+		changes = append(changes, keys[x.key].change(x))
+	}
+	last := make([]*write, 0, len(keys))
+	for _, x := range e.writes {
+		if keys[x.key].last == x {
+			last = append(last, x)
+			info.take(x, keys[x.key].found)
+		}
+	}
+	info.Newest = dropStale(info.Newest, e.stale)
+	st := state{Info: info}
+	st.advance(b)
+	c.store.notePending(c, c.overlay.put(last, st.Info))
+	return changes, true, nil
+}
+
+// before returns what there is under the keys of the writes, and the Info, as of the last batch.
+func (c *Collection) before(ctx context.Context, writes []*write) (keys map[string]*pending, info Info, err error) {
+	info, unsaved := c.overlay.current()
+	keys = make(map[string]*pending, len(writes))
+	var missing []string
+	for _, x := range writes {
+		if keys[x.key] != nil {
+			continue
+		}
+		p := &pending{}
+		keys[x.key] = p
+		if over := c.overlay.get(x.key); over == nil {
+			missing = append(missing, x.key)
+		} else if !over.del {
+			p.found, p.obj = true, over.obj
+		}
+	}
+	if len(missing) == 0 && unsaved {
+		return keys, info.clone(), ctx.Err()
+	}
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		if !unsaved {
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			info = st.Info
+		}
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		for _, key := range missing {
+			old, err := c.stored(objects, key)
+			if err != nil {
+				return err
+			}
+			keys[key].found, keys[key].obj = old.found, c.object(key, old)
+		}
+		return nil
+	})
+	return keys, info.clone(), err
+}
+
+// clone returns the Info with slices of its own.
+func (i Info) clone() Info {
+	i.Newest = append([]ObjectRef(nil), i.Newest...)
+	return i
+}
+
+// take counts what x does to a key that was found, or not.
+func (i *Info) take(x *write, found bool) {
+	switch {
+	case x.del:
+		i.Newest = dropRef(i.Newest, x.key)
+		if found {
+			i.Objects--
+		}
+	default:
+		i.Newest = offerRef(i.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+		if !found {
+			i.Objects++
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A commit that fails is tried again after this, doubled up to the maximum.
+const (
+	commitRetry    = 200 * time.Millisecond
+	commitRetryMax = 10 * time.Second
+)
+
+// pendingLimit is how many bytes may wait for a commit before those who write wait too.
+const pendingLimit = 64 << 20
+
+// commits brings what the collections of a store have pending into the file. There is a goroutine only
+// while something is pending. The zero value needs turn and progress.
+type commits struct {
+	// turn has room for the one that commits, or that must not be committed beside.
+	turn chan struct{}
+
+	mu       sync.Mutex
+	pending  map[*Collection]struct{} // guarded by mu
+	bytes    int                      // of their overlays; guarded by mu
+	since    time.Time                // when the first of it came; guarded by mu
+	running  bool                     // the goroutine; guarded by mu
+	full     chan struct{}            // has a token once bytes may have reached the limit
+	err      error                    // of the last commit; guarded by mu
+	progress chan struct{}            // closed and replaced after each commit; guarded by mu
+}
+
+func newCommits() commits {
+	return commits{
+		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
+		full: make(chan struct{}, 1), progress: make(chan struct{}),
+	}
+}
+
+// notePending says that c has something pending, and has grown by so many bytes.
+func (s *Store) notePending(c *Collection, grown int) {
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pending) == 0 {
+		k.since = time.Now()
+	}
+	k.pending[c] = struct{}{}
+	k.bytes += grown
+	if k.bytes >= s.o.commitBytes() {
+		select {
+		case k.full <- struct{}{}:
+		default:
+		}
+	}
+	if !k.running {
+		k.running = true
+		s.goBackground("commit what is pending", s.commitLoop)
+	}
+}
+
+// commitLoop commits until nothing is pending.
+func (s *Store) commitLoop(ctx context.Context) {
+	retry := commitRetry
+	for s.awaitCommit(ctx, retry) {
+		if err := s.Flush(ctx); err == nil {
+			retry = commitRetry
+		} else {
+			retry = min(2*retry, commitRetryMax)
+		}
+	}
+}
+
+// awaitCommit waits until the next commit is due. It is false if there is nothing to commit, or if the store is being closed.
+func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
+	k := &s.commits
+	k.mu.Lock()
+	if ctx.Err() != nil || len(k.pending) == 0 {
+		k.running = false
+		k.mu.Unlock()
+		return false
+	}
+	wait, full := time.Until(k.since.Add(s.o.commitInterval())), k.full
+	if k.err != nil {
+		wait, full = retry, nil
+	} else if k.bytes >= s.o.commitBytes() {
+		wait = 0
+	}
+	k.mu.Unlock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-full:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails
+// everything stays pending, and is tried again in the background.
+func (s *Store) Flush(ctx context.Context) error {
+	release, err := s.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	snaps := s.snapshots()
+	if len(snaps) == 0 {
+		return nil
+	}
+	err = s.commit(ctx, snaps)
+	if err == nil || ctx.Err() == nil {
+		s.settleCommit(snaps, err)
+	}
+	if err != nil {
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	return nil
+}
+
+// takeTurn waits until nobody else commits.
+func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
+	select {
+	case s.commits.turn <- struct{}{}:
+		return func() { <-s.commits.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: waiting for a commit: %w", s.path, context.Cause(ctx))
+	}
+}
+
+// snapshots returns what each collection has pending.
+func (s *Store) snapshots() map[*Collection]*snapshot {
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-k.full:
+	default:
+	}
+	k.since = time.Now()
+	snaps := make(map[*Collection]*snapshot, len(k.pending))
+	for c := range k.pending {
+		if snap := c.overlay.snapshot(); snap != nil {
+			snaps[c] = snap
+		} else {
+			delete(k.pending, c)
+		}
+	}
+	return snaps
+}
+
+// commit writes the snapshots in one transaction.
+func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) error {
+	bad := map[*Collection]map[string]error{}
+	for c, snap := range snaps {
+		bad[c] = snap.encode(c.codec)
+	}
+	err := s.update(ctx, func(tx *bolt.Tx) error {
+		for c, snap := range snaps {
+			if err := c.writeSnapshot(tx, snap, bad[c]); err != nil {
+				return fmt.Errorf("%s: %w", c.id, err)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		for c := range snaps {
+			c.idled.Store(true)
+		}
+	}
+	return err
+}
+
+// settleCommit takes what is in the file out of the overlays, and tells those who wait.
+func (s *Store) settleCommit(snaps map[*Collection]*snapshot, err error) {
+	before := s.noteCommit(snaps, err)
+	switch {
+	case err != nil && before == nil:
+		s.logger().Error(err, "What is pending can not be committed; it stays in memory and will be tried again")
+	case err == nil && before != nil:
+		s.logger().Info("What was pending has been committed")
+	}
+}
+
+func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before error) {
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c, snap := range snaps {
+		if err != nil {
+			break
+		}
+		shrunk, clean := c.overlay.committed(snap)
+		k.bytes -= shrunk
+		if clean {
+			delete(k.pending, c)
+		}
+	}
+	before, k.err = k.err, err
+	close(k.progress)
+	k.progress = make(chan struct{})
+	return before
+}
+
+// dropPending forgets what c has pending.
+func (s *Store) dropPending(c *Collection) {
+	k := &s.commits
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bytes -= c.overlay.drop()
+	delete(k.pending, c)
+}
+
+// CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
+func (s *Store) CommitErr() error {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	return s.commits.err
+}
+
+// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails.
+func (s *Store) Committed() <-chan struct{} {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	return s.commits.progress
+}
+
+func (s *Store) hasPending() bool {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	return len(s.commits.pending) > 0
+}
+
+// Pending returns about how many bytes wait for a commit.
+func (s *Store) Pending() int {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	return s.commits.bytes
+}
+
+// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why.
+func (s *Store) WaitRoom(ctx context.Context) error {
+	for {
+		k := &s.commits
+		k.mu.Lock()
+		full, err, progress := k.bytes >= pendingLimit, k.err, k.progress
+		k.mu.Unlock()
+		switch {
+		case !full:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// encode makes the payloads that are missing. It returns why those that can not be made can not.
+func (s *snapshot) encode(codec Codec) (bad map[string]error) {
+	s.tree.Ascend(func(x *write) bool {
+		if err := x.encode(codec); err != nil {
+			if bad == nil {
+				bad = map[string]error{}
+			}
+			bad[x.key] = err
+		}
+		return true
+	})
+	return bad
+}
+
+// writeSnapshot writes a snapshot in a transaction. Objects that could not be encoded are left out; since handlers
+// were told of them, the next start has to list.
+func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]error) error {
+	b, err := collectionBucket(tx, c.name)
+	if err != nil {
+		return err
+	}
+	w, err := newWriter(c, b)
+	if err != nil {
+		return err
+	}
+	if !c.idled.Load() {
+		if err := w.idleIndexes(); err != nil {
+			return err
+		}
+	}
+	snap.tree.Ascend(func(x *write) bool {
+		if bad[x.key] != nil {
+			return true
+		}
+		var old stored
+		if old, err = w.get(x.key); err == nil {
+			err = w.replace(x, old)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	w.state.cover(snap.info)
+	for key, why := range bad {
+		c.store.logger().Error(why, "An object could not be encoded after all; the next start will list", "collection", c.id.String(), "key", key)
+		w.state.MustRelist = "an object could not be encoded when it was committed"
+	}
+	return putState(b, c.name, w.state)
+}
+
+// cover makes the state the one that info says the objects stand at.
+func (st *state) cover(info Info) {
+	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
+	if info.MustRelist != "" {
+		st.MustRelist = info.MustRelist
+	}
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// AddIndexers adds index functions; see Interface. It fails, as client-go
+// does, if one of the names is taken, and then adds none.
+func (c *Collection) AddIndexers(indexers cache.Indexers, versions map[string]string) error {
+	if len(indexers) == 0 {
+		return nil
+	}
+	err := c.addIndexers(context.Background(), indexers, versions)
+	if err != nil {
+		return fmt.Errorf("add indexes to %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// addIndexers computes the terms of what is pending, outside of any lock, until nothing has been added to it meanwhile.
+func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
+	added, err := newIndexSet(indexers, versions)
+	if err != nil {
+		return err
+	}
+	terms := map[*write]map[string][]string{}
+	for {
+		for _, x := range c.overlay.all() {
+			if _, ok := terms[x]; !ok && !x.del {
+				terms[x] = c.addedTerms(added, x)
+			}
+		}
+		done, err := c.addComputed(ctx, indexers, versions, terms)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// addedTerms returns the terms of x with those of more functions. One that fails does not file it.
+func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
+	terms := maps.Clone(x.terms)
+	if terms == nil {
+		terms = map[string][]string{}
+	}
+	for name, fn := range added.funcs {
+		values, err := indexValues(name, fn, x.obj)
+		if err != nil {
+			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(), "key", x.key)
+		}
+		if delete(terms, name); len(values) > 0 {
+			terms[name] = values
+		}
+	}
+	return terms
+}
+
+// addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches wait
+// for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the index.
+func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, versions map[string]string, terms map[*write]map[string][]string) (bool, error) {
+	release, err := c.store.takeTurn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.set.Load()
+	set, err := before.with(indexers, versions)
+	if err != nil {
+		return false, err
+	}
+	if !c.swapSet(set, terms) {
+		return false, nil
+	}
+	if err := c.claimLocked(ctx, set); err != nil {
+		again := *before
+		again.generation = set.generation + 1 // a batch may have been indexed with set
+		c.set.Store(&again)
+		return false, err
+	}
+	return true, nil
+}
+
+// swapSet makes set the one that batches are indexed with, if there are terms for all that is pending.
+func (c *Collection) swapSet(set *indexSet, terms map[*write]map[string][]string) bool {
+	c.front.Lock()
+	defer c.front.Unlock()
+	if !c.overlay.reterm(terms) {
+		return false
+	}
+	c.set.Store(set)
+	return true
+}

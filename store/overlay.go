@@ -1,0 +1,207 @@
+package store
+
+import (
+	"sync"
+
+	"k8s.io/utils/third_party/forked/golang/btree"
+)
+
+// overlay is what a collection has been given and its file does not have yet:
+// each key's newest state and its index terms, and the Info that covers them.
+// Readers look here first and then in the file. A commit takes a snapshot,
+// and what has not been written over since leaves the overlay when it is in the file.
+type overlay struct {
+	mu      sync.RWMutex
+	tree    *btree.BTree[*write]                      // by key; guarded by mu
+	shared  *btree.BTree[*write]                      // a clone of tree as it is, for readers; nil if there is none; guarded by mu
+	index   map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
+	info    Info                                      // after the newest batch, while unsaved; guarded by mu
+	unsaved bool                                      // guarded by mu
+	bytes   int                                       // of tree; guarded by mu
+	batches uint64                                    // that were put; guarded by mu
+	epoch   uint64                                    // snapshots that were taken; guarded by mu
+}
+
+// overlayDegree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
+const overlayDegree = 16
+
+func newOverlay() *overlay {
+	o := &overlay{}
+	o.resetLocked()
+	return o
+}
+
+func (o *overlay) resetLocked() {
+	o.tree = btree.New(overlayDegree, func(a, b *write) bool { return a.key < b.key })
+	o.shared, o.index = nil, map[string]map[string]map[string]struct{}{}
+	o.info, o.unsaved, o.bytes = Info{}, false, 0
+}
+
+// size is roughly what x takes in memory, and in a transaction.
+func (x *write) size() int {
+	n := 128 + len(x.key) + len(x.uid) + len(x.rv) + x.payloadSize
+	for name, values := range x.terms {
+		n += len(name) + 48
+		for _, value := range values {
+			n += len(value) + 16
+		}
+	}
+	return n
+}
+
+// put takes in the last write of each key of a batch, and the Info after it. It returns by how many bytes it has grown.
+func (o *overlay) put(last []*write, info Info) (grown int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.bytes
+	for _, x := range last {
+		if old, had := o.tree.ReplaceOrInsert(x); had {
+			o.forgetLocked(old)
+		}
+		o.bytes += x.size()
+		o.indexLocked(x)
+	}
+	o.shared = nil
+	o.info, o.unsaved = info, true
+	o.batches++
+	return o.bytes - before
+}
+
+func (o *overlay) forgetLocked(x *write) {
+	o.bytes -= x.size()
+	for name, values := range x.terms {
+		for _, value := range values {
+			keys := o.index[name][value]
+			if delete(keys, x.key); len(keys) == 0 {
+				delete(o.index[name], value)
+			}
+		}
+	}
+}
+
+func (o *overlay) indexLocked(x *write) {
+	if x.del {
+		return
+	}
+	for name, values := range x.terms {
+		index := o.index[name]
+		if index == nil {
+			index = map[string]map[string]struct{}{}
+			o.index[name] = index
+		}
+		for _, value := range values {
+			if index[value] == nil {
+				index[value] = map[string]struct{}{}
+			}
+			index[value][x.key] = struct{}{}
+		}
+	}
+}
+
+// snapshot is what one commit writes of one collection. It does not change.
+type snapshot struct {
+	tree    *btree.BTree[*write]
+	info    Info
+	batches uint64
+}
+
+// snapshot returns what is to be written, or nil if there is nothing.
+func (o *overlay) snapshot() *snapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.unsaved {
+		return nil
+	}
+	o.epoch++
+	return &snapshot{tree: o.sharedLocked(), info: o.info, batches: o.batches}
+}
+
+// sharedLocked returns the tree as it is now. The caller has mu for writing if shared is nil.
+func (o *overlay) sharedLocked() *btree.BTree[*write] {
+	if o.shared == nil {
+		o.shared = o.tree.Clone()
+	}
+	return o.shared
+}
+
+// committed lets go of what the file has now. It returns by how many bytes the overlay has shrunk, and
+// whether nothing is left.
+func (o *overlay) committed(s *snapshot) (shrunk int, clean bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.bytes
+	if o.batches == s.batches {
+		o.resetLocked()
+		return before, true
+	}
+	s.tree.Ascend(func(x *write) bool {
+		if now, ok := o.tree.Get(x); ok && now == x {
+			o.tree.Delete(x)
+			o.forgetLocked(x)
+		}
+		return true
+	})
+	o.shared = nil
+	return before - o.bytes, false
+}
+
+// drop empties the overlay, and returns how many bytes that was.
+func (o *overlay) drop() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.bytes
+	o.epoch++
+	o.resetLocked()
+	return n
+}
+
+// current returns the Info after the newest batch, if it is not in the file yet.
+func (o *overlay) current() (info Info, unsaved bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.info, o.unsaved
+}
+
+// get returns what is pending for key, or nil.
+func (o *overlay) get(key string) *write {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return getWrite(o.tree, key)
+}
+
+func getWrite(tree *btree.BTree[*write], key string) *write {
+	x, _ := tree.Get(&write{key: key})
+	return x
+}
+
+// all returns everything that is pending, in key order.
+func (o *overlay) all() []*write { return o.capture(nil).after("", 0) }
+
+// reterm gives every pending write the terms that were computed for it, if there are some for each.
+func (o *overlay) reterm(terms map[*write]map[string][]string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	complete := true
+	o.tree.Ascend(func(x *write) bool {
+		_, ok := terms[x]
+		complete = complete && (ok || x.del)
+		return complete
+	})
+	if !complete {
+		return false
+	}
+	old := o.tree
+	grown := newOverlay()
+	old.Ascend(func(x *write) bool {
+		next := *x
+		if !x.del {
+			next.terms = terms[x]
+		}
+		grown.tree.ReplaceOrInsert(&next)
+		grown.bytes += next.size()
+		grown.indexLocked(&next)
+		return true
+	})
+	o.tree, o.index, o.bytes, o.shared = grown.tree, grown.index, grown.bytes, nil
+	return true
+}
