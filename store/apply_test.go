@@ -68,7 +68,7 @@ func wantStrings(t *testing.T, what string, got []string, want ...string) {
 }
 
 func TestApplyWritesAKeyOnceABatch(t *testing.T) {
-	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
+	c := openPods(t, storetest.Open(t, store.Options{CommitInterval: -1}), byNamespaceAndColor)
 	res := apply(t, c, "9",
 		upsert("a/x", "1"), upsert("a/x", "2"), remove("a/x", "3"), upsert("a/x", "4"), upsert("a/y", "5"))
 	var got []string
@@ -169,7 +169,7 @@ func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
 }
 
 func TestApplyFailsAsAWhole(t *testing.T) {
-	s := storetest.Open(t, store.Options{})
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -231,6 +231,9 @@ func TestView(t *testing.T) {
 		t.Errorf("ByIndex of no index: %v", err)
 	}
 	apply(t, c, "100", upsert("ns1/new", "100"))
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
 	if info, err := v.Info(ctx); err != nil || info.Objects != 10 {
 		t.Errorf("a view does not follow the writer: %+v, %v", info, err)
 	}

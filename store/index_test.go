@@ -55,7 +55,7 @@ func fill(t *testing.T, c store.Interface, n int) {
 }
 
 func TestIndexIsBuiltInTheBackground(t *testing.T) {
-	s := storetest.Open(t, store.Options{})
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	store.NoSync(s)
 	c := session(t, s, nil, nil)
 	fill(t, c, 2500)

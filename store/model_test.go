@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
@@ -30,18 +31,22 @@ func TestMemoryModel(t *testing.T) {
 }
 
 func TestCollectionModel(t *testing.T) {
-	for name, bounds := range map[string][2]int{
-		"InMemory": {64 << 20, 256 << 20},
-		"Spilling": {300, 256 << 20},
-		"Chunked":  {64 << 20, 300},
-		"Both":     {500, 200},
+	for name, test := range map[string]struct {
+		bounds         [2]int
+		commitInterval time.Duration
+	}{
+		"CommittedAtOnce": {[2]int{64 << 20, 256 << 20}, -1},
+		"CommittedLate":   {[2]int{64 << 20, 256 << 20}, time.Hour},
+		"Spilling":        {[2]int{300, 256 << 20}, time.Microsecond},
+		"Chunked":         {[2]int{64 << 20, 300}, time.Hour},
+		"Both":            {[2]int{500, 200}, -1},
 	} {
-		t.Run(name, func(t *testing.T) { testCollectionModel(t, bounds) })
+		t.Run(name, func(t *testing.T) { testCollectionModel(t, test.bounds, test.commitInterval) })
 	}
 }
 
-func testCollectionModel(t *testing.T, bounds [2]int) {
-	s := storetest.Open(t, store.Options{Logger: &quiet})
+func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration) {
+	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval})
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,6 +73,11 @@ func testCollectionModel(t *testing.T, bounds [2]int) {
 			},
 			Close:  func(t *rapid.T) { c.Close() },
 			Settle: func() { store.WaitBuilds(c) },
+			Flush: func(t *rapid.T) {
+				if err := s.Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			},
 			Check: func(t *rapid.T) {
 				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 					t.Fatalf("check: %v, %q", err, r.Problems)

@@ -134,7 +134,7 @@ func baseNames(paths []string) (names []string) {
 
 // TestRebuildAfterFailedSync: nothing is lost, and readers never wait or fail meanwhile.
 func TestRebuildAfterFailedSync(t *testing.T) {
-	s, many, few := filled(t, Options{})
+	s, many, few := filled(t, Options{CommitInterval: -1})
 	s.hooks.commit = func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
 	_, err := many.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
 	if !errors.Is(err, ErrOutcomeUnknown) {

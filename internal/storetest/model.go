@@ -24,6 +24,8 @@ type Harness struct {
 	Close func(t *rapid.T)
 	// Settle waits for background work; may be nil.
 	Settle func()
+	// Flush commits what is pending; may be nil.
+	Flush func(t *rapid.T)
 	// Check verifies the collection's integrity; may be nil.
 	Check func(t *rapid.T)
 }
@@ -46,6 +48,9 @@ func RunModel(t *rapid.T, h Harness) {
 	}
 	if h.Settle != nil {
 		actions["settle"] = func(*rapid.T) { h.Settle() }
+	}
+	if h.Flush != nil {
+		actions["flush"] = h.Flush
 	}
 	if h.Close != nil {
 		actions["reopen"] = func(t *rapid.T) {
