@@ -1,14 +1,12 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -19,22 +17,14 @@ type Memory struct {
 	keyFunc cache.KeyFunc
 
 	mu        sync.RWMutex
-	info      Info                                      // guarded by mu
-	objects   map[string]*memoryObject                  // guarded by mu
-	sorted    []string                                  // the keys in order; nil after one was added or removed; guarded by mu
-	set       *indexSet                                 // guarded by mu
-	indexes   map[string]map[string]map[string]struct{} // name, value, keys; guarded by mu
-	replacing *memoryReplacement                        // guarded by mu
-	reported  bool                                      // changes of objects have been reported; guarded by mu
+	info      Info               // guarded by mu
+	table     *table             // guarded by mu, but for get
+	set       *indexSet          // guarded by mu
+	replacing *memoryReplacement // guarded by mu
+	reported  bool               // changes of objects have been reported; guarded by mu
 }
 
 var _ Interface = (*Memory)(nil)
-
-type memoryObject struct {
-	obj     runtime.Object
-	uid, rv string
-	terms   map[string][]string
-}
 
 // NewMemory returns an empty collection. Options.Codec is not used.
 func NewMemory(id Identity, o CollectionOptions) (*Memory, error) {
@@ -49,9 +39,8 @@ func NewMemory(id Identity, o CollectionOptions) (*Memory, error) {
 	m := &Memory{
 		keyFunc: o.KeyFunc,
 		info:    Info{Identity: id, Resource: o.Resource, NextSeq: 1},
-		objects: map[string]*memoryObject{},
+		table:   newTable(),
 		set:     set,
-		indexes: map[string]map[string]map[string]struct{}{},
 	}
 	if m.keyFunc == nil {
 		m.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
@@ -102,7 +91,7 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 	}
 	res.Skipped = e.skipped
 	for _, x := range e.writes {
-		old := m.objects[x.key].object()
+		old := m.table.get(x.key)
 		ch := changeOf(x.key, old, x.obj)
 		if x.del {
 			ch = Change{Type: cache.Deleted, Key: x.key, Old: old, New: x.obj}
@@ -126,64 +115,23 @@ func (m *Memory) advanceLocked(b Batch) {
 
 // putLocked stores x, whose terms are those of the current index functions.
 func (m *Memory) putLocked(x *write) {
-	old := m.objects[x.key]
-	if old == nil {
+	if m.table.put(x.key, x.state()) {
 		m.info.Objects++
-		m.sorted = nil
-	} else {
-		m.unindexLocked(x.key, old.terms)
 	}
-	m.objects[x.key] = &memoryObject{obj: x.obj, uid: x.uid, rv: x.rv, terms: x.terms}
-	m.indexLocked(x.key, x.terms)
 	m.info.NextSeq++
 	m.info.Newest = offerRef(m.info.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 }
 
+// state is what x leaves in a table.
+func (x *write) state() *rowState {
+	return &rowState{obj: x.obj, uid: x.uid, rv: x.rv, terms: x.terms}
+}
+
 func (m *Memory) removeLocked(key string) {
 	m.info.Newest = dropRef(m.info.Newest, key)
-	old := m.objects[key]
-	if old == nil {
-		return
+	if m.table.remove(key) {
+		m.info.Objects--
 	}
-	m.unindexLocked(key, old.terms)
-	delete(m.objects, key)
-	m.info.Objects--
-	m.sorted = nil
-}
-
-func (m *Memory) indexLocked(key string, terms map[string][]string) {
-	for name, values := range terms {
-		index := m.indexes[name]
-		if index == nil {
-			index = map[string]map[string]struct{}{}
-			m.indexes[name] = index
-		}
-		for _, value := range values {
-			if index[value] == nil {
-				index[value] = map[string]struct{}{}
-			}
-			index[value][key] = struct{}{}
-		}
-	}
-}
-
-func (m *Memory) unindexLocked(key string, terms map[string][]string) {
-	for name, values := range terms {
-		for _, value := range values {
-			delete(m.indexes[name][value], key)
-			if len(m.indexes[name][value]) == 0 {
-				delete(m.indexes[name], value)
-			}
-		}
-	}
-}
-
-// object returns the object, or nil of a nil *memoryObject.
-func (o *memoryObject) object() runtime.Object {
-	if o == nil {
-		return nil
-	}
-	return o.obj
 }
 
 // SetMustRelist makes the contents not resumable; see Interface.
@@ -204,16 +152,10 @@ func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string
 	if err != nil {
 		return err
 	}
-	terms := map[string]memoryTerms{}
+	terms := moreTerms{}
 	for {
-		m.mu.RLock()
-		objects := maps.Clone(m.objects)
-		m.mu.RUnlock()
-		for key, o := range objects {
-			if terms[key].of == o {
-				continue
-			}
-			terms[key] = memoryTerms{of: o, values: added.workingTerms(o.obj)}
+		for _, e := range m.rows() {
+			terms.compute(added, e)
 		}
 		done, err := m.addComputed(indexers, versions, terms)
 		if done || err != nil {
@@ -222,33 +164,26 @@ func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string
 	}
 }
 
-// memoryTerms are the terms of one state of an object.
-type memoryTerms struct {
-	of     *memoryObject
-	values map[string][]string
+func (m *Memory) rows() (rows []*row) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.table.each("", func(e *row) bool {
+		rows = append(rows, e)
+		return true
+	})
+	return rows
 }
 
 // addComputed adds the functions, unless an object has changed since terms were computed.
-func (m *Memory) addComputed(indexers cache.Indexers, versions map[string]string, terms map[string]memoryTerms) (bool, error) {
+func (m *Memory) addComputed(indexers cache.Indexers, versions map[string]string, terms moreTerms) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	set, err := m.set.with(indexers, versions)
 	if err != nil {
 		return false, err
 	}
-	for key, o := range m.objects {
-		if terms[key].of != o {
-			return false, nil
-		}
-	}
-	for key, o := range m.objects {
-		all := maps.Clone(o.terms)
-		if all == nil {
-			all = map[string][]string{}
-		}
-		maps.Copy(all, terms[key].values)
-		m.objects[key] = &memoryObject{obj: o.obj, uid: o.uid, rv: o.rv, terms: all}
-		m.indexLocked(key, terms[key].values)
+	if !m.table.addTerms(terms) {
+		return false, nil
 	}
 	m.set = set
 	return true, nil
@@ -263,11 +198,3 @@ func (m *Memory) Indexer() *Indexer { return newIndexer(m) }
 func (m *Memory) indexFunc(index string) (cache.IndexFunc, error) { return m.indexSet().find(index) }
 
 func (m *Memory) keyOf(obj any) (string, error) { return m.keyFunc(obj) }
-
-// keysLocked returns the keys in order. It is called with mu held for writing.
-func (m *Memory) keysLocked() []string {
-	if m.sorted == nil {
-		m.sorted = slices.SortedFunc(maps.Keys(m.objects), cmp.Compare)
-	}
-	return m.sorted
-}

@@ -111,16 +111,18 @@ func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, er
 	if !r.cold {
 		keys := maps.Clone(r.listed)
 		maps.Copy(keys, r.events)
-		for key := range r.m.objects {
-			keys[key] = nil
-		}
+		r.m.table.each("", func(e *row) bool {
+			keys[e.key] = nil
+			return true
+		})
 		res.Changes = r.settleLocked(slices.Sorted(maps.Keys(keys)))
 	}
-	for key := range r.m.objects {
-		if e := r.target(key); e != nil && !e.bad {
+	r.m.table.each("", func(stored *row) bool {
+		if e := r.target(stored.key); e != nil && !e.bad {
 			r.note(e.write)
 		}
-	}
+		return true
+	})
 	st := state{Info: r.m.info}
 	r.finish(&st, r.o, b)
 	r.m.info = st.Info
@@ -156,10 +158,7 @@ func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 	if x.del {
 		return e, nil
 	}
-	r.m.mu.RLock()
-	old := r.m.objects[x.key]
-	r.m.mu.RUnlock()
-	if e.same = r.unchanged(old, x); e.same {
+	if e.same = r.unchanged(r.m.table.state(x.key), x); e.same {
 		return e, nil
 	}
 	if err := enc.fill(x); err != nil {
@@ -169,7 +168,7 @@ func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 	return e, nil
 }
 
-func (r *memoryReplacement) unchanged(old *memoryObject, x *write) bool {
+func (r *memoryReplacement) unchanged(old *rowState, x *write) bool {
 	return !r.o.Rewrite && x.rv != "" && old != nil && old.uid == x.uid && old.rv == x.rv
 }
 
@@ -198,7 +197,7 @@ func (r *memoryReplacement) settle(keys []string) []Change {
 func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	r.m.reported = true
 	for _, key := range keys {
-		old, e := r.m.objects[key], r.target(key)
+		old, e := r.m.table.state(key), r.target(key)
 		switch {
 		case e == nil || e.del:
 			if old == nil {
