@@ -52,13 +52,14 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 			return nil, fmt.Errorf("object %q: %w", x.key, err)
 		}
 	}
-	err = c.write(ctx, set, func(w *writer) (err error) {
-		if changes, err = w.apply(e.writes); err != nil {
-			return err
+	var last []*write
+	err = c.write(ctx, set, func(w *writer) (_ []*write, err error) {
+		if changes, last, err = w.apply(e.writes); err != nil {
+			return nil, err
 		}
 		w.state.Newest = dropStale(w.state.Newest, e.stale)
 		w.state.advance(b)
-		return nil
+		return last, nil
 	})
 	return changes, err
 }
@@ -75,8 +76,8 @@ type pending struct {
 	last  *write
 }
 
-// apply does the writes in order.
-func (w *writer) apply(writes []*write) ([]Change, error) {
+// apply does the writes in order. It returns the last of each key too.
+func (w *writer) apply(writes []*write) (_ []Change, last []*write, _ error) {
 	changes := make([]Change, 0, len(writes))
 	keys := make(map[string]*pending, len(writes))
 	for _, x := range writes {
@@ -84,21 +85,23 @@ func (w *writer) apply(writes []*write) ([]Change, error) {
 		if p == nil {
 			old, err := w.get(x.key)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			p = &pending{old: old, obj: w.c.object(x.key, old)}
+			p = &pending{old: old, obj: w.c.before(x.key, old)}
 			keys[x.key] = p
 		}
 		changes = append(changes, p.change(x))
 	}
 	for _, x := range writes {
-		if keys[x.key].last == x {
-			if err := w.replace(x, keys[x.key].old); err != nil {
-				return nil, err
-			}
+		if keys[x.key].last != x {
+			continue
 		}
+		if err := w.replace(x, keys[x.key].old); err != nil {
+			return nil, nil, err
+		}
+		last = append(last, x)
 	}
-	return changes, nil
+	return changes, last, nil
 }
 
 // replace puts x in the place of what the file has under its key.

@@ -19,7 +19,7 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 	case set.generation != c.set.Load().generation:
 		return nil, false, errIndexesChanged
 	}
-	keys, info, err := c.before(ctx, e.writes)
+	keys, info, err := c.beforeBatch(ctx, e.writes)
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,12 +37,13 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 	info.Newest = dropStale(info.Newest, e.stale)
 	st := state{Info: info}
 	st.advance(b)
-	c.store.notePending(c, c.overlay.put(last, st.Info))
+	c.store.notePending(c, c.overlay.put(last, st.Info, func() { c.applyBounded(last) }))
+	c.resident.Load().apply(last)
 	return changes, true, nil
 }
 
-// before returns what there is under the keys of the writes, and the Info, as of the last batch.
-func (c *Collection) before(ctx context.Context, writes []*write) (keys map[string]*pending, info Info, err error) {
+// beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.
+func (c *Collection) beforeBatch(ctx context.Context, writes []*write) (keys map[string]*pending, info Info, err error) {
 	info, unsaved := c.overlay.current()
 	keys = make(map[string]*pending, len(writes))
 	var missing []string
@@ -52,10 +53,8 @@ func (c *Collection) before(ctx context.Context, writes []*write) (keys map[stri
 		}
 		p := &pending{}
 		keys[x.key] = p
-		if over := c.overlay.get(x.key); over == nil {
+		if !c.remembers(x.key, p) {
 			missing = append(missing, x.key)
-		} else if !over.del {
-			p.found, p.obj = true, over.obj
 		}
 	}
 	if len(missing) == 0 && unsaved {
@@ -78,11 +77,30 @@ func (c *Collection) before(ctx context.Context, writes []*write) (keys map[stri
 			if err != nil {
 				return err
 			}
-			keys[key].found, keys[key].obj = old.found, c.object(key, old)
+			keys[key].found, keys[key].obj = old.found, c.before(key, old)
 		}
 		return nil
 	})
 	return keys, info.clone(), err
+}
+
+// remembers sets what is in memory of key, if that is known.
+func (c *Collection) remembers(key string, p *pending) bool {
+	if r := c.inMemory(); r != nil {
+		p.obj = r.table.get(key)
+		p.found = p.obj != nil
+		return true
+	}
+	if over := c.overlay.get(key); over != nil {
+		p.obj = over.object()
+		p.found = p.obj != nil
+		return true
+	}
+	if c.bounded != nil {
+		p.obj, _ = c.bounded.get(key)
+		p.found = p.obj != nil
+	}
+	return p.found
 }
 
 // clone returns the Info with slices of its own.

@@ -25,13 +25,41 @@ type writer struct {
 
 // write calls fn in a write transaction and commits. If set is given, the
 // terms that fn writes were computed with it: it must still be the current one.
-func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+// fn returns the objects that it has written, for those that are in memory.
+func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.replacing != nil {
 		return ErrReplacing
 	}
-	return c.writeLocked(ctx, set, fn)
+	return c.writeObjectsLocked(ctx, set, fn)
+}
+
+// writeObjectsLocked is writeLocked for an fn that writes objects.
+func (c *Collection) writeObjectsLocked(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
+	if c.bounded != nil {
+		c.bounded.closed.Add(1)
+		defer c.bounded.closed.Add(-1)
+	}
+	var last []*write
+	err := c.writeLocked(ctx, set, func(w *writer) (err error) {
+		last, err = fn(w)
+		return err
+	})
+	if err == nil {
+		c.applyBounded(last)
+		c.resident.Load().apply(last)
+	} else if c.bounded != nil {
+		c.bounded.clear() // what readers see now may be either state
+	}
+	return err
+}
+
+// applyBounded brings the writes to the objects that are in memory.
+func (c *Collection) applyBounded(last []*write) {
+	if c.bounded != nil {
+		c.bounded.apply(last, c.codec)
+	}
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
@@ -148,6 +176,16 @@ func (r *reader) object(key string, s stored) runtime.Object {
 		return nil
 	}
 	return obj
+}
+
+// before returns the object that is stored, decoded already if it is in memory.
+func (c *Collection) before(key string, s stored) runtime.Object {
+	if r := c.inMemory(); r != nil && s.found {
+		if now := r.table.state(key); now != nil && now.uid == s.UID && now.rv == s.RV {
+			return now.obj
+		}
+	}
+	return c.object(key, s)
 }
 
 // put stores x in the place of old.

@@ -34,6 +34,10 @@ type Collection struct {
 	idled     atomic.Bool  // indexes that nobody claims have been marked
 	reported  atomic.Bool  // changes of objects have been reported in this process
 
+	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
+	resident atomic.Pointer[resident]
+	bounded  *bounded
+
 	builds builds
 	limits limits
 }
@@ -82,6 +86,22 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)
+}
+
+// takeResidence begins to keep in memory what the residency says. It is called once the collection is open.
+func (c *Collection) takeResidence(ctx context.Context, r Residency) (err error) {
+	switch {
+	case c.readOnly || r.kind == residentNone:
+		return nil
+	case r.kind == residentBounded:
+		c.bounded, err = newBounded(r.bytes)
+		return err
+	}
+	info, err := c.Info(ctx)
+	if err == nil {
+		c.startFilling(info.Complete)
+	}
+	return err
 }
 
 // noteUsed notes that the collection is in use. A disk that is full or fails
@@ -233,9 +253,9 @@ func (c *Collection) flushAtClose() error {
 
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
-	err := c.write(ctx, nil, func(w *writer) error {
+	err := c.write(ctx, nil, func(w *writer) ([]*write, error) {
 		w.state.MustRelist = reason
-		return nil
+		return nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("mark %s for a relist: %w", c.id, err)

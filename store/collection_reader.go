@@ -10,12 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A page of Iterate ends at either bound.
-const (
-	iterateObjects = 500
-	iterateBytes   = 4 << 20
-)
-
 // reader is what a Collection and a View have in common: the methods that need
 // no index function.
 type reader struct {
@@ -178,49 +172,6 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 		return errors.Join(s.err(), bad)
 	})
 	return keys, err
-}
-
-// Iterate calls fn for each object whose key is after the given one; see Interface.
-func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
-	for {
-		keys, objs, more, err := r.page(ctx, after)
-		if err != nil {
-			return err
-		}
-		for i, key := range keys {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := fn(key, objs[i]); err != nil {
-				return err
-			}
-		}
-		if !more {
-			return nil
-		}
-		after = keys[len(keys)-1]
-	}
-}
-
-// page reads the objects whose keys follow the given one. more is set if there may be others.
-func (r *reader) page(ctx context.Context, after string) (keys []string, objs []runtime.Object, more bool, err error) {
-	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-		size := 0
-		s := scanOver(objects, over, after)
-		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
-			if len(keys) == iterateObjects || size >= iterateBytes {
-				more = true
-				return nil
-			}
-			obj, err := r.scanned(key, data, x)
-			if err != nil {
-				return err
-			}
-			keys, objs, size = append(keys, key), append(objs, obj), size+len(data)
-		}
-		return s.err()
-	})
-	return keys, objs, more, err
 }
 
 // seekAfter moves the cursor to the first key after the given one. Keys are

@@ -90,6 +90,9 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if o.Codec == nil {
 		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
 	}
+	if err := o.Residency.validate(); err != nil {
+		return nil, fmt.Errorf("collection of %s: %w", id, err)
+	}
 	name := id.ID()
 	if err := s.open.takeWithin(ctx, name, o.Wait); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
@@ -98,6 +101,9 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if err != nil {
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
+	}
+	if err := c.takeResidence(ctx, o.Residency); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the collection of %s: %w", id, err), c.Close())
 	}
 	return c, nil
 }

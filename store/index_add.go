@@ -27,18 +27,27 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	if err != nil {
 		return err
 	}
-	terms := map[*write]map[string][]string{}
+	terms := grownTerms{pending: map[*write]map[string][]string{}, resident: moreTerms{}}
 	for {
 		for _, x := range c.overlay.all() {
-			if _, ok := terms[x]; !ok && !x.del {
-				terms[x] = c.addedTerms(added, x)
+			if _, ok := terms.pending[x]; !ok && !x.del {
+				terms.pending[x] = c.addedTerms(added, x)
 			}
+		}
+		for _, e := range c.resident.Load().rows() {
+			terms.resident.compute(added, e)
 		}
 		done, err := c.addComputed(ctx, indexers, versions, terms)
 		if done || err != nil {
 			return err
 		}
 	}
+}
+
+// grownTerms are the terms of what is in memory after functions have been added.
+type grownTerms struct {
+	pending  map[*write]map[string][]string // all of them
+	resident moreTerms
 }
 
 // addedTerms returns the terms of x with those of more functions. One that fails does not file it.
@@ -61,7 +70,7 @@ func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
 
 // addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches wait
 // for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the index.
-func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, versions map[string]string, terms map[*write]map[string][]string) (bool, error) {
+func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, versions map[string]string, terms grownTerms) (bool, error) {
 	release, err := c.store.takeTurn(ctx)
 	if err != nil {
 		return false, err
@@ -87,12 +96,13 @@ func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, v
 }
 
 // swapSet makes set the one that batches are indexed with, if there are terms for all that is pending.
-func (c *Collection) swapSet(set *indexSet, terms map[*write]map[string][]string) bool {
+func (c *Collection) swapSet(set *indexSet, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if !c.overlay.reterm(terms) {
+	if !c.overlay.covered(terms.pending) || !c.resident.Load().addTerms(terms.resident) {
 		return false
 	}
+	c.overlay.reterm(terms.pending)
 	c.set.Store(set)
 	return true
 }

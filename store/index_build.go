@@ -68,14 +68,36 @@ func (c *Collection) startBuild() {
 	for _, name := range names {
 		b.names[name] = struct{}{}
 	}
+	b.startLocked(c.store, fmt.Sprintf("build indexes %q of %s", names, c.id), func(ctx context.Context) {
+		c.buildUntilDone(ctx, names)
+	})
+}
+
+// start calls fn in a goroutine that stop and the closing of the store cancel and wait for. After stop fn gets a context
+// that is cancelled already.
+func (b *builds) start(s *Store, name string, fn func(ctx context.Context)) {
+	b.mu.Lock()
+	stopped := b.stopped
+	if !stopped {
+		b.startLocked(s, name, fn)
+	}
+	b.mu.Unlock()
+	if stopped {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		fn(ctx)
+	}
+}
+
+func (b *builds) startLocked(s *Store, name string, fn func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancels = append(b.cancels, cancel)
 	b.running.Add(1)
-	c.store.goBackground(fmt.Sprintf("build indexes %q of %s", names, c.id), func(storeCtx context.Context) {
+	s.goBackground(name, func(storeCtx context.Context) {
 		defer b.running.Done()
 		defer cancel()
 		defer context.AfterFunc(storeCtx, cancel)()
-		c.buildUntilDone(ctx, names)
+		fn(ctx)
 	})
 }
 

@@ -13,13 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ByIndex returns the objects that the named index files under value, in key order.
-func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
-	return c.byValues(ctx, index, []string{value})
-}
-
-// IndexKeys returns the keys of ByIndex.
-func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+// fileIndexKeys is IndexKeys by the file.
+func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
 	err := c.lookUp(ctx, index, []string{value}, func(v indexView) error {
 		return v.keys(value, func(key string) error {
@@ -37,8 +32,8 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 	return keys, nil
 }
 
-// IndexValues returns every value of the named index, in order.
-func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
+// fileIndexValues is IndexValues by the file.
+func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
 	err := c.lookUp(ctx, index, nil, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
@@ -62,8 +57,8 @@ func (c *Collection) indexFunc(index string) (cache.IndexFunc, error) {
 
 func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
 
-// byValues returns the objects filed under any of the values, each once.
-func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+// fileByValues is byValues by the file.
+func (c *Collection) fileByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
 	err := c.lookUp(ctx, index, values, func(v indexView) error {
 		for _, value := range values {
@@ -72,7 +67,7 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 					return nil
 				}
 				seen[key] = true
-				obj, err := v.object(key)
+				obj, err := v.objectIn(c.bounded, key)
 				objs = append(objs, obj)
 				return err
 			})
@@ -248,7 +243,10 @@ func after(prefix []byte) []byte {
 	return p
 }
 
-func (v indexView) object(key string) (runtime.Object, error) {
+func (v indexView) object(key string) (runtime.Object, error) { return v.objectIn(nil, key) }
+
+// objectIn returns the object of key, decoded already if it is among those that are in memory; they may be nil.
+func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error) {
 	if x := v.over.get(key); x != nil {
 		return x.obj, nil
 	}
@@ -256,5 +254,14 @@ func (v indexView) object(key string) (runtime.Object, error) {
 	if data == nil {
 		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), ErrDamaged)
 	}
-	return v.r.decode(key, data)
+	h, payload, err := parseRecord(v.r.name, key, data)
+	if err != nil {
+		return nil, err
+	}
+	if memory != nil {
+		if obj := memory.state(key, h.UID, h.RV); obj != nil {
+			return obj, nil
+		}
+	}
+	return v.r.decodePayload(key, h, payload)
 }

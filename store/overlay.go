@@ -50,9 +50,11 @@ func (x *write) size() int {
 }
 
 // put takes in the last write of each key of a batch, and the Info after it. It returns by how many bytes it has grown.
-func (o *overlay) put(last []*write, info Info) (grown int) {
+// also is called before readers and commits can see it.
+func (o *overlay) put(last []*write, info Info, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	also()
 	before := o.bytes
 	for _, x := range last {
 		if old, had := o.tree.ReplaceOrInsert(x); had {
@@ -177,22 +179,20 @@ func getWrite(tree *btree.BTree[*write], key string) *write {
 // all returns everything that is pending, in key order.
 func (o *overlay) all() []*write { return o.capture(nil).after("", 0) }
 
-// reterm gives every pending write the terms that were computed for it, if there are some for each.
-func (o *overlay) reterm(terms map[*write]map[string][]string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// covered reports whether there are terms for everything that is pending.
+func (o *overlay) covered(terms map[*write]map[string][]string) bool {
 	complete := true
-	o.tree.Ascend(func(x *write) bool {
+	for _, x := range o.all() {
 		_, ok := terms[x]
 		complete = complete && (ok || x.del)
-		return complete
-	})
-	if !complete {
-		return false
 	}
-	old := o.tree
+	return complete
+}
+
+// reterm gives every pending write the terms that were computed for it. Nothing is put or committed meanwhile.
+func (o *overlay) reterm(terms map[*write]map[string][]string) {
 	grown := newOverlay()
-	old.Ascend(func(x *write) bool {
+	for _, x := range o.all() {
 		next := *x
 		if !x.del {
 			next.terms = terms[x]
@@ -200,8 +200,8 @@ func (o *overlay) reterm(terms map[*write]map[string][]string) bool {
 		grown.tree.ReplaceOrInsert(&next)
 		grown.bytes += next.size()
 		grown.indexLocked(&next)
-		return true
-	})
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.tree, o.index, o.bytes, o.shared = grown.tree, grown.index, grown.bytes, nil
-	return true
 }

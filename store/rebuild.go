@@ -44,36 +44,40 @@ func (s *Store) Rebuild(ctx context.Context) error {
 		}
 		failure = fmt.Errorf("%w: %s", ErrDamaged, report.Problems[0])
 	}
-	if err := s.rebuild(ctx, before, failure); err != nil {
+	rebuilt, err := s.rebuild(ctx, before, failure)
+	for _, c := range rebuilt {
+		c.startBuild() // what gave up when the store failed
+		if c.resident.Load() != nil {
+			c.startFilling(true) // something may have been lost
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.path, err)
 	}
 	return nil
 }
 
-// rebuild does the work, unless another call has done it since before.
-func (s *Store) rebuild(ctx context.Context, before int, why error) error {
+// rebuild does the work, unless another call has done it since before. It returns the collections that have another file now.
+func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
 	select {
 	case s.writer <- struct{}{}:
 		defer func() { <-s.writer }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	if s.rebuildCount() != before {
-		return nil
+		return nil, nil
 	}
 	old, err := s.acquire()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = s.renew(ctx, old, why)
 	old.release()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, c := range s.liveCollections() {
-		c.startBuild() // what gave up when the store failed
-	}
-	return old.close()
+	return s.liveCollections(), old.close()
 }
 
 // renew puts a copy in the place of the old file. It takes the mark before it makes

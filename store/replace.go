@@ -183,6 +183,7 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 		return res, fmt.Errorf("commit a list of %s: %w", r.c.id, err)
 	}
 	r.close()
+	r.c.refill()
 	return res, nil
 }
 
@@ -201,12 +202,12 @@ func (r *replacement) close() {
 
 // write is Collection.write for the open replacement. Whoever shares the store may
 // have rebuilt it since the method began, and can not while the transaction lasts.
-func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	return r.c.writeLocked(ctx, set, func(w *writer) error {
+	return r.c.writeObjectsLocked(ctx, set, func(w *writer) ([]*write, error) {
 		if err := r.usable(); err != nil {
-			return err
+			return nil, err
 		}
 		return fn(w)
 	})

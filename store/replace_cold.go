@@ -64,17 +64,17 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 		slices.SortStableFunc(page.writes, func(a, b *write) int { return strings.Compare(a.key, b.key) })
 
 		var t coldTx
-		err := m.r.write(ctx, set, func(w *writer) error {
+		err := m.r.write(ctx, set, func(w *writer) ([]*write, error) {
 			t = coldTx{w: w, before: m.gone, gone: map[string]string{}}
 			w.objects.FillPercent = coldFill
 			if err := t.store(page.writes, events.writes); err != nil {
-				return err
+				return nil, err
 			}
 			if finish != nil {
 				m.note(t.taken, skipped)
 				finish(&w.state)
 			}
-			return nil
+			return t.taken, nil
 		})
 		switch {
 		case err == nil:
@@ -163,7 +163,7 @@ func (t *coldTx) event(x *write) error {
 
 func (t *coldTx) take(x *write, old stored) error {
 	t.taken = append(t.taken, x)
-	before := t.w.c.object(x.key, old)
+	before := t.w.c.before(x.key, old)
 	if x.del {
 		if old.found {
 			t.changes = append(t.changes, Change{Type: cache.Deleted, Key: x.key, Old: before, New: x.obj})

@@ -90,17 +90,20 @@ func (m *warmReplace) stageRest(ctx context.Context) error {
 func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (res Result, finished bool, err error) {
 	limit := m.r.c.limits.commit
 	applied := m.applied
-	err = m.r.write(ctx, set, func(w *writer) error {
+	err = m.r.write(ctx, set, func(w *writer) (last []*write, err error) {
 		size := 0
 		finished = true
-		err := m.staging.each(w.bucket, m.applied, func(e *staged) (bool, error) {
+		err = m.staging.each(w.bucket, m.applied, func(e *staged) (bool, error) {
 			if size > limit {
 				finished = false
 				return false, nil
 			}
 			size += e.size()
 			applied = e.key
-			ch, changed, err := m.apply(w, e)
+			ch, changed, x, err := m.apply(w, e)
+			if x != nil {
+				last = append(last, x)
+			}
 			switch {
 			case errors.Is(err, ErrIncompatible):
 				res.Skipped = append(res.Skipped, Skipped{Key: e.key, Err: err})
@@ -111,15 +114,15 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (re
 			return true, err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !finished {
 			w.state.MustRelist = interrupted
-			return nil
+			return last, nil
 		}
 		m.r.noteSkipped(res.Skipped)
 		m.r.finish(&w.state, m.r.o, b)
-		return dropStaging(w.bucket)
+		return last, dropStaging(w.bucket)
 	})
 	if err != nil {
 		return Result{}, false, err
@@ -129,32 +132,33 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (re
 	return res, finished, nil
 }
 
-// apply makes one key what is staged for it.
-func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, err error) {
+// apply makes one key what is staged for it. It returns what it has written too, if anything.
+func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, x *write, err error) {
 	old, err := w.get(e.key)
 	if err != nil {
-		return ch, false, err
+		return ch, false, nil, err
 	}
 	if e.kind == stagedDelete {
-		before := w.c.object(e.key, old)
-		return changeOf(e.key, before, nil), old.found, w.remove(e.key, old)
+		before := w.c.before(e.key, old)
+		return changeOf(e.key, before, nil), old.found, &write{key: e.key, del: true}, w.remove(e.key, old)
 	}
 	if m.sameAsDisk(&e.write, old) {
-		return ch, false, nil // an event told what the disk has
+		return ch, false, nil, nil // an event told what the disk has
 	}
 	now, err := m.staged(e)
 	if err != nil {
-		return ch, false, err
+		return ch, false, nil, err
 	}
-	before := w.c.object(e.key, old)
+	before := w.c.before(e.key, old)
 	sameVersion := old.found && old.UID == e.uid && old.RV == e.rv
 	if err := w.put(&e.write, old); err != nil {
-		return ch, false, err
+		return ch, false, nil, err
 	}
+	x = &write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)}
 	if sameVersion && before != nil && semanticallyEqual(before, now) {
-		return ch, false, nil
+		return ch, false, x, nil
 	}
-	return changeOf(e.key, before, now), true, nil
+	return changeOf(e.key, before, now), true, x, nil
 }
 
 // staged returns the object that is staged. That the codec can not read what it

@@ -85,6 +85,8 @@ type CollectionOptions struct {
 	IndexVersions map[string]string
 	// Resource is stored for the command line.
 	Resource ResourceInfo
+	// Residency says which objects are kept decoded in memory. Default All.
+	Residency Residency
 	// Wait is how long to wait for a collection that is open, to be closed. Default 0: it fails at once.
 	Wait time.Duration
 }

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// A page of Iterate ends at either bound.
+const (
+	iterateObjects = 500
+	iterateBytes   = 4 << 20
+)
+
+// rawRecord is a record that has been copied out of its transaction and not been decoded, or an object that is pending.
+type rawRecord struct {
+	header
+	key     string
+	payload []byte
+	obj     k8sruntime.Object
+}
+
+// page is some objects in key order.
+type page struct {
+	records []rawRecord
+	objs    []k8sruntime.Object
+	more    bool // there may be others
+	err     error
+}
+
+// Iterate calls fn for each object whose key is after the given one; see Interface. While it does, the next page is
+// read and decoded, on all cores.
+func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, obj k8sruntime.Object) error) error {
+	ahead := make(chan page, 1)
+	for p := r.page(ctx, after); ; p = <-ahead {
+		if p.err != nil {
+			return p.err
+		}
+		if p.more {
+			last := p.records[len(p.records)-1].key
+			go func() { ahead <- r.page(ctx, last) }()
+		}
+		err := p.each(ctx, fn)
+		if err != nil && p.more {
+			<-ahead
+		}
+		if err != nil || !p.more {
+			return err
+		}
+	}
+}
+
+func (p page) each(ctx context.Context, fn func(key string, obj k8sruntime.Object) error) error {
+	for i, record := range p.records {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := fn(record.key, p.objs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page reads and decodes the objects whose keys follow the given one.
+func (r *reader) page(ctx context.Context, after string) (p page) {
+	if p.records, p.more, p.err = r.rawPage(ctx, after); p.err == nil {
+		p.objs, p.err = r.decodeRecords(p.records)
+	}
+	return p
+}
+
+// rawPage reads the records whose keys follow the given one. more is set if there may be others.
+func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord, more bool, err error) {
+	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		size := 0
+		s := scanOver(objects, over, after)
+		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
+			if len(records) == iterateObjects || size >= iterateBytes {
+				more = true
+				return nil
+			}
+			record, err := r.copyRecord(key, data, x)
+			if err != nil {
+				return err
+			}
+			records, size = append(records, record), size+len(data)
+		}
+		return s.err()
+	})
+	return records, more, err
+}
+
+func (r *reader) copyRecord(key string, data []byte, x *write) (rawRecord, error) {
+	if x != nil {
+		return rawRecord{key: key, header: header{UID: x.uid, RV: x.rv}, obj: x.obj}, nil
+	}
+	h, payload, err := parseRecord(r.name, key, data)
+	return rawRecord{key: key, header: h, payload: slices.Clone(payload)}, err
+}
+
+// decodeAlone is how many records one goroutine decodes at least.
+const decodeAlone = 64
+
+// decodeRecords decodes on all cores.
+func (r *reader) decodeRecords(records []rawRecord) ([]k8sruntime.Object, error) {
+	objs := make([]k8sruntime.Object, len(records))
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(records)/decodeAlone))
+	share := (len(records) + workers - 1) / workers
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		from, to := w*share, min((w+1)*share, len(records))
+		work := func() { errs[w] = r.decodeSome(records[from:to], objs[from:to]) }
+		if w == workers-1 {
+			work()
+		} else {
+			wg.Go(work)
+		}
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return objs, nil
+}
+
+func (r *reader) decodeSome(records []rawRecord, objs []k8sruntime.Object) error {
+	for i, record := range records {
+		if objs[i] = record.obj; record.obj != nil {
+			continue
+		}
+		obj, err := r.decodePayload(record.key, record.header, record.payload)
+		if err != nil {
+			return err
+		}
+		objs[i] = obj
+	}
+	return nil
+}

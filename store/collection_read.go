@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// What a Collection reads from memory, if its Residency says so; else see reader.
+
+// Get returns the object with that key, or nil if there is none.
+func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
+	if r := c.inMemory(); r != nil {
+		return r.table.get(key), ctx.Err()
+	}
+	if c.bounded == nil {
+		return c.reader.Get(ctx, key)
+	}
+	return c.getBounded(ctx, key)
+}
+
+// getBounded looks in the overlay, then among the decoded objects, then in the file.
+func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
+	obj, seen := c.bounded.get(key)
+	if x := c.overlay.get(key); x != nil {
+		return x.object(), ctx.Err()
+	}
+	if obj != nil {
+		return obj, ctx.Err()
+	}
+	var decoded cached
+	err = c.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		old, err := c.stored(objects, key)
+		if err != nil || !old.found {
+			return err
+		}
+		obj, err = c.decodePayload(key, old.header, old.payload)
+		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, len(old.payload))}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if obj != nil {
+		c.bounded.put(key, decoded, seen)
+	}
+	return obj, nil
+}
+
+// List returns every object, in key order.
+func (c *Collection) List(ctx context.Context) ([]runtime.Object, error) {
+	if r := c.inMemory(); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return r.table.list(), ctx.Err()
+	}
+	return c.reader.List(ctx)
+}
+
+// Keys returns every key, in order.
+func (c *Collection) Keys(ctx context.Context) ([]string, error) {
+	if r := c.inMemory(); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return r.table.keys(), ctx.Err()
+	}
+	return c.reader.Keys(ctx)
+}
+
+// Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be in
+// memory it waits for that: they are decoded once.
+func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
+	if err := c.awaitFilled(ctx); err != nil {
+		return err
+	}
+	if r := c.inMemory(); r != nil {
+		return iteratePages(ctx, after, r.page, fn)
+	}
+	return c.reader.Iterate(ctx, after, fn)
+}
+
+// ByIndex returns the objects that the named index files under value, in key order.
+func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error) {
+	return c.byValues(ctx, index, []string{value})
+}
+
+func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+	if r := c.inMemory(); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if _, err := c.set.Load().find(index); err != nil {
+			return nil, err
+		}
+		return r.table.byValues(index, values), ctx.Err()
+	}
+	return c.fileByValues(ctx, index, values)
+}
+
+// IndexKeys returns the keys of ByIndex.
+func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	if r := c.inMemory(); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if _, err := c.set.Load().find(index); err != nil {
+			return nil, err
+		}
+		return r.table.indexKeys(index, value), ctx.Err()
+	}
+	return c.fileIndexKeys(ctx, index, value)
+}
+
+// IndexValues returns every value of the named index, in order.
+func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
+	if r := c.inMemory(); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if _, err := c.set.Load().find(index); err != nil {
+			return nil, err
+		}
+		return r.table.indexValues(index), ctx.Err()
+	}
+	return c.fileIndexValues(ctx, index)
+}

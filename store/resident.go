@@ -1,0 +1,203 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// resident is the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads go
+// there; what is written meanwhile goes to both.
+//
+// Its table is changed by who holds the collection's mu or front, and is ready by one who holds both: so no read
+// from the file is followed by an older one from here.
+type resident struct {
+	mu    sync.RWMutex
+	table *table // guarded by mu, but for get
+	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
+	touched map[string]struct{}
+
+	ready atomic.Bool
+	// ended is closed when the filling has ended, well or not.
+	ended chan struct{}
+}
+
+func newResident() *resident {
+	return &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{})}
+}
+
+// inMemory returns the resident objects if reads are to use them, or nil.
+func (c *Collection) inMemory() *resident {
+	if r := c.resident.Load(); r != nil && r.ready.Load() {
+		return r
+	}
+	return nil
+}
+
+// apply takes in writes that readers of the file see already, or are about to. All are visible at once, but for get.
+func (r *resident) apply(last []*write) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range last {
+		if r.touched != nil {
+			r.touched[x.key] = struct{}{}
+		}
+		if x.del {
+			r.table.remove(x.key)
+		} else {
+			r.table.put(x.key, x.state())
+		}
+	}
+}
+
+// startFilling makes the collection resident anew. It is called when the collection is opened, when a rebuild of the file
+// has lost objects of it, and when a list has replaced some that could not be read.
+func (c *Collection) startFilling(complete bool) {
+	r := newResident()
+	c.front.Lock()
+	c.resident.Store(r)
+	r.apply(c.overlay.all())
+	c.front.Unlock()
+	if !complete { // what is there is no state; the list that comes is taken in by apply
+		c.open(r)
+		close(r.ended)
+		return
+	}
+	c.builds.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
+		defer close(r.ended)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := c.fill(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
+		}
+	})
+}
+
+// fill reads every object that has not been written since.
+func (c *Collection) fill(ctx context.Context, r *resident) error {
+	for after, more := "", true; more; {
+		var records []rawRecord
+		var err error
+		if records, more, err = c.rawPage(ctx, after); err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			break
+		}
+		after = records[len(records)-1].key
+		objs, err := c.decodeRecords(records)
+		if err != nil {
+			return err
+		}
+		c.fillIn(r, records, objs)
+	}
+	c.open(r)
+	return nil
+}
+
+// fillIn puts a page in place. If index functions are added meanwhile, their terms are computed again.
+func (c *Collection) fillIn(r *resident, records []rawRecord, objs []runtime.Object) {
+	for done := false; !done; {
+		set := c.set.Load()
+		states := make([]*rowState, len(records))
+		for i, record := range records {
+			states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.workingTerms(objs[i])}
+		}
+		done = c.tryFillIn(r, set, records, states)
+	}
+}
+
+func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) bool {
+	c.front.Lock()
+	defer c.front.Unlock()
+	if c.set.Load().generation != set.generation {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, s := range states {
+		if _, newer := r.touched[records[i].key]; !newer {
+			r.table.put(records[i].key, s)
+		}
+	}
+	return true
+}
+
+// open lets reads use r, unless another has taken its place.
+func (c *Collection) open(r *resident) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.front.Lock()
+	defer c.front.Unlock()
+	if c.resident.Load() != r {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched = nil
+	r.ready.Store(true)
+}
+
+// awaitFilled waits until the objects are in memory, or can not be.
+func (c *Collection) awaitFilled(ctx context.Context) error {
+	r := c.resident.Load()
+	if r == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// page is a table's page.
+func (r *resident) page(after string) ([]string, []runtime.Object) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.table.page(after, iterateObjects)
+}
+
+// rows returns every row there is; none of a nil resident.
+func (r *resident) rows() (rows []*row) {
+	if r == nil {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.table.each("", func(e *row) bool {
+		rows = append(rows, e)
+		return true
+	})
+	return rows
+}
+
+// addTerms is table.addTerms; a nil resident has nothing to add to.
+func (r *resident) addTerms(terms moreTerms) bool {
+	if r == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.table.addTerms(terms)
+}
+
+// refill tries again to bring all objects to memory, where that has failed.
+func (c *Collection) refill() {
+	r := c.resident.Load()
+	if r == nil || r.ready.Load() {
+		return
+	}
+	select {
+	case <-r.ended:
+		c.startFilling(true)
+	default:
+	}
+}
