@@ -89,17 +89,13 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 }
 
 // takeResidence begins to keep in memory what the residency says. It is called once the collection is open.
-func (c *Collection) takeResidence(ctx context.Context, r Residency) (err error) {
+func (c *Collection) takeResidence(r Residency) (err error) {
 	switch {
 	case c.readOnly || r.kind == residentNone:
-		return nil
 	case r.kind == residentBounded:
 		c.bounded, err = newBounded(r.bytes)
-		return err
-	}
-	info, err := c.Info(ctx)
-	if err == nil {
-		c.startFilling(info.Complete)
+	default:
+		c.startFilling(false)
 	}
 	return err
 }

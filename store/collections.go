@@ -102,7 +102,7 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
-	if err := c.takeResidence(ctx, o.Residency); err != nil {
+	if err := c.takeResidence(o.Residency); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the collection of %s: %w", id, err), c.Close())
 	}
 	return c, nil

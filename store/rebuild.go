@@ -48,7 +48,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	for _, c := range rebuilt {
 		c.startBuild() // what gave up when the store failed
 		if c.resident.Load() != nil {
-			c.startFilling(true) // something may have been lost
+			c.startFilling(false) // something may have been lost
 		}
 	}
 	if err != nil {

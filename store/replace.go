@@ -60,6 +60,14 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	if err != nil {
 		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
 	}
+	if _, cold := r.mode.(*coldReplace); cold {
+		if c.resident.Load() != nil {
+			c.startFilling(true)
+		}
+		if c.bounded != nil {
+			c.bounded.clear()
+		}
+	}
 	return r, nil
 }
 

@@ -56,15 +56,16 @@ func (r *resident) apply(last []*write) {
 	}
 }
 
-// startFilling makes the collection resident anew. It is called when the collection is opened, when a rebuild of the file
-// has lost objects of it, and when a list has replaced some that could not be read.
-func (c *Collection) startFilling(complete bool) {
+// startFilling makes the collection resident anew, from nothing if the file is known to have nothing. It is called when the collection is
+// opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
+// objects that could not be read.
+func (c *Collection) startFilling(empty bool) {
 	r := newResident()
 	c.front.Lock()
 	c.resident.Store(r)
 	r.apply(c.overlay.all())
 	c.front.Unlock()
-	if !complete { // what is there is no state; the list that comes is taken in by apply
+	if empty {
 		c.open(r)
 		close(r.ended)
 		return
@@ -197,7 +198,7 @@ func (c *Collection) refill() {
 	}
 	select {
 	case <-r.ended:
-		c.startFilling(true)
+		c.startFilling(false)
 	default:
 	}
 }
