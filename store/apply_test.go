@@ -193,7 +193,7 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 // shown to anyone.
 func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	unstructured, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Codec: otherCodec{storetest.PodCodec()}})
+	unstructured, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
 	resource := store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
-	o := store.CollectionOptions{Codec: storetest.PodCodec(), Resource: resource, Indexers: byNamespaceAndColor}
+	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Resource: resource, Indexers: byNamespaceAndColor}
 	c, err := s.Collection(context.Background(), storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestOneOpenerAtATime(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, store.Options{})
 	c := openPods(t, s, nil)
-	o := store.CollectionOptions{Codec: storetest.PodCodec()}
+	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}
 	if _, err := s.Collection(ctx, storetest.Pods, o); !errors.Is(err, store.ErrCollectionOpen) {
 		t.Errorf("opened twice: %v", err)
 	}
@@ -81,7 +81,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil || !strings.Contains(err.Error(), "Codec") {
 		t.Errorf("without a codec: %v", err)
 	}
-	if _, err := s.Collection(context.Background(), store.Identity{}, store.CollectionOptions{Codec: storetest.PodCodec()}); err == nil {
+	if _, err := s.Collection(context.Background(), store.Identity{}, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
 	// A collection that could not be opened is not left open.
@@ -101,7 +101,7 @@ func TestCollectionsAreApart(t *testing.T) {
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=x"},
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=y"},
 	} {
-		c, err := s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec()})
+		c, err := s.Collection(context.Background(), id, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestReadOnlyStore(t *testing.T) {
 		}
 	}
 	other := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}
-	if _, err := s.Collection(ctx, other, store.CollectionOptions{Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
+	if _, err := s.Collection(ctx, other, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestView(t *testing.T) {
 func TestWaitForTheOtherOpener(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	first := openPods(t, s, nil)
-	o := store.CollectionOptions{Codec: storetest.PodCodec(), Wait: time.Hour}
+	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Wait: time.Hour}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Collection(canceled, storetest.Pods, o); !errors.Is(err, context.Canceled) {

@@ -19,7 +19,8 @@ import (
 func session(t *testing.T, s *store.Store, indexers cache.Indexers, versions map[string]string) *store.Collection {
 	t.Helper()
 	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
-		Codec: storetest.PodCodec(), Indexers: indexers, IndexVersions: versions,
+		Residency: store.None,
+		Codec:     storetest.PodCodec(), Indexers: indexers, IndexVersions: versions,
 	})
 	if err != nil {
 		t.Fatal(err)

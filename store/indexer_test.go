@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -19,10 +20,20 @@ func TestIndexerOfClientGo(t *testing.T) {
 }
 
 func TestIndexerOfCollection(t *testing.T) {
-	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
-		return openPods(t, storetest.Open(t, store.Options{}), indexers).Indexer()
-	})
+	for _, residency := range residencies {
+		for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
+			t.Run(residency.String()+when, func(t *testing.T) {
+				storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+					s := storetest.Open(t, store.Options{CommitInterval: interval})
+					return openPodsAs(t, s, indexers, residency).Indexer()
+				})
+			})
+		}
+	}
 }
+
+// residencies are those that the suites run with. The bounded one holds a few small pods.
+var residencies = []store.Residency{store.All, store.Bounded(3000), store.None}
 
 func TestIndexerOfMemory(t *testing.T) {
 	storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
@@ -34,11 +45,17 @@ func TestIndexerOfMemory(t *testing.T) {
 	})
 }
 
-// openPods opens the collection of pods and closes it when the test ends.
+// openPods opens the collection of pods, with none of them in memory, and closes it when the test ends.
 func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Collection {
 	t.Helper()
+	return openPodsAs(t, s, indexers, store.None)
+}
+
+func openPodsAs(t *testing.T, s *store.Store, indexers cache.Indexers, residency store.Residency) *store.Collection {
+	t.Helper()
 	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
-		Codec: storetest.PodCodec(), Indexers: indexers,
+		Residency: residency,
+		Codec:     storetest.PodCodec(), Indexers: indexers,
 	})
 	if err != nil {
 		t.Fatal(err)

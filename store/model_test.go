@@ -34,18 +34,20 @@ func TestCollectionModel(t *testing.T) {
 	for name, test := range map[string]struct {
 		bounds         [2]int
 		commitInterval time.Duration
+		residency      store.Residency
 	}{
-		"CommittedAtOnce": {[2]int{64 << 20, 256 << 20}, -1},
-		"CommittedLate":   {[2]int{64 << 20, 256 << 20}, time.Hour},
-		"Spilling":        {[2]int{300, 256 << 20}, time.Microsecond},
-		"Chunked":         {[2]int{64 << 20, 300}, time.Hour},
-		"Both":            {[2]int{500, 200}, -1},
+		"CommittedAtOnce": {[2]int{64 << 20, 256 << 20}, -1, store.None},
+		"CommittedLate":   {[2]int{64 << 20, 256 << 20}, time.Hour, store.None},
+		"Spilling":        {[2]int{300, 256 << 20}, time.Microsecond, store.All},
+		"Chunked":         {[2]int{64 << 20, 300}, time.Hour, store.Bounded(3000)},
+		"Both":            {[2]int{500, 200}, -1, store.All},
+		"BothBounded":     {[2]int{500, 200}, -1, store.Bounded(3000)},
 	} {
-		t.Run(name, func(t *testing.T) { testCollectionModel(t, test.bounds, test.commitInterval) })
+		t.Run(name, func(t *testing.T) { testCollectionModel(t, test.bounds, test.commitInterval, test.residency) })
 	}
 }
 
-func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration) {
+func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency) {
 	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval})
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
@@ -62,7 +64,7 @@ func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Durati
 		storetest.RunModel(t, storetest.Harness{
 			Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
 				opened, err := s.Collection(ctx, storetest.Pods, store.CollectionOptions{
-					Codec: codec, Indexers: indexers, IndexVersions: versions,
+					Codec: codec, Indexers: indexers, IndexVersions: versions, Residency: residency,
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -34,8 +34,9 @@ func somePod(i int) *corev1.Pod {
 func mustCollection(t *testing.T, s *Store, id Identity) *Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), id, CollectionOptions{
-		Codec:    mustCodec(t, &corev1.Pod{}),
-		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		Residency: None,
+		Codec:     mustCodec(t, &corev1.Pod{}),
+		Indexers:  cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +298,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	before := s.rebuildCount()
 	id := pods()
 	id.Namespace = "late"
-	c, err := openCollection(t.Context(), s, id.ID(), id, CollectionOptions{Codec: mustCodec(t, somePod(0))})
+	c, err := openCollection(t.Context(), s, id.ID(), id, CollectionOptions{Residency: None, Codec: mustCodec(t, somePod(0))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,13 +128,13 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 		"Deleted a/1 from {a/1 uid=uid-a/1 rv=1 color=red}", "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
 
 	other, err := s.Collection(context.Background(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
-		store.CollectionOptions{Codec: storetest.PodCodec()})
+		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	apply(t, other, "1", upsert("a/1", "1"))
 	other.Close()
-	other, err = s.Collection(context.Background(), other.Identity(), store.CollectionOptions{Codec: storetest.PodCodec()})
+	other, err = s.Collection(context.Background(), other.Identity(), store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
 
 func TestRewriteOfRecordsOfAnotherCodec(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	old, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Codec: otherCodec{storetest.PodCodec()}})
+	old, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{Residency: store.None, Codec: otherCodec{storetest.PodCodec()}})
 	if err != nil {
 		t.Fatal(err)
 	}
