@@ -87,11 +87,12 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 				g.fill(30)
 				g.s.onWatch = func(_ context.Context, r request) (watch.Interface, error) {
 					if *r.TimeoutSeconds > 10 {
-						return nil, errRefused
+						return nil, apierrors.NewTooManyRequests("later", 10)
 					}
 					return nil, nil
 				}
 				g.atPage(2, func() error {
+					time.Sleep(time.Second) // the watch is refused first
 					g.s.mu.Lock()
 					g.s.snapshots = map[int][]*corev1.ConfigMap{}
 					g.s.mu.Unlock()
@@ -103,6 +104,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 					return nil
 				})
 				g.start(Options{PageSize: 10})
+				g.sleep(2 * time.Second)
 				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
 					t.Errorf("told %q", l)
 				}
