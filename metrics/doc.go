@@ -23,7 +23,7 @@
 //	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
 //	larder_resource_version_age_seconds       gauge                How old the stored resourceVersion is: the time since the last contact before it was stored.
 //	larder_watches_total                      counter              Watch requests; each but the first is a restart of the watch.
-//	larder_resumes_total                      counter              Watches that the server accepted at a resourceVersion that was held.
+//	larder_resumes_total                      counter              Watches that the server took up at a resourceVersion that was held; counted once that is known to hold.
 //	larder_list_requests_total                counter              List requests; each page is one.
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
 //	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.

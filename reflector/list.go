@@ -31,6 +31,7 @@ type list struct {
 
 // relist is the state Relist.
 func (s *session) relist(ctx context.Context) outcome {
+	s.even = false
 	reason, err := s.verifyHook(ctx)
 	if err != nil {
 		return s.lose(ctx, err)

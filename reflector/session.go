@@ -29,6 +29,8 @@ type session struct {
 	doubts doubts
 	// last is how the last watch ended.
 	last ending
+	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
+	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
 	// announced: Synced has been called since the last list, or since the connection was lost.

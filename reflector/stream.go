@@ -36,7 +36,7 @@ type stream struct {
 	begun, heard time.Time
 	// messages counts events and bookmarks; bookmarks those alone.
 	messages, bookmarks int
-	// resume: it counts as one in Status.Resumes.
+	// resume: it is one if it holds, and has not been counted in Status.Resumes yet.
 	resume bool
 }
 
@@ -80,15 +80,24 @@ func (s *session) accepted(st *stream) {
 	s.healthy()
 	st.resume = !s.fresh
 	s.fresh = false
-	if st.resume {
-		s.r.board.update(func(b *Status) { b.Resumes++ })
+	if s.even {
+		s.holds(st)
 	}
 }
 
-// refused takes back a resume: API servers answer 200 and send 410 as the first event.
-func (s *session) refused(st *stream) {
-	if st.resume && st.messages == 0 {
-		s.r.board.update(func(b *Status) { b.Resumes-- })
+// message notes that an event or bookmark came.
+func (s *session) message(st *stream) {
+	s.heard()
+	st.messages++
+	s.holds(st)
+}
+
+// holds counts a resume, once. That a watch was accepted does not show it: API servers answer 200 and send 410 as the
+// first event.
+func (s *session) holds(st *stream) {
+	if st.resume {
+		st.resume = false
+		s.r.board.update(func(b *Status) { b.Resumes++ })
 	}
 }
 

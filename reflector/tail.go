@@ -67,14 +67,10 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 		t.ended(ctx)
 	case ev.Type == watch.Error:
 		err := t.l.s.describe("watch", eventError(ev))
-		if isExpired(err) || isTooLarge(err) {
-			t.l.s.refused(t.st)
-		}
 		t.drop(ctx)
 		t.lost(ctx, err)
 	default:
-		t.l.s.heard()
-		t.st.messages++
+		t.l.s.message(t.st)
 		if err := t.fold(ctx, ev); err != nil {
 			return t.l.s.sinkClosed(err)
 		}
@@ -112,6 +108,9 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
+	if lively {
+		s.holds(t.st)
+	}
 	quiet := t.draining && full && t.st.messages == 0 && !s.bookmarks
 	t.drop(ctx)
 	if !lively {

@@ -14,6 +14,7 @@ import (
 // how far it has gone on. The look-ups come before the probe, so that a watch which has reached the
 // probe's resourceVersion has passed everything they saw.
 func (s *session) verify(ctx context.Context) outcome {
+	s.even = false
 	if reason, err := s.verifyHook(ctx); err != nil {
 		return s.lose(ctx, err)
 	} else if reason != "" {
@@ -58,6 +59,7 @@ func lookUpsAfter(e ending) int {
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
 	logger := klog.FromContext(ctx)
+	s.even = comparableRV(server) && server == s.cur.rv
 	switch {
 	case !comparableRV(server):
 		s.target, s.doubts = "", nil
