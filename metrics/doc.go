@@ -28,7 +28,7 @@
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
 //	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.
 //	larder_commit_duration_seconds            histogram            Time of an attempt to write to the store.
-//	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved.
+//	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved. What waits for a later write is counted with that.
 //	larder_commit_failures_total              counter              Attempts that failed; each is made again.
 //	larder_handler_pending_calls              gauge      handler   Calls that wait for the handler. From 1,024 on updates of one object merge.
 //	larder_handler_merged_updates_total       counter    handler   Updates that were told together with an earlier one.
