@@ -56,7 +56,8 @@
 //
 // # Informers that come and go
 //
-// The metrics of an informer are there from informer.New until its run ends. Of two informers on one collection at a time (of different files, or in
-// memory) the older is shown, as in client-go. A program with informers on several clusters has a Metrics for each, registered through
+// The metrics of an informer are there from informer.New until its run ends. One that is never run has no end but Close; if its store was
+// closed instead, it is shown until another is made on the same collection. Of two informers on one collection at a time (of different files, or in
+// memory) the older whose store is open is shown, as in client-go. A program with informers on several clusters has a Metrics for each, registered through
 // prometheus.WrapRegistererWith and a label of its own.
 package metrics
