@@ -172,8 +172,8 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection, and when the store
-// begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
+// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection (that of a watch which is opened
+// beside a list too), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
 // and never runs. The handler may be called by two goroutines at a time. It fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	if handler == nil {

@@ -73,7 +73,7 @@
 // there is more than one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot
 // run out under a slow list, and it goes on after the list. Transport errors ask for the same page again. An expired continue token is
 // exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
-// If that cannot be, the list is aborted and begun again.
+// If that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
 //
 // # resourceVersions that cannot be compared
 //

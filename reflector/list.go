@@ -61,7 +61,7 @@ func (l *list) run(ctx context.Context) outcome {
 			return outcome{Kind: listed}
 		}
 		if l.pages.done && l.tail.dead != nil {
-			return l.again(ctx, l.tail.dead)
+			return l.again(l.tail.dead) // it has been reported
 		}
 		var o outcome
 		select {
@@ -175,7 +175,8 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{}
 	}
 	if isExpired(err) || isTooLarge(err) || apierrors.IsBadRequest(err) {
-		return l.again(ctx, err)
+		l.s.report(ctx, err)
+		return l.again(err)
 	}
 	l.s.report(ctx, err)
 	l.pages.retryLater(err)
@@ -192,8 +193,7 @@ func (l *list) showErr() {
 }
 
 // again gives the list up, to begin another after a wait.
-func (l *list) again(ctx context.Context, err error) outcome {
-	l.s.report(ctx, err)
+func (l *list) again(err error) outcome {
 	l.s.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }

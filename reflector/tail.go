@@ -128,18 +128,19 @@ func (t *tail) ended(ctx context.Context) {
 	t.start(ctx)
 }
 
-// lost: the watch broke, or was not accepted. Another follows after a wait, unless the history is gone.
+// lost: the watch broke, or was not accepted. That is told even if the list does without it, as a watch error handler
+// expects to hear of every watch that fails. Another follows after a wait, unless the history is gone.
 func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return
-	}
-	if isExpired(err) || isTooLarge(err) {
-		t.dead = err
 		return
 	}
 	t.l.s.report(ctx, err)
 	t.err = err
 	t.l.showErr()
+	if isExpired(err) || isTooLarge(err) {
+		t.dead = err
+		return
+	}
 	wait := t.backoff.next
 	if isDenied(err) {
 		wait = t.backoff.slow
