@@ -81,6 +81,11 @@
 //
 // Secrets are kept in memory only unless Options.PersistSecrets is set.
 //
+// # When the ListerWatcher does not return
+//
+// A request has 90 s. If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
+// so, with an error that wraps reflector.ErrOverdue; it is waited for until the end of the run, and no longer than five seconds after that.
+//
 // # When the store fails
 //
 // Nothing advances: the batch is tried again, with back-off, for as long as it takes. Reads are served from the last good

@@ -83,9 +83,12 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, one for a watch that is being opened) and waits for them. Only a call of
-// a ListerWatcher that goes on for five seconds after its context has ended is left to itself, and its result thrown away. If
+// for a page, one for a watch that is being opened) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
+//
+// A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before. One that goes on for five
+// seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
+// until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

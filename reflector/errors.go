@@ -8,10 +8,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/guest"
 )
 
-// Why a watch was given up; Status.Err and Options.OnError wrap them.
+// Why a connection is down; Status.Err and Options.OnError wrap them.
 var (
+	// ErrPanicked: the ListerWatcher panicked, and utilruntime.ReallyCrash is off.
+	ErrPanicked = guest.ErrPanicked
+	// ErrOverdue: a call of the ListerWatcher has not returned although its context has ended; it is still waited for.
+	ErrOverdue = guest.ErrOverdue
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.

@@ -107,7 +107,7 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 		return ObjectRef{}, false, false, nil
 	}
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)})
+	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, s.tells(ctx, "look up "+key+" of"))
 	if apierrors.IsBadRequest(err) {
 		s.giveUpLookups(ctx, "the server does not take the field selector")
 		return ObjectRef{}, false, false, nil

@@ -92,6 +92,11 @@ func (l *list) complete() bool {
 
 // take delivers one page. The next one is asked for before, so that the sink and the server work at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
+	if p.overdue != nil {
+		l.s.report(ctx, p.overdue)
+		l.pages.err = p.overdue
+		return outcome{}
+	}
 	l.pages.fetching = false
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)

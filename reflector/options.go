@@ -34,7 +34,7 @@ type Options struct {
 	// ListerWatcher with a field selector on name and namespace.
 	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
 	// OnError is called, by one goroutine, with each error that ended a connection, before the reflector backs off: also that of a
-	// watch beside a list, a 410 too.
+	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
 	// It must not block.

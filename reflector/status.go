@@ -37,7 +37,7 @@ type Status struct {
 	NoLookups string
 	// Skipped counts events and items that were not of the expected type, or could not be understood.
 	Skipped int
-	// Err is why the connection is down or degraded; nil while it is healthy.
+	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }
 

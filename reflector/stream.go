@@ -46,8 +46,8 @@ func watchTimeout() time.Duration {
 }
 
 // open asks for a watch at rv and waits until it is accepted. It does not touch the session, so it
-// may run on another goroutine.
-func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*stream, error) {
+// may run on another goroutine; overdue is called on it.
+func (s *session) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
 	s.r.board.update(func(b *Status) { b.Watches++ })
@@ -58,7 +58,7 @@ func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*
 		ResourceVersion:     rv,
 		TimeoutSeconds:      &seconds,
 		AllowWatchBookmarks: true,
-	})
+	}, overdue)
 	if err == nil && !late.Stop() {
 		st.w = w
 		st.close(ctx, s)

@@ -39,6 +39,12 @@ func (t *tail) start(ctx context.Context) {
 
 // accept takes the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
+	if a.overdue != nil {
+		t.l.s.report(ctx, a.overdue)
+		t.err = a.overdue
+		t.l.showErr()
+		return
+	}
 	st, err := t.opening.took(a)
 	t.opening = nil
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 // probe asks for the server's resourceVersion.
 func (s *session) probe(ctx context.Context) (string, error) {
 	s.r.board.update(func(st *Status) { st.Probes++ })
-	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1})
+	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1}, s.tells(ctx, "probe"))
 	if err != nil {
 		return "", s.describe("probe", err)
 	}
@@ -122,11 +122,11 @@ func (s *session) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine.
-func (s *session) listRequest(ctx context.Context, o metav1.ListOptions) (runtime.Object, metav1.ListInterface, error) {
+// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine; overdue is called on it.
+func (s *session) listRequest(ctx context.Context, o metav1.ListOptions, overdue func(error)) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := s.lw.list(ctx, limited, o)
+	list, err := s.lw.list(ctx, limited, o, overdue)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,13 +30,13 @@ func (s *session) watch(ctx context.Context) outcome {
 func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if o := s.opening; o != nil {
 		s.opening = nil
-		return o.took(<-o.answers)
+		return o.wait(func(err error) { s.report(ctx, err) })
 	}
 	timeout := watchTimeout()
 	if s.pos.State == Drain {
 		timeout = drainTimeout
 	}
-	return s.open(ctx, s.cur.rv, timeout)
+	return s.open(ctx, s.cur.rv, timeout, s.tells(ctx, "watch"))
 }
 
 // consume reads the stream.
@@ -180,6 +180,7 @@ func (s *session) silent(ctx context.Context) outcome {
 	case err != nil:
 		return s.lose(ctx, err)
 	case rv == s.cur.rv:
+		s.healthy() // the probe may have been overdue
 		s.holds(s.stream)
 		return outcome{}
 	case s.stream.bookmarks > 0:
