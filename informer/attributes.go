@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -154,6 +156,31 @@ func (a *attributes) refresh(ctx context.Context) error {
 		a.openAPIRead = a.clock.Now()
 	}
 	return nil
+}
+
+// callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after their context has
+// ended. Together that is less than reflector.Options.Verify has, so that verify itself always returns, and nobody else
+// touches the attributes meanwhile.
+const (
+	callTime = 40 * time.Second
+	callWait = 2 * time.Second
+)
+
+// bounded returns fn so that it returns in time and does not panic; nil stays nil.
+func bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
+	if fn == nil {
+		return nil
+	}
+	g := &guest.Guest[string]{What: what, Wait: callWait}
+	return func(ctx context.Context) (string, error) {
+		limited, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		v, err := g.Call(ctx, limited, fn)
+		if errors.Is(err, guest.ErrOverdue) || errors.Is(err, guest.ErrPanicked) {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+		return v, err
+	}
 }
 
 // isAnswer reports an error with which a server says for good that it will not tell.

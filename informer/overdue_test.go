@@ -3,8 +3,10 @@ package informer
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,5 +88,85 @@ func TestListThatHangs(t *testing.T) {
 		}
 		close(released)
 		synctest.Wait()
+	})
+}
+
+// TestCallbackThatHangs: what is asked at a connect may not return. The hash of the schema is then not known, and everything goes on; without
+// the cluster's id there is no connection, but another attempt.
+func TestCallbackThatHangs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		errs      int
+		unguarded bool
+		set       func(o *Options, fn func(context.Context) (string, error))
+	}{
+		"ClusterID":   {errs: 1, set: func(o *Options, fn func(context.Context) (string, error)) { o.ClusterID = fn }},
+		"OpenAPIHash": {unguarded: true, set: func(o *Options, fn func(context.Context) (string, error)) { o.OpenAPIHash = fn }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				srv := newServer()
+				srv.write("a/1", "x")
+				released := make(chan struct{})
+				var calls atomic.Int32
+				o := Options{ClusterID: answers("a cluster"), OpenAPIHash: answers("a schema")}
+				tt.set(&o, func(context.Context) (string, error) {
+					if calls.Add(1) != 2 {
+						<-released
+					}
+					return "an answer", nil
+				})
+				h := &handled{}
+				i, stop := runOn(t, srv, o, h)
+				time.Sleep(2 * time.Minute)
+				s := i.Status()
+				unguarded := slices.ContainsFunc(s.Unguarded, func(line string) bool { return strings.Contains(line, "has not returned for") })
+				if !s.Synced || s.Source != Live || s.Err != nil || unguarded != tt.unguarded {
+					t.Errorf("%+v", s)
+				}
+				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
+					t.Errorf("the watch error handler was told %v", errs)
+				}
+				calls.Store(2) // the next one hangs too
+				srv.disconnect()
+				time.Sleep(time.Minute)
+				if took := stop(); took > 5*time.Second {
+					t.Errorf("the run took %v to end", took)
+				}
+				close(released)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func answers(s string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return s, nil }
+}
+
+// TestCallbackThatPanics: with ReallyCrash off, that is an error like any other.
+func TestCallbackThatPanics(t *testing.T) {
+	survivePanics(t)
+	bubble(t, func(t *testing.T) {
+		srv := newServer()
+		srv.write("a/1", "x")
+		var calls atomic.Int32
+		h := &handled{}
+		i, stop := runOn(t, srv, Options{
+			ClusterID: func(context.Context) (string, error) {
+				if calls.Add(1) == 1 {
+					panic("from the test")
+				}
+				return "a cluster", nil
+			},
+			OpenAPIHash: func(context.Context) (string, error) { panic("from the test") },
+		}, h)
+		time.Sleep(time.Minute)
+		if s := i.Status(); !s.Synced || s.Err != nil || len(s.Unguarded) != 1 || !strings.Contains(s.Unguarded[0], "panicked") {
+			t.Errorf("%+v", s)
+		}
+		if errs := h.all(); len(errs) != 1 || !errors.Is(errs[0], reflector.ErrPanicked) {
+			t.Errorf("the watch error handler was told %v", errs)
+		}
+		stop()
 	})
 }

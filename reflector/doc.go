@@ -89,6 +89,8 @@
 // A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before. One that goes on for five
 // seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
 // until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
+// Options.Verify and Options.Lookup are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
+// returned, it is not called. A watch has five seconds to end after its Stop was called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

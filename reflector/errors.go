@@ -14,9 +14,10 @@ import (
 
 // Why a connection is down; Status.Err and Options.OnError wrap them.
 var (
-	// ErrPanicked: the ListerWatcher panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
-	// ErrOverdue: a call of the ListerWatcher has not returned although its context has ended; it is still waited for.
+	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
+	// Options.Verify or Options.Lookup is left to itself.
 	ErrOverdue = guest.ErrOverdue
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 )
@@ -23,7 +24,7 @@ const (
 	drainGrace = 30 * time.Second
 	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
 	livelyWatch = 10 * time.Second
-	// closeWait bounds the wait for a ListerWatcher's watch to end after Stop.
+	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
 	closeWait = 5 * time.Second
 )
 
@@ -102,20 +103,29 @@ func (s *session) holds(st *stream) {
 }
 
 // close ends the watch and waits until its goroutines are gone, which they show by
-// closing the result channel. One that never does is left after closeWait.
+// closing the result channel. One that never does, or whose Stop never returns, is left after closeWait.
 func (st *stream) close(ctx context.Context, s *session) {
-	st.w.Stop()
-	st.cancel()
+	defer st.cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		defer utilruntime.HandleCrashWithContext(ctx)
+		st.w.Stop()
+	}()
+	results, returned := st.w.ResultChan(), (<-chan struct{})(stopped)
 	timer := s.o.Clock.NewTimer(closeWait)
 	defer timer.Stop()
-	for {
+	for results != nil || returned != nil {
 		select {
-		case _, ok := <-st.w.ResultChan():
+		case <-returned:
+			returned = nil
+			st.cancel()
+		case _, ok := <-results:
 			if !ok {
-				return
+				results = nil
 			}
 		case <-timer.C():
-			klog.FromContext(ctx).V(2).Info("The watch did not close its result channel after Stop")
+			klog.FromContext(ctx).V(2).Info("The watch did not end after Stop; it is left to itself", "stopReturned", returned == nil, "after", closeWait)
 			return
 		}
 	}

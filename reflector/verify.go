@@ -102,9 +102,9 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 	if s.o.Verify == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	reason, err := s.o.Verify(ctx)
+	reason, err := s.verifier.Call(ctx, limited, s.o.Verify)
 	if err != nil {
 		return "", s.describe("verify the server of", err)
 	}

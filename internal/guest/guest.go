@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -24,11 +25,17 @@ type Guest[T any] struct {
 	// Wait is how long a call may go on after its context has ended.
 	Wait time.Duration
 	// Overdue, if set, is told once of a call that goes on for longer than that, by the goroutine of Call, with an error that wraps
-	// ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to itself, and the error is Call's.
+	// ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to itself, and the error is Call's; while five are, there is no other.
 	Overdue func(err error)
 	// Drop, if set, is given what was returned at last by a call that had been left to itself.
 	Drop func(T)
+
+	left atomic.Int32 // calls that were left to themselves and have not returned
 }
+
+// maxLeft is how many calls of one function may be left to themselves at a time: a function that never returns must not
+// cost a goroutine with every attempt.
+const maxLeft = 5
 
 // answer is what a function returned.
 type answer[T any] struct {
@@ -39,6 +46,10 @@ type answer[T any] struct {
 // Call calls fn with limited, which has to end when ctx does, or before: its end is that of fn's time. It may be
 // called by several goroutines at a time.
 func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
+	if n := g.left.Load(); n >= maxLeft {
+		var none T
+		return none, fmt.Errorf("%d earlier calls have not returned, so no other was made: %w", n, ErrOverdue)
+	}
 	begun := time.Now()
 	answers := make(chan answer[T])
 	left := make(chan struct{})
@@ -64,6 +75,7 @@ func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Contex
 					continue
 				}
 			}
+			g.left.Add(1)
 			close(left)
 			klog.FromContext(ctx).Info("A call does not heed its context; it is left to itself", "call", g.What, "after", time.Since(begun))
 			var none T
@@ -79,6 +91,7 @@ func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T
 		select {
 		case answers <- a:
 		case <-left:
+			g.left.Add(-1)
 			g.drop(ctx, a)
 		}
 	}()

@@ -126,6 +126,26 @@ func TestOverdueIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestFewAreLeft: while five calls have not returned no other is made.
+func TestFewAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		g := &Guest[int]{What: "test", Wait: time.Second, Drop: s.drop}
+		for range maxLeft {
+			if _, took, err := call(t.Context(), g, s.fn); took != limit+g.Wait || !errors.Is(err, ErrOverdue) {
+				t.Error(took, err)
+			}
+		}
+		if _, took, err := call(t.Context(), g, s.fn); took != 0 || !errors.Is(err, ErrOverdue) {
+			t.Error(took, err)
+		}
+		s.release(t, maxLeft)
+		if v, _, err := call(t.Context(), g, s.fn); v != 7 || err != nil {
+			t.Error(v, err)
+		}
+	})
+}
+
 func TestPanics(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
