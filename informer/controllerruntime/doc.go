@@ -21,6 +21,7 @@
 // each selector have a collection of their own. To change a selector is to begin an empty collection; the old one is dropped after store.Options.ForgetAfter.
 //
 // Where the request does not tell (none, or more than one, was recorded; its path is not that of a list; it has a parameter that may change the answer),
+// or the RESTMapper has more than one kind for exactly the group, version and resource of its path,
 // the informer is refused: GetInformer, and every Get, List and IndexField of the kind, fail with [ErrIdentity] and the reason. Controllers log it and try again
 // until their CacheSyncTimeout.
 //
