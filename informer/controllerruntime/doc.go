@@ -31,7 +31,9 @@
 // differ between informers and are derived: to set one is an error ([ErrOptions]). Without ClusterID, informer.KubeSystemUID is used, and without
 // OpenAPIHash, informer.OpenAPIHash of the group-version: the program needs to get the namespace kube-system (by RBAC; every authenticated user can read
 // the OpenAPI index unless that was taken away). If it is not allowed to, an exchanged cluster on the same address is noticed by its resourceVersions only. IndexVersions name indexes as controller-runtime
-// does: "field:spec.nodeName".
+// does, "field:spec.nodeName", for all kinds alike. An index without a version is built anew in the background by each process, from
+// what is on disk, since its function is a closure that may have changed: nothing is listed, and until it is built look-ups go through all
+// objects. The index by namespace has a version of its own.
 //
 // Secrets are in memory only, their metadata too, and are listed at each start, unless PersistSecrets is set.
 //
