@@ -69,9 +69,8 @@ cross: ## type-check for the other systems, with tests and all that is imported;
 	@GOOS=linux GOARCH=arm $(STEP) "build for linux/arm" $(GO) build -o /dev/null ./cmd/larder
 
 .PHONY: lint
-lint: $(LINT) ## vet, golangci-lint and the import arrows, in every module
+lint: $(LINT) ## golangci-lint with go vet's analyzers and the import arrows, in every module
 	@for m in $(MODULES); do \
-		$(STEP) "vet $$m" $(GO) -C $$m vet ./...; \
 		(cd $$m && $(CURDIR)/$(STEP) "lint $$m" $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
