@@ -25,11 +25,15 @@ const openAPIJitter = 10 * time.Minute
 // ten kilobytes, and a connection on a bad link is made anew often.
 const openAPIEvery = time.Hour
 
+// claimFunc is store.Collection's ClaimCluster.
+type claimFunc func(id string, exchanged bool) error
+
 // attributes compares what the contents were written with against what they would be written with now. The reflector's
 // goroutine is the only one that calls it.
 type attributes struct {
 	clusterID   func(ctx context.Context) (string, error)
 	openAPIHash func(ctx context.Context) (string, error)
+	claim       claimFunc // nil if the objects are in memory only
 	clock       clock.WithTicker
 	// announce says in the status why the contents are to be written anew.
 	announce func(reflector.Reason)
@@ -65,7 +69,7 @@ func (a *attributes) mismatch() reflector.Reason {
 }
 
 // verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason
-// to list now, another schema one to list later. While a list is received it is compared with what that list repairs.
+// to list now, another schema one to list later. An error, as for a connection that failed, is also that the store is used for another cluster by others. While a list is received it is compared with what that list repairs.
 func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 	if err := a.refresh(ctx); err != nil {
 		return "", err
@@ -75,7 +79,13 @@ func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 		have = a.pending
 	}
 	a.compareKnown(ctx, have)
-	if differ(have.ClusterID, a.want.ClusterID) {
+	exchanged := differ(have.ClusterID, a.want.ClusterID)
+	if a.claim != nil {
+		if err := a.claim(a.want.ClusterID, exchanged); err != nil {
+			return "", err
+		}
+	}
+	if exchanged {
 		a.announce(reflector.ReasonCluster)
 		return reflector.ReasonCluster, nil
 	}

@@ -79,6 +79,11 @@
 // within ten minutes after. Handlers are told the difference. What was unknown when the contents were
 // listed, such as a cluster id that could not be read, is filled in by the next list.
 //
+// A store is for one cluster. An informer with a ClusterID whose cluster is not that of another running one on the same store, whatever
+// they hold, neither lists nor resumes: Status.Err, the log and the watch error handler have store.ErrOtherCluster. It tries again, and goes on once
+// the other one has ended. A cluster that is exchanged behind its address is no such case: contents from another
+// cluster than the one that is there now are replaced, as above, whichever informer notices it first.
+//
 // Secrets are kept in memory only unless Options.PersistSecrets is set.
 //
 // # When a function of the user does not return

@@ -46,6 +46,7 @@ type Informer struct {
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
 	release   func() error                    // gives the collection back after Run; nil if there is no file
+	claim     claimFunc                       // keeps two clusters out of one file; nil if there is none
 	volatile  string                          // why they are; empty if they are not
 	attrs     store.Attributes                // what this program would write, as far as it is known without the server
 	clock     clock.WithTicker

@@ -107,7 +107,7 @@ func (i *Informer) open() error {
 		return err
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	i.rebuild, i.losses, i.failure = o.Store.Rebuild, c.Losses, o.Store
+	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
 	return nil
 }
 

@@ -89,7 +89,8 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.started = true
 	delayed := &delayedRelist{clock: i.clock}
 	attrs := &attributes{
-		clusterID: bounded("Options.ClusterID", i.o.ClusterID), openAPIHash: bounded("Options.OpenAPIHash", i.o.OpenAPIHash), clock: i.clock,
+		clusterID: bounded("Options.ClusterID", i.o.ClusterID), openAPIHash: bounded("Options.OpenAPIHash", i.o.OpenAPIHash),
+		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}

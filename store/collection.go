@@ -22,6 +22,8 @@ type Collection struct {
 	resource ResourceInfo
 	readOnly bool
 
+	cluster string // guarded by store.mu; see ClaimCluster
+
 	// set is swapped only by a holder of mu, after its transaction has committed.
 	set atomic.Pointer[indexSet]
 

@@ -79,6 +79,8 @@
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is right as soon as it has been added. Until it has been built, in
 //     the background, look-ups in it scan.
+//   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open have
+//     claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //
 // # Damage and failing disks
 //
