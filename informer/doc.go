@@ -104,6 +104,7 @@
 //
 // Options.Observer is told of commits and of handlers' calls by the goroutines that make them, under no lock.
 //
-// Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
+// Index functions run while a batch is committed and must not call the informer. Handlers, the transform, the watch error handler and
+// the sinks of Options.Logger and HandlerOptions.Logger may: nothing is logged under a lock. The sink of store.Options.Logger may call Status.
 // The watch error handler may be called by two goroutines at a time: by one for the connection, by another for the store.
 package informer

@@ -45,6 +45,8 @@ type pump struct {
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
+	// due is what is to be logged when deltasMu has been given back.
+	due lines
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -159,7 +161,7 @@ func (p *pump) tell(changes []store.Change, all bool) {
 		if n.new != nil {
 			p.detector.AddObject(n.new)
 		}
-		p.processor.distribute(n, resync)
+		p.processor.distribute(n, resync, &p.due)
 	}
 }
 
@@ -190,10 +192,12 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	_, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
-		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true)
+	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true, &p.due)
 		return ctx.Err()
 	})
+	p.due.log()
+	p.reportUnreadable(ctx, unreadable)
 	if err != nil && ctx.Err() == nil && !isClosed(err) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
 	}

@@ -81,6 +81,9 @@ func (i *Informer) giveBack() error {
 
 // start marks the informer as started and builds what runs; it returns nil if it has been started before.
 func (i *Informer) start(ctx context.Context) *pump {
+	// This asks the ListerWatcher what it supports, and may log.
+	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
+		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
@@ -93,8 +96,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
-	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
-		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
+	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, PageSize: i.o.PageSize,
 		Verify: attrs.verify, Lookup: i.o.Lookup,

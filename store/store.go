@@ -29,7 +29,8 @@ type Options struct {
 	// itself away for longer finds its collections, and up to two days late, since use is noted to a day. Default 30 days;
 	// negative is for ever.
 	ForgetAfter time.Duration
-	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
+	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
+	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
 }
 
