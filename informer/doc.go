@@ -96,7 +96,7 @@
 //
 // The Informer owns its goroutines; the caller owns the Store and closes it after the run. When Run returns, nothing of the
 // informer is running. It ends in this order: the pump and what feeds it, the collection, which another informer can have from then on (New waits
-// for it up to five seconds), the handlers (each after the call that it is making). Changes
+// for it up to half a minute if the context has ended or Close was called, and refuses at once to share it with an informer that goes on), the handlers (each after the call that it is making). Changes
 // that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a

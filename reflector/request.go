@@ -16,6 +16,9 @@ import (
 // callWait is how long a call may go on after its context has ended.
 const callWait = 5 * time.Second
 
+// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher does not heed it.
+const MaxStop = 3 * callWait
+
 // ErrPanicked: the ListerWatcher panicked, and utilruntime.ReallyCrash is off.
 var ErrPanicked = errors.New("the ListerWatcher panicked; the log has the stack")
 

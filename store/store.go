@@ -57,8 +57,9 @@ type CollectionOptions struct {
 	IndexVersions map[string]string
 	// Resource is stored for the command line.
 	Resource ResourceInfo
-	// Wait is how long to wait for a collection that is open, to be closed. Default 0: it fails at once.
-	Wait time.Duration
+	// Closing reports whether the one who opens the collection is about to close it: who opens it next waits for that, and
+	// is refused at once otherwise. It must not block. Default: it is not.
+	Closing func() bool
 }
 
 // Store is one file of collections.

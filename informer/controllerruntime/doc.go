@@ -63,7 +63,7 @@
 //
 // The caller owns the store, and closes it when the manager's Start has returned (with an error after GracefulShutdownTimeout, informers may
 // still be running; they end when the store is closed). Informers of a cache that was never started hold their collections until then. One store serves one manager or cluster at a
-// time: a second one in the process that wants the same collection waits five seconds for it and is refused with store.ErrCollectionOpen. Give each
+// time: a second one in the process that wants the same collection is refused with store.ErrCollectionOpen. Give each
 // API server's cluster.Cluster a store of its own: an identity does not name the server.
 //
 // An informer that was removed by RemoveInformer gives its collection to the next one that is made for it, which resumes where that one ended. What was

@@ -8,8 +8,8 @@
 //	f := factory.NewMetadataSharedInformerFactory(metadataClient, resync, o)
 //
 // All of them may use one store, also for the same resource: objects of another form, namespace or selector are another
-// collection. Two informers that agree in all of these can not have the collection at the same time: the second waits up
-// to five seconds for the first to end, and is then refused with [store.ErrCollectionOpen].
+// collection. Two informers that agree in all of these can not have the collection at the same time: the second is refused with
+// [store.ErrCollectionOpen]; if the first is ending, once that has taken half a minute.
 //
 // # Typed
 //

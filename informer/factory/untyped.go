@@ -51,8 +51,8 @@ func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedF
 	}
 }
 
-// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take five seconds
-// if the collection is in use.
+// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take half a minute
+// if the collection's informer is ending.
 func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
