@@ -83,8 +83,9 @@ type Store struct {
 	hooks       hooks
 	written     atomic.Int64 // bytes of pages
 
-	// writer has room for the one that writes.
-	writer chan struct{}
+	// writer has room for the one that writes; see takeWriter.
+	writer  chan struct{}
+	writing atomic.Pointer[writing] // nil while nobody has said what for
 
 	mu       sync.Mutex
 	handle   *handle                  // guarded by mu; nil once closed
@@ -165,8 +166,11 @@ func (s *Store) Written() int64 { return s.written.Load() }
 // and closes it. Closing twice does nothing.
 func (s *Store) Close() error {
 	s.background.close()
-	s.writer <- struct{}{}
-	defer func() { <-s.writer }()
+	release, err := s.takeWriter(context.Background(), closing)
+	if err != nil {
+		return err
+	}
+	defer release()
 	s.mu.Lock()
 	h, failure := s.handle, s.failure
 	s.handle = nil
