@@ -8,7 +8,7 @@
 // After a restart of the program the cache lists nothing: each of its informers resumes the watch from
 // what is on disk. Call [NewCache]; there is nothing else. The cache is controller-runtime's own, with informers of package informer below;
 // what those do, and when HasSynced is true, is in that package's documentation. Informers
-// of a cache have a method Status: inf.(interface{ Status() informer.Status }), but for those over several namespaces.
+// of a cache, but for those over several namespaces, are *informer.Informer: inf.(*informer.Informer).Status().
 //
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime v0.25.
 //

@@ -45,8 +45,9 @@ type form struct {
 }
 
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
+	s := o.scope()
 	return &untypedFactory{
-		o: o, err: o.validateUntyped(), scope: o.scope(), resync: defaultResync, form: f,
+		o: o, err: o.validateUntyped(s), scope: s, resync: defaultResync, form: f,
 		informers: map[schema.GroupVersionResource]*untypedInformer{},
 	}
 }
