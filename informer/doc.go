@@ -71,7 +71,8 @@
 // resourceVersion that covers it. So after a crash the file is the state after some prefix of the stream, and the server sends
 // the rest again. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
 // encoded or indexed, is reported, counted in Status.Skipped and left out; its previous state, if one is stored, stays until
-// the next change or delete of it.
+// the next change or delete of it. If the transform refuses the object of a delete too, handlers get the stored state in a
+// cache.DeletedFinalStateUnknown, and nothing where none is stored.
 //
 // What the contents depend on besides the objects (cluster, codec, Go types, version of the transform, OpenAPI
 // schema) is compared with what they were stored under. A difference does not hide them: they are served, Status.Rewriting says why

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,7 +121,18 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 		}
 	}
 	attempt := p.observed(func() (store.Result, error) { return p.store.Apply(ctx, b) })
-	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) { p.tell(changes, redone) })
+	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+		if !redone { // else an earlier attempt may have removed what handlers know
+			changes = slices.DeleteFunc(changes, p.unheardOf)
+		}
+		p.tell(changes, redone)
+	})
+}
+
+// unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has refused the
+// last state too. Handlers know of it only if a repair has lost it.
+func (p *pump) unheardOf(c store.Change) bool {
+	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
 // opOf returns what a delta does to the store; a bookmark does nothing.
