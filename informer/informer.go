@@ -65,6 +65,8 @@ type Informer struct {
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
+	closed            bool                               // guarded by mu; Close was called
+	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
 	transform         cache.TransformFunc                // guarded by mu until started
@@ -80,7 +82,9 @@ var _ cache.SharedIndexInformer = &Informer{}
 
 // New returns an informer on what lw lists, objects of exampleObject's type. It opens the
 // collection, which Run gives back when it returns, and starts nothing; an informer that is never run holds its
-// collection until Close, or until the store is closed. Errors: an option that is missing, or what opening the collection says.
+// collection until Close, or until the store is closed. If the informer that has the collection is about to end (its context
+// has ended, or it was closed), New waits for that, up to half a minute; no longer for the store's writer either. Errors: an option that is
+// missing, or what opening the collection says: store.ErrCollectionOpen if another informer has it.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")

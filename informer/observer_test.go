@@ -43,7 +43,9 @@ func (w *witness) InformerEnded(i *Informer) {
 	o := i.o
 	o.Observer = nil
 	next := "open"
-	if _, err := i.File().Collection(context.Background(), i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
+	atOnce, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := i.File().Collection(atOnce, i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
 		next = "taken"
 	}
 	w.note("ended, collection %s", next)

@@ -15,6 +15,9 @@ import (
 // callWait is how long a call may go on after its context has ended.
 const callWait = 5 * time.Second
 
+// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher does not heed it.
+const MaxStop = 3 * callWait
+
 // listerWatcher makes the calls to the user's ListerWatcher. Not all of those heed their context (a
 // cache.ListWatch with a ListFunc has none to heed), and some panic; neither may keep Run from ending. A call that heeds neither
 // ctx nor its time-out is told to overdue, and waited for as long as ctx lasts: to make more of them would only pile them up.

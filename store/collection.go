@@ -72,7 +72,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	defer c.mu.Unlock()
 	left, err := c.needsBuckets(ctx)
 	if err == nil && left && !c.readOnly {
-		err = s.update(ctx, c.ensureBuckets)
+		err = c.update(ctx, c.ensureBuckets)
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	var ready []string
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
 	if err == nil && needed && !c.readOnly {
-		err = c.store.update(ctx, func(tx *bolt.Tx) error {
+		err = c.update(ctx, func(tx *bolt.Tx) error {
 			ready = ready[:0]
 			b, err := collectionBucket(tx, c.name)
 			if err != nil {

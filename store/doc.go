@@ -95,7 +95,7 @@
 //
 // # Concurrency and shutdown
 //
-// Any number of goroutines may read. One may write at a time: a Collection is open once, its
+// Any number of goroutines may read. One may write at a time, and the others wait as long as their contexts last: a Collection is open once, its
 // Replacement excludes other writes, and the methods of one Replacement
 // must not be called concurrently. The goroutines that build indexes belong to
 // the Store; Collection.Close and Store.Close cancel them and wait. A collection that nobody has opened for

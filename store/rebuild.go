@@ -52,12 +52,11 @@ func (s *Store) Rebuild(ctx context.Context) error {
 
 // rebuild does the work, unless another call has done it since before.
 func (s *Store) rebuild(ctx context.Context, before int, why error) error {
-	select {
-	case s.writer <- struct{}{}:
-		defer func() { <-s.writer }()
-	case <-ctx.Done():
-		return ctx.Err()
+	release, err := s.takeWriter(ctx, rebuilding)
+	if err != nil {
+		return err
 	}
+	defer release()
 	if s.rebuildCount() != before {
 		return nil
 	}
@@ -197,12 +196,11 @@ func (s *Store) liveCollections() []*Collection {
 // enlist makes c one of the live collections, unless there was a Rebuild since before. It
 // waits for one that is at work.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
-	select {
-	case s.writer <- struct{}{}:
-		defer func() { <-s.writer }()
-	case <-ctx.Done():
-		return false, ctx.Err()
+	release, err := s.takeWriter(ctx, c.writing())
+	if err != nil {
+		return false, err
 	}
+	defer release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rebuilds != before {

@@ -8,7 +8,7 @@
 // After a restart of the program the cache lists nothing: each of its informers resumes the watch from
 // what is on disk. Call [NewCache]; there is nothing else. The cache is controller-runtime's own, with informers of package informer below;
 // what those do, and when HasSynced is true, is in that package's documentation. Informers
-// of a cache have a method Status: inf.(interface{ Status() informer.Status }), but for those over several namespaces.
+// of a cache, but for those over several namespaces, are *informer.Informer: inf.(*informer.Informer).Status().
 //
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime v0.25.
 //
@@ -66,7 +66,7 @@
 //
 // The caller owns the store, and closes it when the manager's Start has returned (with an error after GracefulShutdownTimeout, informers may
 // still be running; they end when the store is closed). Informers of a cache that was never started hold their collections until then. One store serves one manager or cluster at a
-// time: a second one in the process that wants the same collection waits five seconds for it and is refused with store.ErrCollectionOpen. Give each
+// time: a second one in the process that wants the same collection is refused with store.ErrCollectionOpen. Give each
 // API server's cluster.Cluster a store of its own: an identity does not name the server. That two of them share one is not known
 // before they connect, since one cluster has many addresses. Then the informers of the second do not sync, and their Status.Err, the log and
 // DefaultWatchErrorHandler have store.ErrOtherCluster, although the two have no kind in common; but not if kube-system can not be read.

@@ -61,7 +61,8 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 }
 
 // closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
-// informer for an identity at a time, so the older one is not needed any more. Had it been run, it would give the collection back itself.
+// informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back itself: the cache ends it by a goroutine,
+// and Close says here that this is about to happen, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id store.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
