@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -23,11 +25,15 @@ const openAPIJitter = 10 * time.Minute
 // ten kilobytes, and a connection on a bad link is made anew often.
 const openAPIEvery = time.Hour
 
+// claimFunc is store.Collection's ClaimCluster.
+type claimFunc func(id string, exchanged bool) error
+
 // attributes compares what the contents were written with against what they would be written with now. The reflector's
 // goroutine is the only one that calls it.
 type attributes struct {
 	clusterID   func(ctx context.Context) (string, error)
 	openAPIHash func(ctx context.Context) (string, error)
+	claim       claimFunc // nil if the objects are in memory only
 	clock       clock.WithTicker
 	// announce says in the status why the contents are to be written anew.
 	announce func(reflector.Reason)
@@ -63,7 +69,7 @@ func (a *attributes) mismatch() reflector.Reason {
 }
 
 // verify is reflector.Options.Verify: it reads the cluster's id and the schema's hash. Another cluster is a reason
-// to list now, another schema one to list later. While a list is received it is compared with what that list repairs.
+// to list now, another schema one to list later. An error, as for a connection that failed, is also that the store is used for another cluster by others. While a list is received it is compared with what that list repairs.
 func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 	if err := a.refresh(ctx); err != nil {
 		return "", err
@@ -73,7 +79,13 @@ func (a *attributes) verify(ctx context.Context) (reflector.Reason, error) {
 		have = a.pending
 	}
 	a.compareKnown(ctx, have)
-	if differ(have.ClusterID, a.want.ClusterID) {
+	exchanged := differ(have.ClusterID, a.want.ClusterID)
+	if a.claim != nil {
+		if err := a.claim(a.want.ClusterID, exchanged); err != nil {
+			return "", err
+		}
+	}
+	if exchanged {
 		a.announce(reflector.ReasonCluster)
 		return reflector.ReasonCluster, nil
 	}
@@ -154,6 +166,31 @@ func (a *attributes) refresh(ctx context.Context) error {
 		a.openAPIRead = a.clock.Now()
 	}
 	return nil
+}
+
+// callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after their context has
+// ended. Together that is less than reflector.Options.Verify has, so that verify itself always returns, and nobody else
+// touches the attributes meanwhile.
+const (
+	callTime = 40 * time.Second
+	callWait = 2 * time.Second
+)
+
+// bounded returns fn so that it returns in time and does not panic; nil stays nil.
+func bounded(what string, fn func(ctx context.Context) (string, error)) func(ctx context.Context) (string, error) {
+	if fn == nil {
+		return nil
+	}
+	g := &guest.Guest[string]{What: what, Wait: callWait}
+	return func(ctx context.Context) (string, error) {
+		limited, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		v, err := g.Call(ctx, limited, fn)
+		if errors.Is(err, guest.ErrOverdue) || errors.Is(err, guest.ErrPanicked) {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+		return v, err
+	}
 }
 
 // isAnswer reports an error with which a server says for good that it will not tell.

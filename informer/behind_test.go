@@ -367,7 +367,7 @@ func TestRemovedHandlerHoldsNothing(t *testing.T) {
 		if err := i.RemoveEventHandler(reg); err != nil {
 			t.Fatal(err)
 		}
-		l.add(notification{typ: cache.Added, key: "a/x"}) // as a restore that is under way does
+		l.add(notification{typ: cache.Added, key: "a/x"}, &lines{}) // as a restore that is under way does
 		if n := l.status().Pending; n != 0 {
 			t.Errorf("%d pending after it was removed", n)
 		}

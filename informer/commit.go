@@ -52,6 +52,7 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
+		p.due.log()
 		p.reportWrite(ctx)
 		p.left(ctx, res.Skipped) // of an attempt that failed: what the next does not report again
 		if err == nil {

@@ -232,6 +232,13 @@ func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
 		panicked: theirs.panicked, drifted: r.drifted, blind: ours.spec.blind(), replayCut: ours.removed || r.ph.cutOff,
 	}
 	r.count["calls"] += len(c.our)
+	for _, gone := range c.our {
+		// No store of a script loses objects: a tombstone without one is of an object that nobody was told of. Not even the rule
+		// failing-transform excuses it.
+		if gone.typ == "gone" && gone.old == "" {
+			r.failf("handler %d, %v, was told that %s is gone, which was never there", n, ours.spec, gone.key)
+		}
+	}
 	whole := live && !ours.removed
 	if !c.calm() && (!whole || ours.spec.partial()) {
 		// Where one informer is behind the other, these can not be compared call by call.

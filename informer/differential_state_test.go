@@ -84,7 +84,7 @@ func (r *runner) otherError(n int, text string) {
 }
 
 // expectedErrors are the ids of the errors that must be told to the watch error handler, and of those that may be. Ours
-// tells of every error, but not of a watch that it opened beside a list and turned out not to need; client-go keeps those
+// tells of every error, but not of what came for a watch beside a list when the list no longer needed it; client-go keeps those
 // to itself after which it only tries again (errors-told).
 func expectedErrors(met []handed, clientGo, beside bool) (want, maybe []int) {
 	for _, h := range met {

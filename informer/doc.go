@@ -71,7 +71,8 @@
 // resourceVersion that covers it. So after a crash the file is the state after some prefix of the stream, and the server sends
 // the rest again. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
 // encoded or indexed, is reported, counted in Status.Skipped and left out; its previous state, if one is stored, stays until
-// the next change or delete of it.
+// the next change or delete of it. If the transform refuses the object of a delete too, handlers get the stored state in a
+// cache.DeletedFinalStateUnknown, and nothing where none is stored.
 //
 // What the contents depend on besides the objects (cluster, codec, Go types, version of the transform, OpenAPI
 // schema) is compared with what they were stored under. A difference does not hide them: they are served, Status.Rewriting says why
@@ -79,7 +80,19 @@
 // within ten minutes after. Handlers are told the difference. What was unknown when the contents were
 // listed, such as a cluster id that could not be read, is filled in by the next list.
 //
+// A store is for one cluster. An informer with a ClusterID whose cluster is not that of another running one on the same store, whatever
+// they hold, neither lists nor resumes: Status.Err, the log and the watch error handler have store.ErrOtherCluster. It tries again, and goes on once
+// the other one has ended. A cluster that is exchanged behind its address is no such case: contents from another
+// cluster than the one that is there now are replaced, as above, whichever informer notices it first.
+//
 // Secrets are kept in memory only unless Options.PersistSecrets is set.
+//
+// # When a function of the user does not return
+//
+// A request has 90 s. If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
+// so, with an error that wraps reflector.ErrOverdue; it is waited for until the end of the run, and no longer than five seconds after that. Of
+// Options.ClusterID, OpenAPIHash, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
+// or done without; while five calls of one function have not returned, it is not called again.
 //
 // # When the store fails
 //
@@ -96,7 +109,7 @@
 //
 // The Informer owns its goroutines; the caller owns the Store and closes it after the run. When Run returns, nothing of the
 // informer is running. It ends in this order: the pump and what feeds it, the collection, which another informer can have from then on (New waits
-// for it up to five seconds), the handlers (each after the call that it is making). Changes
+// for it up to half a minute if the context has ended or Close was called, and refuses at once to share it with an informer that goes on), the handlers (each after the call that it is making). Changes
 // that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
@@ -104,6 +117,7 @@
 //
 // Options.Observer is told of commits and of handlers' calls by the goroutines that make them, under no lock.
 //
-// Index functions run while a batch is committed and must not call the informer. Handlers, the transform and the watch error handler may.
+// Index functions run while a batch is committed and must not call the informer. Handlers, the transform, the watch error handler and
+// the sinks of Options.Logger and HandlerOptions.Logger may: nothing is logged under a lock. The sink of store.Options.Logger may call Status.
 // The watch error handler may be called by two goroutines at a time: by one for the connection, by another for the store.
 package informer

@@ -33,10 +33,12 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	if o := i.o.Observer; o != nil {
 		l.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
 	}
-	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod))
+	var due lines
+	late, err := i.register(l, ptr.Deref(options.ResyncPeriod, i.o.ResyncPeriod), &due)
 	if err == nil && late {
-		err = i.join(l)
+		err = i.join(l, &due)
 	}
+	due.log()
 	if err != nil {
 		return nil, fmt.Errorf("handler %s was not added to the informer: %w", l.name, err)
 	}
@@ -44,14 +46,17 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 }
 
 // register settles the resync period of l, and adds it unless the informer runs already: then it has to join.
-func (i *Informer) register(l *listener, resync time.Duration) (late bool, err error) {
+func (i *Informer) register(l *listener, resync time.Duration, due *lines) (late bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stopped {
 		return false, errStopped
 	}
-	l.requestedResync = i.requestedResyncLocked(l.logger, resync)
-	l.resyncPeriod = effectiveResync(l.logger, l.requestedResync, i.resyncCheckPeriod)
+	warn := func(msg string, keysAndValues ...any) {
+		due.add(func() { l.logger.Info("Warning: "+msg, keysAndValues...) })
+	}
+	l.requestedResync = i.requestedResyncLocked(warn, resync)
+	l.resyncPeriod = effectiveResync(warn, l.requestedResync, i.resyncCheckPeriod)
 	l.nextResync = i.clock.Now().Add(l.resyncPeriod)
 	if i.started {
 		return true, nil
@@ -59,39 +64,42 @@ func (i *Informer) register(l *listener, resync time.Duration) (late bool, err e
 	return false, i.processor.add(l)
 }
 
+// warning takes a line that is to be logged once no lock is held.
+type warning func(msg string, keysAndValues ...any)
+
 // requestedResyncLocked applies the lower bounds to what a user asked for; before the start, a shorter
 // period than all others shortens the check period instead.
-func (i *Informer) requestedResyncLocked(logger klog.Logger, period time.Duration) time.Duration {
+func (i *Informer) requestedResyncLocked(warn warning, period time.Duration) time.Duration {
 	if period <= 0 {
 		return period
 	}
 	if period < minimumResyncPeriod {
-		logger.Info("Warning: resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", minimumResyncPeriod)
+		warn("resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", minimumResyncPeriod)
 		period = minimumResyncPeriod
 	}
 	if period >= i.resyncCheckPeriod {
 		return period
 	}
 	if i.started {
-		logger.Info("Warning: resync period is smaller than resync check period and the informer has already started. Changing it to the resync check period", "resyncPeriod", period, "resyncCheckPeriod", i.resyncCheckPeriod)
+		warn("resync period is smaller than resync check period and the informer has already started. Changing it to the resync check period", "resyncPeriod", period, "resyncCheckPeriod", i.resyncCheckPeriod)
 		return i.resyncCheckPeriod
 	}
 	i.resyncCheckPeriod = period
-	i.processor.each(func(l *listener) { l.setResyncPeriod(effectiveResync(logger, l.requestedResync, period)) })
+	i.processor.each(func(l *listener) { l.setResyncPeriod(effectiveResync(warn, l.requestedResync, period)) })
 	return period
 }
 
 // effectiveResync is the period that a handler gets when the informer checks every check.
-func effectiveResync(logger klog.Logger, desired, check time.Duration) time.Duration {
+func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	if desired == 0 {
 		return 0
 	}
 	if check == 0 {
-		logger.Info("Warning: the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired", desired)
+		warn("the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired", desired)
 		return 0
 	}
 	if desired < check {
-		logger.Info("Warning: the specified resyncPeriod is being increased to the minimum resyncCheckPeriod", "desired", desired, "resyncCheckPeriod", check)
+		warn("the specified resyncPeriod is being increased to the minimum resyncCheckPeriod", "desired", desired, "resyncCheckPeriod", check)
 		return check
 	}
 	return desired
@@ -99,15 +107,18 @@ func effectiveResync(logger klog.Logger, desired, check time.Duration) time.Dura
 
 // join adds l to a running informer. While it holds deltasMu nothing is committed or distributed: what l is given
 // here is the store between two batches, and it gets every batch from then on.
-func (i *Informer) join(l *listener) error {
+func (i *Informer) join(l *listener, due *lines) error {
+	ctx := klog.NewContext(context.Background(), l.logger)
 	i.deltasMu.Lock()
 	defer i.deltasMu.Unlock()
 	state, err := i.holdsStateLocked()
 	if err == nil && state {
-		_, err = i.eachStored(context.Background(), "", func(key string, obj runtime.Object) error {
-			l.add(notification{typ: cache.Added, key: key, new: obj, initial: true})
+		var lost []unreadable
+		lost, err = i.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+			l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, due)
 			return nil
 		})
+		due.add(func() { i.reportUnreadable(ctx, lost) })
 	}
 	if err != nil {
 		return err

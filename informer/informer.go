@@ -46,6 +46,7 @@ type Informer struct {
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
 	release   func() error                    // gives the collection back after Run; nil if there is no file
+	claim     claimFunc                       // keeps two clusters out of one file; nil if there is none
 	volatile  string                          // why they are; empty if they are not
 	attrs     store.Attributes                // what this program would write, as far as it is known without the server
 	clock     clock.WithTicker
@@ -64,6 +65,8 @@ type Informer struct {
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
+	closed            bool                               // guarded by mu; Close was called
+	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
 	transform         cache.TransformFunc                // guarded by mu until started
@@ -79,7 +82,9 @@ var _ cache.SharedIndexInformer = &Informer{}
 
 // New returns an informer on what lw lists, objects of exampleObject's type. It opens the
 // collection, which Run gives back when it returns, and starts nothing; an informer that is never run holds its
-// collection until Close, or until the store is closed. Errors: an option that is missing, or what opening the collection says.
+// collection until Close, or until the store is closed. If the informer that has the collection is about to end (its context
+// has ended, or it was closed), New waits for that, up to half a minute; no longer for the store's writer either. Errors: an option that is
+// missing, or what opening the collection says: store.ErrCollectionOpen if another informer has it.
 func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Informer, error) {
 	if lw == nil || exampleObject == nil {
 		return nil, errors.New("informer: a ListerWatcher and an example object are required")
@@ -172,8 +177,8 @@ func (i *Informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection, and when the store
-// begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
+// SetWatchErrorHandlerWithContext sets what is called with each error that ended a connection (that of a watch which is opened
+// beside a list too), and when the store begins to fail. Default cache.DefaultWatchErrorHandler. The reflector that it gets has the right name and type
 // and never runs. The handler may be called by two goroutines at a time. It fails once the informer has started.
 func (i *Informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	if handler == nil {

@@ -53,7 +53,7 @@ func (g *lag) caughtUp(q *pending) lagReport {
 	return lagReport{what: lagCaughtUp, merged: q.merged}
 }
 
-// log writes a line. The caller does not hold mu, since a logger is code of the user.
+// log writes a line. The caller holds no lock: see lines.
 func (l *listener) log(r lagReport) {
 	switch r.what {
 	case lagBehind:

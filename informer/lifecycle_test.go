@@ -3,10 +3,16 @@ package informer
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store"
@@ -166,19 +172,101 @@ func TestStopped(t *testing.T) {
 }
 
 // TestReplaceInformer: an informer can be made on the collection of one that is about to end, although
-// a handler of that one takes its time.
+// a handler of that one takes its time; on that of one that goes on it can not, and New says so at once.
 func TestReplaceInformer(t *testing.T) {
+	inContext := func(i *Informer) (run, end func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		return func() { i.RunWithContext(ctx) }, cancel
+	}
+	for name, runs := range map[string]func(i *Informer) (run, end func()){
+		"the context ends": inContext,
+		"the channel closes": func(i *Informer) (run, end func()) {
+			stopCh := make(chan struct{})
+			return func() { i.Run(stopCh) }, func() { close(stopCh) }
+		},
+		"closed, and then the context ends": func(i *Informer) (run, end func()) {
+			run, cancel := inContext(i)
+			return run, func() {
+				time.AfterFunc(time.Second, cancel)
+				if err := i.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.srv.write("a/1", "x")
+				busy := make(chan struct{})
+				i := r.open()
+				if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }}); err != nil {
+					t.Fatal(err)
+				}
+				run, end := runs(i)
+				ended := make(chan struct{})
+				go func() { defer close(ended); run() }()
+				synctest.Wait()
+				begun := time.Now()
+				if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) || time.Since(begun) > 0 {
+					t.Errorf("while the other runs: %v after %v", err, time.Since(begun))
+				}
+				end()
+				next, err := New(r.srv, &corev1.Pod{}, i.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := &recorder{}
+				r.i = next
+				r.run(h)
+				equal(t, "handler", h.take(), []string{"add a/1@101=x initial"})
+				if cache.IsDone(doneChannel(ended)) {
+					t.Error("the first has ended")
+				}
+				close(busy)
+				<-ended
+				r.close()
+			})
+		})
+	}
+}
+
+// deaf is a ListerWatcher whose watch heeds no context.
+type deaf struct {
+	*server
+	held     atomic.Int32
+	released chan struct{}
+}
+
+func (d *deaf) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.Continue != "" {
+		d.held.Add(1)
+		<-d.released
+	}
+	return d.List(o)
+}
+
+func (d *deaf) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	d.held.Add(1)
+	<-d.released
+	return watch.NewFake(), nil
+}
+
+// TestReplaceInformerOfADeafListerWatcher: it takes its time to end, and New waits for that. Of one that never does New
+// says so.
+func TestReplaceInformerOfADeafListerWatcher(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
+		r.o.PageSize = 1
 		r.srv.write("a/1", "x")
-		busy := make(chan struct{})
+		r.srv.write("a/2", "x")
 		i := r.open()
-		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }}); err != nil {
-			t.Fatal(err)
-		}
+		d := &deaf{server: r.srv, released: make(chan struct{})}
+		i.lw = d
 		r.run()
-		if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) {
-			t.Errorf("while the other runs: %v", err)
+		time.Sleep(time.Minute)
+		if n := d.held.Load(); n != 2 {
+			t.Fatalf("%d requests wait, want a page and a watch", n)
 		}
 		ended := r.done
 		r.cancel()
@@ -186,15 +274,28 @@ func TestReplaceInformer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &recorder{}
-		r.i = next
-		r.run(h)
-		equal(t, "handler", h.take(), []string{"add a/1@101=x initial"})
-		if cache.IsDone(doneChannel(ended)) {
-			t.Error("the first has ended")
-		}
-		close(busy)
 		<-ended
+		close(d.released)
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+	})
+}
+
+// TestReplaceInformerThatDoesNotEnd: the wait is bounded, and the error tells what was waited for.
+func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.start()
+		if err := i.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err := New(r.srv, &corev1.Pod{}, i.o)
+		if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "is about to close it") || time.Since(begun) != openWait {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
 		r.close()
 	})
 }

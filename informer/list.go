@@ -162,7 +162,7 @@ func (p *pump) toldAgain(ctx context.Context, changes []store.Change) (out []sto
 	for _, c := range changes {
 		told[c.Key] = true
 	}
-	_, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
 		switch {
 		case told[key]:
 		case p.unseen[key]:
@@ -172,9 +172,12 @@ func (p *pump) toldAgain(ctx context.Context, changes []store.Change) (out []sto
 		}
 		return nil
 	})
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Handlers may have missed changes: the store can not be read", "type", p.o.ObjectDescription)
-	}
+	p.due.add(func() {
+		p.reportUnreadable(ctx, unreadable)
+		if err != nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Handlers may have missed changes: the store can not be read", "type", p.o.ObjectDescription)
+		}
+	})
 	return out
 }
 

@@ -71,8 +71,9 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 // returned. See cache.ShutDownEventHandler.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification, or merges it into one that is pending (see pending). It never blocks.
-func (l *listener) add(n notification) {
+// add queues a notification, or merges it into one that is pending (see pending). It never blocks. What is to be logged
+// is added to due, since the caller may hold locks.
+func (l *listener) add(n notification, due *lines) {
 	if n.initial {
 		n.firsts = 1
 	}
@@ -90,7 +91,9 @@ func (l *listener) add(n notification) {
 	case l.wake <- struct{}{}:
 	default:
 	}
-	l.log(report)
+	if report.what != lagNothing {
+		due.add(func() { l.log(report) })
+	}
 }
 
 // stop makes run and watchSynced return after the call that is being made. What is pending is dropped.

@@ -21,7 +21,8 @@ type Observer interface {
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list.
+// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list. Changes that come
+// while a first list is paged are written with its next page, or by themselves once there are a thousand of them.
 type Commit struct {
 	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
 	Changes int
@@ -39,7 +40,9 @@ func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Resu
 	return func() (store.Result, error) {
 		begun := p.clock.Now()
 		res, err := attempt()
-		p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun), Err: err}
+		if err != nil || !res.Staged {
+			p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun), Err: err}
+		}
 		return res, err
 	}
 }

@@ -43,7 +43,9 @@ func (w *witness) InformerEnded(i *Informer) {
 	o := i.o
 	o.Observer = nil
 	next := "open"
-	if _, err := i.File().Collection(context.Background(), i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
+	atOnce, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := i.File().Collection(atOnce, i.Identity(), store.CollectionOptions{Codec: o.Codec}); errors.Is(err, store.ErrCollectionOpen) {
 		next = "taken"
 	}
 	w.note("ended, collection %s", next)
@@ -96,6 +98,42 @@ func TestObserver(t *testing.T) {
 		}
 		r.stop()
 		equal(t, "the end", w.take(), []string{"ended, collection taken"})
+		r.close()
+	})
+}
+
+// TestObserverSeesWhatIsCommitted: changes that come while a first list is paged are stored with the next page, and those of a
+// list that follows one that was given up with its end. Neither is a commit before that. (issue 3)
+func TestObserverSeesWhatIsCommitted(t *testing.T) {
+	commits := func(w *witness) (out []string) {
+		for _, line := range w.take() {
+			if strings.HasPrefix(line, "commit") {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 6 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		r.srv.pageDelay = 10 * time.Second
+		w := &witness{}
+		r.o.Observer, r.o.PageSize = w, 2
+		r.open()
+		r.run()
+		time.Sleep(time.Second)
+		r.srv.write("a/0", "y")
+		r.srv.write("a/9", "y")
+		time.Sleep(time.Second)
+		equal(t, "two changes during the first list", commits(w), []string{"commit 2, 0s, failed false"})
+		time.Sleep(9 * time.Second)
+		equal(t, "they come with the second page", commits(w), []string{"commit 4, 0s, failed false"})
+		r.srv.compact() // this list can not go on, and handlers know of the first pages: the next one is a difference
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "a list in place of one that was given up", commits(w), []string{"commit 2, 0s, failed false"})
 		r.close()
 	})
 }

@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
-// openWait is how long New waits for the collection: where an informer is replaced, the old one may be about to end.
-const openWait = 5 * time.Second
+// openWait bounds how long New waits, for the informer that it replaces to end: for as long as the reflector of that one may take, and then its last
+// write.
+const openWait = reflector.MaxStop + 15*time.Second
 
 // Reasons in Status.NotPersistent.
 const (
@@ -85,7 +87,7 @@ func (i *Informer) open() error {
 		o.Codec = codec
 	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
-	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Wait: openWait}
+	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Closing: i.closing}
 	switch {
 	case o.InMemory:
 		i.volatile = whyInMemory
@@ -102,12 +104,14 @@ func (i *Informer) open() error {
 		i.store, i.indexer = m, m.Indexer()
 		return nil
 	}
-	c, err := o.Store.Collection(context.Background(), o.Identity, co)
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	c, err := o.Store.Collection(ctx, o.Identity, co)
 	if err != nil {
 		return err
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
-	i.rebuild, i.losses, i.failure = o.Store.Rebuild, c.Losses, o.Store
+	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
 	return nil
 }
 

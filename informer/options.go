@@ -57,9 +57,11 @@ type Options struct {
 	// ObjectDescription is for logs. Default: the example object's type.
 	ObjectDescription string
 
-	// ClusterID reads the id of the cluster at every connect; see KubeSystemUID. Default: not checked.
+	// ClusterID reads the id of the cluster at every connect; see KubeSystemUID. It has 40 s: if it has not returned then, or panics (with
+	// utilruntime.ReallyCrash off), the connection has failed and is tried again. Default: not checked.
 	ClusterID func(ctx context.Context) (string, error)
-	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see OpenAPIHash. Default: not checked.
+	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see OpenAPIHash. It
+	// has 40 s; if it fails otherwise than by an answer of the server, it is tried again at the next connect, and Status.Unguarded says why. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)

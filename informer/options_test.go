@@ -79,7 +79,7 @@ func TestBeforeRun(t *testing.T) {
 }
 
 // TestTransformErrors: an object whose transform fails is left out and reported; what was stored of it before stays,
-// and its delete is delivered all the same.
+// and its delete is delivered all the same. Of what was never stored nothing is told.
 func TestTransformErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transform := func(obj any) (any, error) {
@@ -120,6 +120,14 @@ func TestTransformErrors(t *testing.T) {
 		r.srv.delete("a/2")
 		synctest.Wait()
 		equal(t, "calls of the delete", h.take(), []string{"gone a/2 last a/2@102=stripped"})
+		for _, key := range []string{"a/1", "a/3"} { // handlers never heard of these
+			r.srv.delete(key)
+		}
+		synctest.Wait()
+		equal(t, "calls of the deletes of what was not stored", h.take(), nil)
+		if s := i.Status(); s.Skipped != 6 || s.ResourceVersion != "108" {
+			t.Errorf("skipped %d, resourceVersion %s", s.Skipped, s.ResourceVersion)
+		}
 		r.close()
 	})
 }

@@ -94,13 +94,13 @@ func (p *processor) remove(handle cache.ResourceEventHandlerRegistration) error 
 	return nil
 }
 
-// distribute queues n for every listener, or, for a resync, for those that are resyncing.
-func (p *processor) distribute(n notification, resync bool) {
+// distribute queues n for every listener, or, for a resync, for those that are resyncing. What is to be logged is added to due.
+func (p *processor) distribute(n notification, resync bool, due *lines) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for l, resyncing := range p.listeners {
 		if !resync || resyncing {
-			l.add(n)
+			l.add(n, due)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +46,8 @@ type pump struct {
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
+	// due is what is to be logged when deltasMu has been given back.
+	due lines
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -118,7 +121,18 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 		}
 	}
 	attempt := p.observed(func() (store.Result, error) { return p.store.Apply(ctx, b) })
-	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) { p.tell(changes, redone) })
+	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+		if !redone { // else an earlier attempt may have removed what handlers know
+			changes = slices.DeleteFunc(changes, p.unheardOf)
+		}
+		p.tell(changes, redone)
+	})
+}
+
+// unheardOf reports the delete of an object of which there is nothing to tell: nothing is stored, and the transform has refused the
+// last state too. Handlers know of it only if a repair has lost it.
+func (p *pump) unheardOf(c store.Change) bool {
+	return c.Type == cache.Deleted && c.Old == nil && c.New == nil && !p.unseen[c.Key]
 }
 
 // opOf returns what a delta does to the store; a bookmark does nothing.
@@ -159,7 +173,7 @@ func (p *pump) tell(changes []store.Change, all bool) {
 		if n.new != nil {
 			p.detector.AddObject(n.new)
 		}
-		p.processor.distribute(n, resync)
+		p.processor.distribute(n, resync, &p.due)
 	}
 }
 
@@ -190,10 +204,12 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	_, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
-		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true)
+	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true, &p.due)
 		return ctx.Err()
 	})
+	p.due.log()
+	p.reportUnreadable(ctx, unreadable)
 	if err != nil && ctx.Err() == nil && !isClosed(err) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
 	}

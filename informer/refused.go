@@ -13,7 +13,8 @@ import (
 
 // Refused returns what a place without a way to return an error (a factory's ForResource, controller-runtime's
 // NewInformer) returns when it can not make an informer. All of its methods that can fail do, with err, those of its indexer
-// too. It is empty and never syncs. Run reports err and waits for its end.
+// too; Of returns err. It is empty and never syncs, so what its indexer has no error for (List, ListKeys, GetIndexers, ListIndexFuncValues) looks
+// like an empty cache: who may have a refused informer in hand asks Of, or a method that can fail, first. Run reports err and waits for its end.
 func Refused(exampleObject runtime.Object, err error) cache.SharedIndexInformer {
 	return &refused{
 		err:     err,

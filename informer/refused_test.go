@@ -38,6 +38,15 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%T has %d methods that can fail", v, failing)
 		}
 	}
+	// These keep a lister from taking it for an empty cache.
+	ix := r.GetIndexer()
+	_, _, getErr := ix.GetByKey("a/1")
+	_, byErr := ix.ByIndex(cache.NamespaceIndex, "a")
+	for _, err := range []error{getErr, byErr, ix.AddIndexers(nil), r.AddIndexers(nil)} {
+		if !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r := Refused(&corev1.Pod{}, why)
 		ctx, cancel := context.WithCancel(t.Context())

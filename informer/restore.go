@@ -2,7 +2,7 @@ package informer
 
 import (
 	"context"
-	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -17,7 +17,7 @@ import (
 // ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
 	var complete bool
-	var unreadable error
+	var lost []unreadable
 	err := p.readRetry(ctx, func() error {
 		info, err := p.store.Info(ctx)
 		complete = info.Complete
@@ -30,17 +30,19 @@ func (p *pump) restore(ctx context.Context) error {
 				after = key
 				p.detector.AddObject(obj)
 				for _, l := range p.replay {
-					l.add(notification{typ: cache.Added, key: key, new: obj, initial: true})
+					l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, &p.due)
 				}
 				return nil
 			})
-			unreadable = errors.Join(unreadable, bad)
+			p.due.log()
+			p.reportUnreadable(ctx, bad)
+			lost = append(lost, bad...)
 			return err
 		})
 	}
 	p.replay = nil
-	if err == nil && unreadable != nil {
-		err = p.replaceUnreadable(ctx, unreadable)
+	if err == nil && len(lost) > 0 {
+		err = p.replaceUnreadable(ctx, lost)
 	}
 	if err == nil && complete && p.o.SyncPolicy == Disk {
 		p.markSynced()
@@ -72,8 +74,9 @@ func (p *pump) readRetry(ctx context.Context, read func() error) error {
 }
 
 // replaceUnreadable sees to it that records which could not be read are written anew.
-func (p *pump) replaceUnreadable(ctx context.Context, unreadable error) error {
-	if needsRebuild(unreadable) && p.rebuild != nil {
+func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
+	damaged := func(u unreadable) bool { return needsRebuild(u.err) }
+	if slices.ContainsFunc(lost, damaged) && p.rebuild != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
 	p.setRewriting(reflector.ReasonCodec)
@@ -82,9 +85,22 @@ func (p *pump) replaceUnreadable(ctx context.Context, unreadable error) error {
 	return nil
 }
 
-// eachStored calls fn for each object whose key is after the given one. Records that can not be read are reported and
-// left out; unreadable joins their errors. err is a failure to read anything at all, or fn's.
-func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (unreadable, err error) {
+// unreadable is a stored object that can not be read.
+type unreadable struct {
+	key string
+	err error
+}
+
+// reportUnreadable logs what eachStored has left out. The caller holds no lock.
+func (i *Informer) reportUnreadable(ctx context.Context, lost []unreadable) {
+	for _, u := range lost {
+		utilruntime.HandleErrorWithContext(ctx, u.err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", u.key)
+	}
+}
+
+// eachStored calls fn for each object whose key is after the given one. Records that can not be read are left out and
+// returned, for the caller to report. err is a failure to read anything at all, or fn's.
+func (i *Informer) eachStored(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) (lost []unreadable, err error) {
 	var fnErr error
 	err = i.store.Iterate(ctx, after, func(key string, obj runtime.Object) error {
 		after = key
@@ -106,15 +122,14 @@ func (i *Informer) eachStored(ctx context.Context, after string, fn func(key str
 		obj, err := i.store.Get(ctx, key)
 		switch {
 		case ctx.Err() != nil || isClosed(err):
-			return unreadable, err
+			return lost, err
 		case err != nil:
-			unreadable = errors.Join(unreadable, err)
-			utilruntime.HandleErrorWithContext(ctx, err, "Stored object can not be read", "type", i.o.ObjectDescription, "key", key)
+			lost = append(lost, unreadable{key, err})
 		case obj != nil:
 			if err := fn(key, obj); err != nil {
-				return unreadable, err
+				return lost, err
 			}
 		}
 	}
-	return unreadable, nil
+	return lost, nil
 }

@@ -61,10 +61,11 @@ func TestResyncPeriods(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			i := &Informer{resyncCheckPeriod: tc.check, started: tc.started, clock: realClock}
 			l := newListener(&recorder{}, discard, realClock, doneNow{})
+			silent := func(string, ...any) {}
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			l.requestedResync = i.requestedResyncLocked(discard, tc.request)
-			got := result{l.requestedResync, effectiveResync(discard, l.requestedResync, i.resyncCheckPeriod), i.resyncCheckPeriod}
+			l.requestedResync = i.requestedResyncLocked(silent, tc.request)
+			got := result{l.requestedResync, effectiveResync(silent, l.requestedResync, i.resyncCheckPeriod), i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
 				// client-go: a check period of zero is "smaller" than any, so the request stands and has no effect.
 				tc.want = result{tc.request, 0, 0}

@@ -18,9 +18,10 @@ import (
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
+	given := ctx
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
 	defer cancel(errStopped)
-	p := i.start(ctx)
+	p := i.start(given)
 	if p == nil {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
@@ -55,10 +56,12 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.processor.stop()
 }
 
-// Close gives back the collection of an informer that is not going to be run; one that has been started does so
-// itself when its run ends, and Close leaves it alone. After Close the informer counts as stopped, and can still be read.
+// Close gives back the collection of an informer that is not going to be run. After that it counts as stopped, and can still be read.
+// One that has been started gives its collection back itself when its run ends, and Close does not end it: it says that this is about
+// to happen, so that New waits for it where it would refuse another informer on the collection.
 func (i *Informer) Close() error {
 	i.mu.Lock()
+	i.closed = true
 	if i.started {
 		i.mu.Unlock()
 		return nil
@@ -66,6 +69,15 @@ func (i *Informer) Close() error {
 	i.started, i.stopped = true, true
 	i.mu.Unlock()
 	return i.giveBack()
+}
+
+// closing reports whether the informer is about to give its collection back. It asks the context itself: what learns of its end by a
+// goroutine may not have yet.
+func (i *Informer) closing() bool {
+	i.mu.Lock()
+	closing, running := i.closed || i.stopped, i.running
+	i.mu.Unlock()
+	return closing || running != nil && running.Err() != nil
 }
 
 // giveBack lets another informer have the collection.
@@ -79,22 +91,25 @@ func (i *Informer) giveBack() error {
 	return i.release()
 }
 
-// start marks the informer as started and builds what runs; it returns nil if it has been started before.
+// start marks the informer as started in ctx, which is the caller's, and builds what runs; it returns nil if it has been started before.
 func (i *Informer) start(ctx context.Context) *pump {
+	// This asks the ListerWatcher what it supports, and may log.
+	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
+		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
 		return nil
 	}
-	i.started = true
+	i.started, i.running = true, ctx
 	delayed := &delayedRelist{clock: i.clock}
 	attrs := &attributes{
-		clusterID: i.o.ClusterID, openAPIHash: i.o.OpenAPIHash, clock: i.clock,
+		clusterID: bounded("Options.ClusterID", i.o.ClusterID), openAPIHash: bounded("Options.OpenAPIHash", i.o.OpenAPIHash),
+		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
-	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
-		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
+	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, PageSize: i.o.PageSize,
 		Verify: attrs.verify, Lookup: i.o.Lookup,

@@ -101,7 +101,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 	case err == nil:
 		d.Object, d.Bytes = out, sizeOf(out)
 	case t == watch.Deleted:
-		// The object must not stay for ever because its last state can not be transformed.
+		// What is stored must not stay for ever because its last state can not be transformed; see also pump.unheardOf.
 		s.skip(ctx, keyOf(obj), err)
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:

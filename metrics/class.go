@@ -57,7 +57,7 @@ func classOf(err error) class {
 	case errors.As(err, &answer):
 		return server
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, reflector.ErrShortWatch), errors.Is(err, reflector.ErrSilent):
+		errors.Is(err, reflector.ErrShortWatch), errors.Is(err, reflector.ErrSilent), errors.Is(err, reflector.ErrOverdue):
 		return connection
 	}
 	return other

@@ -34,6 +34,7 @@ func TestClassOf(t *testing.T) {
 		{apierrors.NewInternalError(errors.New("bug")), server},
 		{&url.Error{Op: "Get", URL: "https://server", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, connection},
 		{reflector.ErrSilent, connection},
+		{reflector.ErrOverdue, connection},
 		{errors.New("what is this"), other},
 	} {
 		err := tc.err

@@ -22,7 +22,7 @@ var (
 	resourceVersionAge = ofInformer("larder_resource_version_age_seconds", "Time since the last contact with the API server before the stored resource version was stored.")
 
 	watches      = ofInformer("larder_watches_total", "Number of watch requests.")
-	resumes      = ofInformer("larder_resumes_total", "Number of watches that the API server accepted at a resource version that was held.")
+	resumes      = ofInformer("larder_resumes_total", "Number of watches that the API server took up at a resource version that was held.")
 	listRequests = ofInformer("larder_list_requests_total", "Number of list requests; each page is one.")
 	relists      = ofInformer("larder_relists_total", "Number of lists after the first, by reason.", "reason")
 	skipped      = ofInformer("larder_skipped_objects_total", "Number of objects and events that were left out because they could not be understood or stored.")

@@ -23,12 +23,12 @@
 //	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
 //	larder_resource_version_age_seconds       gauge                How old the stored resourceVersion is: the time since the last contact before it was stored.
 //	larder_watches_total                      counter              Watch requests; each but the first is a restart of the watch.
-//	larder_resumes_total                      counter              Watches that the server accepted at a resourceVersion that was held.
+//	larder_resumes_total                      counter              Watches that the server took up at a resourceVersion that was held; counted once that is known to hold.
 //	larder_list_requests_total                counter              List requests; each page is one.
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
 //	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.
 //	larder_commit_duration_seconds            histogram            Time of an attempt to write to the store.
-//	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved.
+//	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved. What waits for a later write is counted with that.
 //	larder_commit_failures_total              counter              Attempts that failed; each is made again.
 //	larder_handler_pending_calls              gauge      handler   Calls that wait for the handler. From 1,024 on updates of one object merge.
 //	larder_handler_merged_updates_total       counter    handler   Updates that were told together with an earlier one.
@@ -56,7 +56,8 @@
 //
 // # Informers that come and go
 //
-// The metrics of an informer are there from informer.New until its run ends. Of two informers on one collection at a time (of different files, or in
-// memory) the older is shown, as in client-go. A program with informers on several clusters has a Metrics for each, registered through
+// The metrics of an informer are there from informer.New until its run ends. One that is never run has no end but Close; if its store was
+// closed instead, it is shown until another is made on the same collection. Of two informers on one collection at a time (of different files, or in
+// memory) the older whose store is open is shown, as in client-go. A program with informers on several clusters has a Metrics for each, registered through
 // prometheus.WrapRegistererWith and a label of its own.
 package metrics

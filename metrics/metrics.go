@@ -40,6 +40,13 @@ func (m *Metrics) InformerMade(i *informer.Informer) {
 	o := newObserved(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.informers = slices.DeleteFunc(m.informers, func(older *observed) bool {
+		gone := older.collection == o.collection && older.closed() // nobody tells of the end of one that is never run
+		if gone {
+			delete(m.byPointer, older.informer)
+		}
+		return gone
+	})
 	m.informers = append(m.informers, o)
 	m.byPointer[i] = o
 }
@@ -87,17 +94,32 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(receivedBytes, prometheus.CounterValue, float64(m.received.Bytes()))
 	files := map[*store.Store]bool{}
-	collections := map[string]bool{}
-	for _, o := range m.all() {
-		if !collections[o.collection] {
-			collections[o.collection] = true
-			o.collect(ch)
-		}
+	all := m.all()
+	for _, o := range shown(all) {
+		o.collect(ch)
+	}
+	for _, o := range all {
 		if f := o.informer.File(); f != nil && !files[f] {
 			files[f] = true
 			collectFile(ch, f)
 		}
 	}
+}
+
+// shown picks one informer for each collection: the oldest whose store is open, else the oldest.
+func shown(all []*observed) (some []*observed) {
+	at := map[string]int{}
+	for _, o := range all {
+		n, taken := at[o.collection]
+		switch {
+		case !taken:
+			at[o.collection] = len(some)
+			some = append(some, o)
+		case some[n].closed() && !o.closed():
+			some[n] = o
+		}
+	}
+	return some
 }
 
 func (m *Metrics) all() []*observed {

@@ -224,6 +224,38 @@ func TestOneCollectionTwice(t *testing.T) {
 	})
 }
 
+// TestSuccessorOfAClosedStore: an informer that was never run, and whose store was closed, does not stand in front of those that
+// were made after it. (issue 3)
+func TestSuccessorOfAClosedStore(t *testing.T) {
+	for _, when := range []string{"before its successor is made", "after that"} {
+		t.Run(when, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.source.Add(pod("1"))
+				r.inform(informer.Options{})
+				first := r.file
+				if when == "after that" {
+					r.path += ".next"
+				} else {
+					r.closeFile()
+					r.expect("no successor yet", "larder_degraded Closed 1")
+				}
+				r.open()
+				r.run(r.inform(informer.Options{}))
+				if err := first.Close(); err != nil {
+					t.Error(err)
+				}
+				r.expect("its successor", "larder_degraded none 1", "larder_informer_synced 1", "larder_objects 1")
+				r.stop()
+				if n := len(r.m.all()); when != "after that" && n != 0 {
+					t.Errorf("%d informers are kept", n)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
 // TestHandlers: those of one name are added up.
 func TestHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {

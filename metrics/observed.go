@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,16 @@ func newObserved(i *informer.Informer) *observed {
 	id := i.Identity()
 	labels := []string{id.Group, id.Version, id.Resource, id.Namespace, id.ID()}
 	return &observed{informer: i, collection: id.ID(), labels: slices.Clip(labels), histograms: newHistograms()}
+}
+
+// closed reports whether the informer's store has been closed.
+func (o *observed) closed() bool {
+	f := o.informer.File()
+	if f == nil {
+		return false
+	}
+	_, _, err := f.Size()
+	return errors.Is(err, store.ErrClosed)
 }
 
 func (o *observed) committed(c informer.Commit) {

@@ -73,7 +73,7 @@
 // there is more than one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot
 // run out under a slow list, and it goes on after the list. Transport errors ask for the same page again. An expired continue token is
 // exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
-// If that cannot be, the list is aborted and begun again.
+// If that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
 //
 // # resourceVersions that cannot be compared
 //
@@ -83,9 +83,14 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, one for a watch that is being opened) and waits for them. Only a call of
-// a ListerWatcher that goes on for five seconds after its context has ended is left to itself, and its result thrown away. If
+// for a page, one for a watch that is being opened) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
+//
+// A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before. One that goes on for five
+// seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
+// until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
+// Options.Verify and Options.Lookup are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
+// returned, it is not called. A watch has five seconds to end after its Stop was called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.
 package reflector

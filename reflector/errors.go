@@ -8,10 +8,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/guest"
 )
 
-// Why a watch was given up; Status.Err and Options.OnError wrap them.
+// Why a connection is down; Status.Err and Options.OnError wrap them.
 var (
+	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
+	ErrPanicked = guest.ErrPanicked
+	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
+	// Options.Verify or Options.Lookup is left to itself.
+	ErrOverdue = guest.ErrOverdue
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.

@@ -70,6 +70,72 @@ func TestResumeThatExpiresLater(t *testing.T) {
 	})
 }
 
+// TestResumesNeverGoBack: API servers answer 200 and send the 410 after it. Until something else has come it is not
+// known whether a watch is a resume, and Prometheus takes a counter that goes back for a restart. (issue 3)
+func TestResumesNeverGoBack(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		var w *watch.FakeWatcher
+		g.restart(func() {
+			g.s.put("a/y", "1")
+			g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+				if w != nil {
+					return nil, nil
+				}
+				w = watch.NewFake()
+				return w, nil
+			}
+		}, Options{})
+		g.sleep(time.Second)
+		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
+			t.Errorf("accepted, and nothing has come: %+v", st)
+		}
+		w.Error(&gone().ErrStatus)
+		g.sleep(time.Second)
+		g.wantRelist(ReasonExpired)
+		if st := g.r.Status(); st.Resumes != 0 {
+			t.Errorf("refused: %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestResumesThatHold: what shows that the server took the resourceVersion.
+func TestResumesThatHold(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.noBookmarks = true
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		// The server stands where we stand: there is no history that it could lack.
+		g.restart(func() {}, Options{})
+		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 {
+			t.Errorf("level: %+v", st)
+		}
+		// Its end in order, since no message comes.
+		g.restart(func() { g.s.other(1) }, Options{})
+		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
+			t.Errorf("silent: %+v", st)
+		}
+		g.sleep(3500 * time.Millisecond)
+		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 1 {
+			t.Errorf("ended: %+v", st)
+		}
+		// An event.
+		g.s.put("a/x", "2")
+		g.sleep(100 * time.Millisecond)
+		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 2 {
+			t.Errorf("an event: %+v", st)
+		}
+		g.s.put("a/x", "3")
+		g.sleep(100 * time.Millisecond)
+		if st := g.r.Status(); st.Watches != 2 || st.Resumes != 2 {
+			t.Errorf("another event of the same watch: %+v", st)
+		}
+		g.stop()
+	})
+}
+
 // TestRetryAfterIsForOnce: an earlier Retry-After has nothing to do with the wait before a second list.
 func TestRetryAfterIsForOnce(t *testing.T) {
 	bubble(t, func(g *rig) {

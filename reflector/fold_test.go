@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,11 +88,12 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 				g.fill(30)
 				g.s.onWatch = func(_ context.Context, r request) (watch.Interface, error) {
 					if *r.TimeoutSeconds > 10 {
-						return nil, errRefused
+						return nil, apierrors.NewTooManyRequests("later", 10)
 					}
 					return nil, nil
 				}
 				g.atPage(2, func() error {
+					time.Sleep(time.Second) // the watch is refused first
 					g.s.mu.Lock()
 					g.s.snapshots = map[int][]*corev1.ConfigMap{}
 					g.s.mu.Unlock()
@@ -103,6 +105,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 					return nil
 				})
 				g.start(Options{PageSize: 10})
+				g.sleep(2 * time.Second)
 				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
 					t.Errorf("told %q", l)
 				}
@@ -179,6 +182,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 || count(l, "ABORT") != 0 {
 			t.Errorf("told %q", l)
 		}
+		g.wantErrs("too old", "too old resource version: 131 (132)") // the folded watch, and the one after the list
 		g.stop()
 	})
 }
@@ -201,9 +205,10 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
 			t.Errorf("told %q", l)
 		}
-		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Lists != 2+3 {
+		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Lists != 2+3 || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
+		g.wantErrs("too old", "continue parameter is too old") // each once
 		g.stop()
 	})
 }
@@ -234,8 +239,48 @@ func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
 			t.Errorf("told %q", l)
 		}
+		g.wantErrs("too old resource version: 130 (131)")
 		g.stop()
 	})
+}
+
+// TestFoldedWatchExpiredIsInTheStatus: the pages go on without it, but there is no watch, and Status says why.
+func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			time.Sleep(time.Minute)
+			return nil
+		})
+		g.start(Options{PageSize: 10})
+		g.sleep(10 * time.Second)
+		if st := g.r.Status(); st.State != Relist || !apierrors.IsResourceExpired(st.Err) {
+			t.Errorf("status %+v", st)
+		}
+		g.wantErrs("too old")
+		g.sleep(time.Minute)
+		g.converged()
+		if st := g.r.Status(); st.State != Watch || st.Err != nil {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// wantErrs compares what OnError was told: each error has to contain its text.
+func (g *rig) wantErrs(texts ...string) {
+	g.t.Helper()
+	if len(g.errs) != len(texts) {
+		g.t.Errorf("OnError was told %v, want %q", g.errs, texts)
+		return
+	}
+	for n, text := range texts {
+		if !strings.Contains(g.errs[n].Error(), text) {
+			g.t.Errorf("OnError was told %v, want %q", g.errs[n], text)
+		}
+	}
 }
 
 // TestResumeOfTheFoldedWatchIsTakenBack: 200 and then 410 is no resume.

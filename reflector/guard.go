@@ -92,22 +92,38 @@ func (s *session) suspects(n int) []ObjectRef {
 	return refs[:min(n, len(refs))]
 }
 
+// found is the answer of Options.Lookup.
+type found struct {
+	ref ObjectRef
+	is  bool
+}
+
+// lookUpByHook calls Options.Lookup.
+func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool, error) {
+	s.r.board.update(func(st *Status) { st.Lookups++ })
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	f, err := s.finder.Call(ctx, limited, func(ctx context.Context) (f found, err error) {
+		f.ref, f.is, err = s.o.Lookup(ctx, key)
+		return f, err
+	})
+	if err == nil {
+		s.heard()
+	}
+	return f.ref, f.is, err
+}
+
 // lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.
 func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, found, usable bool, err error) {
 	if s.o.Lookup != nil {
-		s.r.board.update(func(st *Status) { st.Lookups++ })
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		if ref, found, err = s.o.Lookup(ctx, key); err == nil {
-			s.heard()
-		}
+		ref, found, err = s.lookUpByHook(ctx, key)
 		return ref, found, true, err
 	}
 	if s.noLookups {
 		return ObjectRef{}, false, false, nil
 	}
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)})
+	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, s.tells(ctx, "look up "+key+" of"))
 	if apierrors.IsBadRequest(err) {
 		s.giveUpLookups(ctx, "the server does not take the field selector")
 		return ObjectRef{}, false, false, nil

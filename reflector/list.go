@@ -31,6 +31,7 @@ type list struct {
 
 // relist is the state Relist.
 func (s *session) relist(ctx context.Context) outcome {
+	s.even = false
 	reason, err := s.verifyHook(ctx)
 	if err != nil {
 		return s.lose(ctx, err)
@@ -60,7 +61,7 @@ func (l *list) run(ctx context.Context) outcome {
 			return outcome{Kind: listed}
 		}
 		if l.pages.done && l.tail.dead != nil {
-			return l.again(ctx, l.tail.dead)
+			return l.again(l.tail.dead) // it has been reported
 		}
 		var o outcome
 		select {
@@ -91,6 +92,11 @@ func (l *list) complete() bool {
 
 // take delivers one page. The next one is asked for before, so that the sink and the server work at the same time.
 func (l *list) take(ctx context.Context, p page) outcome {
+	if p.overdue != nil {
+		l.s.report(ctx, p.overdue)
+		l.pages.err = p.overdue
+		return outcome{}
+	}
 	l.pages.fetching = false
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
@@ -174,7 +180,8 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{}
 	}
 	if isExpired(err) || isTooLarge(err) || apierrors.IsBadRequest(err) {
-		return l.again(ctx, err)
+		l.s.report(ctx, err)
+		return l.again(err)
 	}
 	l.s.report(ctx, err)
 	l.pages.retryLater(err)
@@ -191,8 +198,7 @@ func (l *list) showErr() {
 }
 
 // again gives the list up, to begin another after a wait.
-func (l *list) again(ctx context.Context, err error) outcome {
-	l.s.report(ctx, err)
+func (l *list) again(err error) outcome {
 	l.s.lastErr = err
 	return outcome{Kind: mustList, Reason: l.reason, Wait: true}
 }

@@ -9,6 +9,8 @@ import (
 type opened struct {
 	st  *stream
 	err error
+	// overdue is set if this is no answer: none has come in time, and it is still waited for.
+	overdue error
 }
 
 // opening is a watch request under way on a goroutine of its own, while the pages of a list go on.
@@ -18,13 +20,13 @@ type opening struct {
 	cancel  context.CancelFunc
 }
 
-// startOpening asks for a watch. One of took and giveUp must follow.
+// startOpening asks for a watch. One of wait, took and giveUp must follow.
 func (s *session) startOpening(ctx context.Context, rv string, timeout time.Duration) *opening {
-	o := &opening{s: s, answers: make(chan opened, 1)}
+	o := &opening{s: s, answers: make(chan opened, 2)}
 	ctx, o.cancel = context.WithCancel(ctx)
 	go func() {
-		st, err := s.open(ctx, rv, timeout)
-		o.answers <- opened{st, err}
+		st, err := s.open(ctx, rv, timeout, func(err error) { o.answers <- opened{overdue: s.describe("watch", err)} })
+		o.answers <- opened{st: st, err: err}
 	}()
 	return o
 }
@@ -35,6 +37,17 @@ func (o *opening) answer() <-chan opened {
 		return nil
 	}
 	return o.answers
+}
+
+// wait waits for the answer.
+func (o *opening) wait(overdue func(error)) (*stream, error) {
+	for {
+		a := <-o.answers
+		if a.overdue == nil {
+			return o.took(a)
+		}
+		overdue(a.overdue)
+	}
 }
 
 // took makes the stream, if there is one, the owner of the request's context.
@@ -54,7 +67,7 @@ func (o *opening) giveUp(ctx context.Context) {
 		return
 	}
 	o.cancel()
-	if a := <-o.answers; a.st != nil {
-		a.st.close(ctx, o.s)
+	if st, err := o.wait(func(error) {}); err == nil {
+		st.close(ctx, o.s)
 	}
 }

@@ -26,14 +26,17 @@ type Options struct {
 	// opened, and before a list: it compares what the contents depend on (the cluster's id, the codec…) with what is
 	// stored, and returns the reason for a relist, or none. An error counts as a failed
 	// connection: back off, try again. It is called again before its relist is committed,
-	// and must not ask for another one for what that relist repairs.
+	// and must not ask for another one for what that relist repairs. It has 90 s: a call that has not returned five seconds after
+	// its context has ended is left to itself and counts as an error (ErrOverdue), and so does a panic, with utilruntime.ReallyCrash off
+	// (ErrPanicked). It may be called again while such a call goes on; while five do, it is not.
 	Verify func(ctx context.Context) (Reason, error)
 	// Lookup, if set, reads the identity of one object as the server has it
 	// now (found is false if it has none), preferably by metadata. It must be a consistent read, not
-	// one from a cache. Default: a list of
+	// one from a cache. Its calls are bounded as those of Verify. Default: a list of
 	// ListerWatcher with a field selector on name and namespace.
 	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
-	// OnError is called with each error that ended a connection, before the reflector backs off.
+	// OnError is called, by one goroutine, with each error that ended a connection, before the reflector backs off: also that of a
+	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
 	// It must not block.

@@ -16,6 +16,8 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
+	// overdue is set if this is no answer: none has come in time, and it is still waited for.
+	overdue error
 }
 
 // pager fetches one page at a time on a goroutine of its own, and owns it.
@@ -23,7 +25,7 @@ type pager struct {
 	s *session
 	// token of the page that is asked for.
 	token string
-	// answers holds the page once it is there; fetching until it has been taken.
+	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.
 	answers  chan page
 	fetching bool
 	// done: the last page has been taken.
@@ -37,7 +39,7 @@ type pager struct {
 }
 
 func newPager(s *session) *pager {
-	return &pager{s: s, answers: make(chan page, 1), cancel: func() {}}
+	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
 }
 
 // fetch asks for a page. The previous one must have been taken.
@@ -51,7 +53,9 @@ func (p *pager) fetch(ctx context.Context, token string) {
 // request makes the request.
 func (p *pager) request(ctx context.Context, token string) page {
 	p.s.r.board.update(func(st *Status) { st.Lists++ })
-	list, m, err := p.s.listRequest(ctx, metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token})
+	list, m, err := p.s.listRequest(ctx, metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token}, func(err error) {
+		p.answers <- page{overdue: p.s.describe("list", err)}
+	})
 	if err != nil {
 		return page{err: p.s.describe("list", err)}
 	}
@@ -90,9 +94,8 @@ func (p *pager) again(ctx context.Context) {
 // close gives up what is under way and waits for it.
 func (p *pager) close() {
 	p.cancel()
-	if p.fetching {
-		<-p.answers
-		p.fetching = false
+	for p.fetching {
+		p.fetching = (<-p.answers).overdue != nil
 	}
 	if p.retry != nil {
 		p.retry.Stop()

@@ -2,82 +2,43 @@ package reflector
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/guest"
 )
 
 // callWait is how long a call may go on after its context has ended.
 const callWait = 5 * time.Second
 
-// ErrPanicked: the ListerWatcher panicked, and utilruntime.ReallyCrash is off.
-var ErrPanicked = errors.New("the ListerWatcher panicked; the log has the stack")
+// MaxStop is how long Run may take to return after its context has ended, if the ListerWatcher does not heed it.
+const MaxStop = 3 * callWait
 
 // listerWatcher makes the calls to the user's ListerWatcher. Not all of those heed their context (a
-// cache.ListWatch with a ListFunc has none to heed), and some panic; neither may keep Run from ending.
+// cache.ListWatch with a ListFunc has none to heed), and some panic; neither may keep Run from ending. A call that heeds neither
+// ctx nor its time-out is told to overdue, and waited for as long as ctx lasts: to make more of them would only pile them up.
 type listerWatcher struct {
 	lw cache.ListerWatcherWithContext
 }
 
-// list makes a list request; limited is ctx with a time-out. A call that heeds neither is waited
-// for as long as ctx lasts: to make more of them would only pile them up.
-func (l listerWatcher) list(ctx, limited context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	return call(ctx, "list",
-		func() (runtime.Object, error) { return l.lw.ListWithContext(limited, o) },
-		func(runtime.Object) {})
+// list makes a list request; limited is ctx with a time-out.
+func (l listerWatcher) list(ctx, limited context.Context, o metav1.ListOptions, overdue func(error)) (runtime.Object, error) {
+	g := guest.Guest[runtime.Object]{What: "list", Wait: callWait, Overdue: overdue}
+	return g.Call(ctx, limited, func(ctx context.Context) (runtime.Object, error) { return l.lw.ListWithContext(ctx, o) })
 }
 
-// watch asks for a watch that lives as long as limited, likewise.
-func (l listerWatcher) watch(ctx, limited context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	return call(ctx, "watch",
-		func() (watch.Interface, error) { return l.lw.WatchWithContext(limited, o) },
-		func(w watch.Interface) { w.Stop() })
+// watch asks for a watch that lives as long as limited.
+func (l listerWatcher) watch(ctx, limited context.Context, o metav1.ListOptions, overdue func(error)) (watch.Interface, error) {
+	g := guest.Guest[watch.Interface]{What: "watch", Wait: callWait, Overdue: overdue, Drop: watch.Interface.Stop}
+	return g.Call(ctx, limited, func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, o) })
 }
 
-// call calls fn and waits for it; once ctx has ended, for callWait. What an fn that was left alone
-// returns at last is given to drop.
-func call[T any](ctx context.Context, what string, fn func() (T, error), drop func(T)) (T, error) {
-	type answer struct {
-		v   T
-		err error
-	}
-	answers := make(chan answer)
-	left := make(chan struct{})
-	go func() {
-		a := answer{err: ErrPanicked}
-		defer func() {
-			select {
-			case answers <- a:
-			case <-left:
-				if a.err == nil {
-					drop(a.v)
-				}
-			}
-		}()
-		defer utilruntime.HandleCrashWithContext(ctx)
-		a.v, a.err = fn()
-	}()
-	var late <-chan time.Time
-	done := ctx.Done()
-	for {
-		select {
-		case a := <-answers:
-			return a.v, a.err
-		case <-done:
-			timer := time.NewTimer(callWait)
-			defer timer.Stop()
-			late, done = timer.C, nil
-		case <-late:
-			close(left)
-			klog.FromContext(ctx).Info("The ListerWatcher does not heed its context; its call is left to itself", "call", what, "after", callWait)
-			var none T
-			return none, context.Cause(ctx)
-		}
-	}
+// tells returns what to do with the error of a call that is overdue: it is reported, and waited for all the same. For the
+// calls that the session's own goroutine waits for.
+func (s *session) tells(ctx context.Context, what string) func(error) {
+	return func(err error) { s.report(ctx, s.describe(what, err)) }
 }

@@ -86,7 +86,7 @@ func TestDeafListerWatcher(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Errorf("Run: %v", err)
 				}
-				if took := time.Since(begun); took > 3*callWait {
+				if took := time.Since(begun); took > MaxStop {
 					t.Errorf("Run took %v to end", took)
 				}
 				close(d.released)

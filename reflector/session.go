@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/guest"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.
@@ -29,6 +31,8 @@ type session struct {
 	doubts doubts
 	// last is how the last watch ended.
 	last ending
+	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
+	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
 	// announced: Synced has been called since the last list, or since the connection was lost.
@@ -47,6 +51,10 @@ type session struct {
 	lastList time.Time
 	// sinkErr is why the sink made us stop.
 	sinkErr error
+
+	// What Options.Verify and Options.Lookup are called through.
+	verifier guest.Guest[Reason]
+	finder   guest.Guest[found]
 }
 
 // ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
@@ -62,7 +70,11 @@ const (
 )
 
 func newSession(r *Reflector) *session {
-	return &session{r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}}
+	return &session{
+		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore},
+		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
+		finder:   guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
+	}
 }
 
 // run drives the machine until it has stopped.

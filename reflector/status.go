@@ -23,8 +23,10 @@ type Status struct {
 	Probes  int
 	// Lookups counts the identities that were read, by whatever means.
 	Lookups int
-	// Resumes counts watches that the server accepted at a resourceVersion we held; the first watch after a list
-	// is not one of them.
+	// Resumes counts watches that the server took up at a resourceVersion we held; the first watch after a list
+	// is not one of them. One is counted once it is known to hold, and never taken back: when the first event or bookmark has come,
+	// when it ended in order, or when the server was at that resourceVersion itself. Until then an accepted watch may still be
+	// refused by a 410 in its stream.
 	Resumes int
 	// Relists counts lists by reason, ReasonCold apart; one that had to be given up and begun again counts twice.
 	Relists map[Reason]int
@@ -35,7 +37,7 @@ type Status struct {
 	NoLookups string
 	// Skipped counts events and items that were not of the expected type, or could not be understood.
 	Skipped int
-	// Err is why the connection is down or degraded; nil while it is healthy.
+	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 )
@@ -23,7 +24,7 @@ const (
 	drainGrace = 30 * time.Second
 	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
 	livelyWatch = 10 * time.Second
-	// closeWait bounds the wait for a ListerWatcher's watch to end after Stop.
+	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
 	closeWait = 5 * time.Second
 )
 
@@ -36,7 +37,7 @@ type stream struct {
 	begun, heard time.Time
 	// messages counts events and bookmarks; bookmarks those alone.
 	messages, bookmarks int
-	// resume: it counts as one in Status.Resumes.
+	// resume: it is one if it holds, and has not been counted in Status.Resumes yet.
 	resume bool
 }
 
@@ -46,8 +47,8 @@ func watchTimeout() time.Duration {
 }
 
 // open asks for a watch at rv and waits until it is accepted. It does not touch the session, so it
-// may run on another goroutine.
-func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*stream, error) {
+// may run on another goroutine; overdue is called on it.
+func (s *session) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
 	s.r.board.update(func(b *Status) { b.Watches++ })
@@ -58,7 +59,7 @@ func (s *session) open(ctx context.Context, rv string, timeout time.Duration) (*
 		ResourceVersion:     rv,
 		TimeoutSeconds:      &seconds,
 		AllowWatchBookmarks: true,
-	})
+	}, overdue)
 	if err == nil && !late.Stop() {
 		st.w = w
 		st.close(ctx, s)
@@ -80,33 +81,51 @@ func (s *session) accepted(st *stream) {
 	s.healthy()
 	st.resume = !s.fresh
 	s.fresh = false
+	if s.even {
+		s.holds(st)
+	}
+}
+
+// message notes that an event or bookmark came.
+func (s *session) message(st *stream) {
+	s.heard()
+	st.messages++
+	s.holds(st)
+}
+
+// holds counts a resume, once. That a watch was accepted does not show it: API servers answer 200 and send 410 as the
+// first event.
+func (s *session) holds(st *stream) {
 	if st.resume {
+		st.resume = false
 		s.r.board.update(func(b *Status) { b.Resumes++ })
 	}
 }
 
-// refused takes back a resume: API servers answer 200 and send 410 as the first event.
-func (s *session) refused(st *stream) {
-	if st.resume && st.messages == 0 {
-		s.r.board.update(func(b *Status) { b.Resumes-- })
-	}
-}
-
 // close ends the watch and waits until its goroutines are gone, which they show by
-// closing the result channel. One that never does is left after closeWait.
+// closing the result channel. One that never does, or whose Stop never returns, is left after closeWait.
 func (st *stream) close(ctx context.Context, s *session) {
-	st.w.Stop()
-	st.cancel()
+	defer st.cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		defer utilruntime.HandleCrashWithContext(ctx)
+		st.w.Stop()
+	}()
+	results, returned := st.w.ResultChan(), (<-chan struct{})(stopped)
 	timer := s.o.Clock.NewTimer(closeWait)
 	defer timer.Stop()
-	for {
+	for results != nil || returned != nil {
 		select {
-		case _, ok := <-st.w.ResultChan():
+		case <-returned:
+			returned = nil
+			st.cancel()
+		case _, ok := <-results:
 			if !ok {
-				return
+				results = nil
 			}
 		case <-timer.C():
-			klog.FromContext(ctx).V(2).Info("The watch did not close its result channel after Stop")
+			klog.FromContext(ctx).V(2).Info("The watch did not end after Stop; it is left to itself", "stopReturned", returned == nil, "after", closeWait)
 			return
 		}
 	}

@@ -39,6 +39,12 @@ func (t *tail) start(ctx context.Context) {
 
 // accept takes the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
+	if a.overdue != nil {
+		t.l.s.report(ctx, a.overdue)
+		t.err = a.overdue
+		t.l.showErr()
+		return
+	}
 	st, err := t.opening.took(a)
 	t.opening = nil
 	if err != nil {
@@ -67,14 +73,10 @@ func (t *tail) handle(ctx context.Context, ev watch.Event, ok bool) outcome {
 		t.ended(ctx)
 	case ev.Type == watch.Error:
 		err := t.l.s.describe("watch", eventError(ev))
-		if isExpired(err) || isTooLarge(err) {
-			t.l.s.refused(t.st)
-		}
 		t.drop(ctx)
 		t.lost(ctx, err)
 	default:
-		t.l.s.heard()
-		t.st.messages++
+		t.l.s.message(t.st)
 		if err := t.fold(ctx, ev); err != nil {
 			return t.l.s.sinkClosed(err)
 		}
@@ -112,6 +114,9 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 func (t *tail) ended(ctx context.Context) {
 	s := t.l.s
 	full, lively := t.st.end(s.o.Clock.Now())
+	if lively {
+		s.holds(t.st)
+	}
 	quiet := t.draining && full && t.st.messages == 0 && !s.bookmarks
 	t.drop(ctx)
 	if !lively {
@@ -129,18 +134,19 @@ func (t *tail) ended(ctx context.Context) {
 	t.start(ctx)
 }
 
-// lost: the watch broke, or was not accepted. Another follows after a wait, unless the history is gone.
+// lost: the watch broke, or was not accepted. That is told even if the list does without it, as a watch error handler
+// expects to hear of every watch that fails. Another follows after a wait, unless the history is gone.
 func (t *tail) lost(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return
-	}
-	if isExpired(err) || isTooLarge(err) {
-		t.dead = err
 		return
 	}
 	t.l.s.report(ctx, err)
 	t.err = err
 	t.l.showErr()
+	if isExpired(err) || isTooLarge(err) {
+		t.dead = err
+		return
+	}
 	wait := t.backoff.next
 	if isDenied(err) {
 		wait = t.backoff.slow

@@ -14,6 +14,7 @@ import (
 // how far it has gone on. The look-ups come before the probe, so that a watch which has reached the
 // probe's resourceVersion has passed everything they saw.
 func (s *session) verify(ctx context.Context) outcome {
+	s.even = false
 	if reason, err := s.verifyHook(ctx); err != nil {
 		return s.lose(ctx, err)
 	} else if reason != "" {
@@ -58,6 +59,7 @@ func lookUpsAfter(e ending) int {
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
 	logger := klog.FromContext(ctx)
+	s.even = comparableRV(server) && server == s.cur.rv
 	switch {
 	case !comparableRV(server):
 		s.target, s.doubts = "", nil
@@ -100,9 +102,9 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 	if s.o.Verify == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	reason, err := s.o.Verify(ctx)
+	reason, err := s.verifier.Call(ctx, limited, s.o.Verify)
 	if err != nil {
 		return "", s.describe("verify the server of", err)
 	}
@@ -112,7 +114,7 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 // probe asks for the server's resourceVersion.
 func (s *session) probe(ctx context.Context) (string, error) {
 	s.r.board.update(func(st *Status) { st.Probes++ })
-	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1})
+	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1}, s.tells(ctx, "probe"))
 	if err != nil {
 		return "", s.describe("probe", err)
 	}
@@ -120,11 +122,11 @@ func (s *session) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine.
-func (s *session) listRequest(ctx context.Context, o metav1.ListOptions) (runtime.Object, metav1.ListInterface, error) {
+// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine; overdue is called on it.
+func (s *session) listRequest(ctx context.Context, o metav1.ListOptions, overdue func(error)) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := s.lw.list(ctx, limited, o)
+	list, err := s.lw.list(ctx, limited, o, overdue)
 	if err != nil {
 		return nil, nil, err
 	}

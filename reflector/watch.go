@@ -30,13 +30,13 @@ func (s *session) watch(ctx context.Context) outcome {
 func (s *session) openStream(ctx context.Context) (*stream, error) {
 	if o := s.opening; o != nil {
 		s.opening = nil
-		return o.took(<-o.answers)
+		return o.wait(func(err error) { s.report(ctx, err) })
 	}
 	timeout := watchTimeout()
 	if s.pos.State == Drain {
 		timeout = drainTimeout
 	}
-	return s.open(ctx, s.cur.rv, timeout)
+	return s.open(ctx, s.cur.rv, timeout, s.tells(ctx, "watch"))
 }
 
 // consume reads the stream.
@@ -79,8 +79,7 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if ev.Type == watch.Error {
 		return s.watchFailed(ctx, s.describe("watch", eventError(ev)))
 	}
-	s.heard()
-	s.stream.messages++
+	s.message(s.stream)
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
@@ -129,9 +128,6 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 	default:
 		return s.lose(ctx, err)
 	}
-	if s.stream != nil {
-		s.refused(s.stream)
-	}
 	s.report(ctx, err)
 	return s.listFor(reason)
 }
@@ -142,6 +138,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	if !lively {
 		return s.lose(ctx, s.describe("watch", ErrShortWatch))
 	}
+	s.holds(s.stream)
 	switch {
 	case !full:
 		s.last = lost
@@ -183,6 +180,8 @@ func (s *session) silent(ctx context.Context) outcome {
 	case err != nil:
 		return s.lose(ctx, err)
 	case rv == s.cur.rv:
+		s.healthy() // the probe may have been overdue
+		s.holds(s.stream)
 		return outcome{}
 	case s.stream.bookmarks > 0:
 		return s.lose(ctx, s.describe("watch", ErrSilent))

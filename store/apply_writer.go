@@ -73,7 +73,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		return errIndexesChanged
 	}
 	idled := c.idled.Load()
-	err := c.store.update(ctx, func(tx *bolt.Tx) error {
+	err := c.update(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

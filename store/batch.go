@@ -63,4 +63,6 @@ type Skipped struct {
 type Result struct {
 	Changes []Change
 	Skipped []Skipped
+	// Staged: nothing has been committed. What a Replacement took in waits for a later call, whose result has its changes.
+	Staged bool
 }

@@ -22,6 +22,8 @@ type Collection struct {
 	resource ResourceInfo
 	readOnly bool
 
+	cluster string // guarded by store.mu; see ClaimCluster
+
 	// set is swapped only by a holder of mu, after its transaction has committed.
 	set atomic.Pointer[indexSet]
 
@@ -77,7 +79,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	defer c.mu.Unlock()
 	left, err := c.needsBuckets(ctx)
 	if err == nil && left && !c.readOnly {
-		err = s.update(ctx, c.ensureBuckets)
+		err = c.update(ctx, c.ensureBuckets)
 	}
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 	var ready []string
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
 	if err == nil && needed && !c.readOnly {
-		err = c.store.update(ctx, func(tx *bolt.Tx) error {
+		err = c.update(ctx, func(tx *bolt.Tx) error {
 			ready = ready[:0]
 			b, err := collectionBucket(tx, c.name)
 			if err != nil {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -242,39 +244,51 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestWaitForTheOtherOpener: a collection that is about to be closed can be waited for.
+// TestWaitForTheOtherOpener: a collection whose owner is about to close it is waited for, for as long as the context lasts; any
+// other one is not.
 func TestWaitForTheOtherOpener(t *testing.T) {
-	s := storetest.Open(t, store.Options{})
-	first := openPods(t, s, nil)
-	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Wait: time.Hour}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Collection(canceled, storetest.Pods, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
-	}
-	short := o
-	short.Wait = time.Millisecond
-	if _, err := s.Collection(t.Context(), storetest.Pods, short); !errors.Is(err, store.ErrCollectionOpen) {
-		t.Errorf("when the wait is over: %v", err)
-	}
-	type result struct {
-		c   *store.Collection
-		err error
-	}
-	results := make(chan result)
-	for range 2 { // one after the other
-		go func() {
-			c, err := s.Collection(t.Context(), storetest.Pods, o)
-			results <- result{c, err}
-		}()
-	}
-	for range 2 {
-		first.Close()
-		r := <-results
-		if r.err != nil {
-			t.Fatal(r.err)
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, store.Options{})
+		var closing atomic.Bool
+		o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Closing: closing.Load}
+		first, err := s.Collection(t.Context(), storetest.Pods, o)
+		if err != nil {
+			t.Fatal(err)
 		}
-		first = r.c
-	}
-	first.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begun := time.Now()
+		if _, err := s.Collection(ctx, storetest.Pods, o); !errors.Is(err, store.ErrCollectionOpen) || time.Since(begun) > 0 {
+			t.Errorf("of one that stays open: %v after %v", err, time.Since(begun))
+		}
+		closing.Store(true)
+		_, err = s.Collection(ctx, storetest.Pods, o)
+		if !errors.Is(err, store.ErrCollectionOpen) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Hour {
+			t.Errorf("of one that is not closed in time: %v after %v", err, time.Since(begun))
+		}
+		type result struct {
+			c   *store.Collection
+			err error
+		}
+		results := make(chan result)
+		for range 2 { // one after the other
+			go func() {
+				c, err := s.Collection(t.Context(), storetest.Pods, o)
+				results <- result{c, err}
+			}()
+		}
+		for range 2 {
+			synctest.Wait()
+			if len(results) > 0 {
+				t.Error("opened before it was closed")
+			}
+			first.Close()
+			r := <-results
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			first = r.c
+		}
+		first.Close()
+	})
 }

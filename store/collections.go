@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -22,45 +21,48 @@ var (
 // openSet is the collections of a store that are open. The zero value is empty.
 type openSet struct {
 	mu    sync.Mutex
-	names map[string]chan struct{} // guarded by mu; each is closed when the name is given free
+	names map[string]*claim // guarded by mu
 }
 
-// take claims a name, or returns what is closed when the one who has it gives it free.
-func (o *openSet) take(name string) (taken <-chan struct{}) {
+// claim is that of the one who has a name.
+type claim struct {
+	free    chan struct{} // closed when the name is given free
+	closing func() bool   // whether that is about to happen
+}
+
+func soon() bool  { return true }
+func later() bool { return false }
+
+// take claims a name, or returns the claim of the one who has it.
+func (o *openSet) take(name string, closing func() bool) (held *claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if free := o.names[name]; free != nil {
-		return free
+	if held := o.names[name]; held != nil {
+		return held
 	}
 	if o.names == nil {
-		o.names = map[string]chan struct{}{}
+		o.names = map[string]*claim{}
 	}
-	o.names[name] = make(chan struct{})
+	o.names[name] = &claim{free: make(chan struct{}), closing: closing}
 	return nil
 }
 
-// takeWithin claims a name, and waits for it up to d.
-func (o *openSet) takeWithin(ctx context.Context, name string, d time.Duration) error {
-	taken := o.take(name)
-	if taken == nil {
-		return nil
-	}
-	if d <= 0 {
-		return ErrCollectionOpen
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for taken != nil {
-		select {
-		case <-taken:
-			taken = o.take(name)
-		case <-timer.C:
+// await claims a name, and waits for it while the one who has it is about to give it free.
+func (o *openSet) await(ctx context.Context, name string, closing func() bool) error {
+	for {
+		held := o.take(name, closing)
+		if held == nil {
+			return nil
+		}
+		if !held.closing() {
 			return ErrCollectionOpen
+		}
+		select {
+		case <-held.free:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w: whoever has it is about to close it, and has not yet: %w", ErrCollectionOpen, ctx.Err())
 		}
 	}
-	return nil
 }
 
 func (o *openSet) holds(name string) bool {
@@ -72,12 +74,14 @@ func (o *openSet) holds(name string) bool {
 func (o *openSet) release(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.names[name])
+	close(o.names[name].free)
 	delete(o.names, name)
 }
 
 // Collection opens or creates a collection. Opening one twice at a time fails
-// with ErrCollectionOpen, at once or after CollectionOptions.Wait; Collection.Close gives it free.
+// with ErrCollectionOpen: at once, or, if the one who has it is about to close it (see CollectionOptions.Closing), when ctx
+// ends before that. Collection.Close gives it free. For the store's writer, a rebuild perhaps, it waits as long as ctx lasts; the error names
+// who that is.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
@@ -94,7 +98,11 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	name := id.ID()
-	if err := s.open.takeWithin(ctx, name, o.Wait); err != nil {
+	closing := o.Closing
+	if closing == nil {
+		closing = later
+	}
+	if err := s.open.await(ctx, name, closing); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	c, err := s.openAndEnlist(ctx, name, id, o)
@@ -166,7 +174,7 @@ func (s *Store) Drop(ctx context.Context, id Identity) error {
 
 // drop removes a collection if may, called in the transaction, does not object; it may be nil.
 func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
-	if s.open.take(name) != nil {
+	if s.open.take(name, soon) != nil {
 		return ErrCollectionOpen
 	}
 	defer s.open.release(name)

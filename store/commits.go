@@ -160,7 +160,7 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
 	}
-	err := s.update(ctx, func(tx *bolt.Tx) error {
+	err := s.updateFor(ctx, committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap, bad[c]); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)

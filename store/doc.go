@@ -79,6 +79,8 @@
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is right as soon as it has been added. Until it has been built, in
 //     the background, look-ups in it scan.
+//   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open have
+//     claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //
 // # Damage and failing disks
 //
@@ -93,7 +95,7 @@
 //
 // # Concurrency and shutdown
 //
-// Any number of goroutines may read. One may write at a time: a Collection is open once, its
+// Any number of goroutines may read. One may write at a time, and the others wait as long as their contexts last: a Collection is open once, its
 // Replacement excludes other writes, and the methods of one Replacement
 // must not be called concurrently. The goroutines that build indexes belong to
 // the Store; Collection.Close and Store.Close cancel them and wait. A collection that nobody has opened for

@@ -37,18 +37,29 @@ func (s *Store) viewHandle(ctx context.Context, fn func(h *handle, tx *bolt.Tx) 
 // was stored, unless the error wraps ErrOutcomeUnknown. fn runs once; who
 // wants to try again calls update again.
 func (s *Store) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return s.updateFor(ctx, upkeep, fn)
+}
+
+// update is that of the store, for a write of the collection.
+func (c *Collection) update(ctx context.Context, fn func(tx *bolt.Tx) error) error {
+	return c.store.updateFor(ctx, c.writing(), fn)
+}
+
+func (c *Collection) writing() string { return "a write of " + c.id.String() }
+
+// updateFor is update for those who say what they write.
+func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx) error) error {
 	if s.readOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select {
-	case s.writer <- struct{}{}:
-		defer func() { <-s.writer }()
-	case <-ctx.Done():
-		return ctx.Err()
+	release, err := s.takeWriter(ctx, what)
+	if err != nil {
+		return err
 	}
+	defer release()
 	h, err := s.acquire()
 	if err != nil {
 		return err

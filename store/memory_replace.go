@@ -70,6 +70,7 @@ func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object) (r
 		slices.Sort(keys)
 		res.Changes = r.settle(slices.Compact(keys))
 	}
+	res.Staged = !r.cold
 	return res, nil
 }
 
@@ -80,13 +81,13 @@ func (r *memoryReplacement) Event(ctx context.Context, op Op) (res Result, err e
 	}
 	e, skipped := r.prepare(op)
 	r.noteSkipped(skipped)
-	res.Skipped = skipped
+	res.Skipped, res.Staged = skipped, true
 	if e == nil || e.bad {
 		return res, nil
 	}
 	r.events[e.key] = e
 	if r.cold {
-		res.Changes = r.settle([]string{e.key})
+		res.Changes, res.Staged = r.settle([]string{e.key}), false
 	}
 	return res, nil
 }

@@ -59,12 +59,11 @@ func (s *Store) Rebuild(ctx context.Context) error {
 
 // rebuild does the work, unless another call has done it since before. It returns the collections that have another file now.
 func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collection, error) {
-	select {
-	case s.writer <- struct{}{}:
-		defer func() { <-s.writer }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := s.takeWriter(ctx, rebuilding)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	if s.rebuildCount() != before {
 		return nil, nil
 	}
@@ -201,12 +200,11 @@ func (s *Store) liveCollections() []*Collection {
 // enlist makes c one of the live collections, unless there was a Rebuild since before. It
 // waits for one that is at work.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
-	select {
-	case s.writer <- struct{}{}:
-		defer func() { <-s.writer }()
-	case <-ctx.Done():
-		return false, ctx.Err()
+	release, err := s.takeWriter(ctx, c.writing())
+	if err != nil {
+		return false, err
 	}
+	defer release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rebuilds != before {

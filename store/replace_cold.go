@@ -39,6 +39,7 @@ func (m *coldReplace) page(ctx context.Context, items []runtime.Object) (Result,
 
 // event keeps the event for the next page, whose result has its change.
 func (m *coldReplace) event(ctx context.Context, op Op) (res Result, err error) {
+	res.Staged = true
 	if len(m.events) >= coldEvents {
 		if res, err = m.flush(ctx, nil, nil); err != nil {
 			return res, err

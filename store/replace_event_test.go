@@ -98,3 +98,46 @@ func TestSkippedDuringARelist(t *testing.T) {
 		})
 	}
 }
+
+// What has not been committed must not be taken for a commit of nothing, whichever way a list is taken in. (issue 3)
+func TestStaged(t *testing.T) {
+	ctx := context.Background()
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]store.Interface{
+		"Collection": openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor), "Memory": m,
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := func() store.Replacement {
+				r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			want := func(what string, staged bool, changes int) func(store.Result, error) {
+				return func(res store.Result, err error) {
+					t.Helper()
+					if err != nil || res.Staged != staged || len(res.Changes) != changes {
+						t.Errorf("%s: %+v, %v", what, res, err)
+					}
+				}
+			}
+			r := begin()
+			want("the first page of a cold start", false, 2)(r.Page(ctx, pods(upsert("a/1", "1"), upsert("a/2", "2"))))
+			waits := name == "Collection"
+			told := map[bool]int{false: 1, true: 0}
+			want("an event", waits, told[waits])(r.Event(ctx, upsert("a/3", "3")))
+			want("the next page", false, 1+told[!waits])(r.Page(ctx, pods(upsert("b/1", "1"))))
+			want("an event that can not be stored", true, 0)(r.Event(ctx, upsert("a/4", "4", storetest.FailLabel, "error")))
+			r.Abort()
+			r = begin()
+			want("a page of a difference", true, 0)(r.Page(ctx, pods(upsert("a/1", "11"))))
+			want("an event into it", true, 0)(r.Event(ctx, upsert("a/3", "13")))
+			want("one that can not be stored", true, 0)(r.Event(ctx, upsert("a/5", "14", storetest.FailLabel, "error")))
+			want("its end", false, 4)(r.Commit(ctx, store.Batch{ResourceVersion: "20"}))
+		})
+	}
+}

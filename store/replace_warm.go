@@ -78,7 +78,7 @@ func (m *warmReplace) page(ctx context.Context, objs []runtime.Object) (Result, 
 	}
 	m.last = end
 	m.r.noteSkipped(skipped)
-	return Result{Skipped: skipped}, m.staging.spillIfLarge(ctx)
+	return Result{Skipped: skipped, Staged: true}, m.staging.spillIfLarge(ctx)
 }
 
 // identify keys the objects. Of several with one key it takes the newest.
@@ -206,14 +206,14 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 	if unfit != nil {
 		skipped := []Skipped{{Key: x.key, Err: unfit}}
 		m.r.noteSkipped(skipped)
-		return Result{Skipped: skipped}, nil //nolint:nilerr // it is in the result
+		return Result{Skipped: skipped, Staged: true}, nil //nolint:nilerr // it is in the result
 	}
 	listed, err := m.listedRV(ctx, x.key)
 	if err != nil {
 		return Result{}, err
 	}
 	if newerRV(listed, x.rv) {
-		return Result{}, nil
+		return Result{Staged: true}, nil
 	}
 	m.r.note(x)
 	e := &staged{kind: stagedPut, event: true, write: *x}
@@ -222,7 +222,7 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 	}
 	e.obj = nil
 	m.staging.set(e)
-	return Result{}, m.staging.spillIfLarge(ctx)
+	return Result{Staged: true}, m.staging.spillIfLarge(ctx)
 }
 
 // listedRV returns the resourceVersion at which the list has key, or "" if

@@ -214,7 +214,7 @@ func (s *staging) parse(key string, data []byte) (*staged, error) {
 
 // updateStaging calls fn with the collection's bucket in a write transaction.
 func (c *Collection) updateStaging(ctx context.Context, fn func(b *bolt.Bucket) error) error {
-	return c.store.update(ctx, func(tx *bolt.Tx) error {
+	return c.update(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

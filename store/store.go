@@ -35,7 +35,8 @@ type Options struct {
 	CommitInterval time.Duration
 	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB.
 	CommitBytes int
-	// Logger is told of quarantine, rebuilds and skipped objects. Default: klog.Background().
+	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
+	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
 }
 
@@ -87,8 +88,9 @@ type CollectionOptions struct {
 	Resource ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
-	// Wait is how long to wait for a collection that is open, to be closed. Default 0: it fails at once.
-	Wait time.Duration
+	// Closing reports whether the one who opens the collection is about to close it: who opens it next waits for that, and
+	// is refused at once otherwise. It must not block. Default: it is not.
+	Closing func() bool
 }
 
 // Store is one file of collections.
@@ -113,8 +115,9 @@ type Store struct {
 	commits     commits
 	written     atomic.Int64 // bytes of pages
 
-	// writer has room for the one that writes.
-	writer chan struct{}
+	// writer has room for the one that writes; see takeWriter.
+	writer  chan struct{}
+	writing atomic.Pointer[writing] // nil while nobody has said what for
 
 	mu       sync.Mutex
 	handle   *handle                  // guarded by mu; nil once closed
@@ -199,8 +202,11 @@ func (s *Store) Written() int64 { return s.written.Load() }
 func (s *Store) Close() error {
 	s.background.close()
 	flushed := s.flushAtClose()
-	s.writer <- struct{}{}
-	defer func() { <-s.writer }()
+	release, err := s.takeWriter(context.Background(), closing)
+	if err != nil {
+		return err
+	}
+	defer release()
 	s.mu.Lock()
 	h, failure := s.handle, s.failure
 	s.handle = nil

@@ -8,7 +8,7 @@
 // After a restart of the program the cache lists nothing: each of its informers resumes the watch from
 // what is on disk. Call [NewCache]; there is nothing else. The cache is controller-runtime's own, with informers of package informer below;
 // what those do, and when HasSynced is true, is in that package's documentation. Informers
-// of a cache have a method Status: inf.(interface{ Status() informer.Status }), but for those over several namespaces.
+// of a cache, but for those over several namespaces, are *informer.Informer: inf.(*informer.Informer).Status().
 //
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime v0.25.
 //
@@ -21,6 +21,7 @@
 // each selector have a collection of their own. To change a selector is to begin an empty collection; the old one is dropped after store.Options.ForgetAfter.
 //
 // Where the request does not tell (none, or more than one, was recorded; its path is not that of a list; it has a parameter that may change the answer),
+// or the RESTMapper has more than one kind for exactly the group, version and resource of its path,
 // the informer is refused: GetInformer, and every Get, List and IndexField of the kind, fail with [ErrIdentity] and the reason. Controllers log it and try again
 // until their CacheSyncTimeout.
 //
@@ -30,7 +31,9 @@
 // differ between informers and are derived: to set one is an error ([ErrOptions]). Without ClusterID, informer.KubeSystemUID is used, and without
 // OpenAPIHash, informer.OpenAPIHash of the group-version: the program needs to get the namespace kube-system (by RBAC; every authenticated user can read
 // the OpenAPI index unless that was taken away). If it is not allowed to, an exchanged cluster on the same address is noticed by its resourceVersions only. IndexVersions name indexes as controller-runtime
-// does: "field:spec.nodeName".
+// does, "field:spec.nodeName", for all kinds alike. An index without a version is built anew in the background by each process, from
+// what is on disk, since its function is a closure that may have changed: nothing is listed, and until it is built look-ups go through all
+// objects. The index by namespace has a version of its own.
 //
 // Secrets are in memory only, their metadata too, and are listed at each start, unless PersistSecrets is set.
 //
@@ -63,8 +66,10 @@
 //
 // The caller owns the store, and closes it when the manager's Start has returned (with an error after GracefulShutdownTimeout, informers may
 // still be running; they end when the store is closed). Informers of a cache that was never started hold their collections until then. One store serves one manager or cluster at a
-// time: a second one in the process that wants the same collection waits five seconds for it and is refused with store.ErrCollectionOpen. Give each
-// API server's cluster.Cluster a store of its own: an identity does not name the server.
+// time: a second one in the process that wants the same collection is refused with store.ErrCollectionOpen. Give each
+// API server's cluster.Cluster a store of its own: an identity does not name the server. That two of them share one is not known
+// before they connect, since one cluster has many addresses. Then the informers of the second do not sync, and their Status.Err, the log and
+// DefaultWatchErrorHandler have store.ErrOtherCluster, although the two have no kind in common; but not if kube-system can not be read.
 //
 // An informer that was removed by RemoveInformer gives its collection to the next one that is made for it, which resumes where that one ended. What was
 // removed stays on disk for store.Options.ForgetAfter.

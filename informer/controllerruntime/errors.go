@@ -10,7 +10,7 @@ var (
 
 // Errors of GetInformer, and of the first Get or List of a kind.
 var (
-	// ErrIdentity: what an informer would list can not be told from the request that it would send. It is refused, since
-	// two scopes in one collection would serve each other's objects.
+	// ErrIdentity: what an informer would list can not be told from the request that it would send, or is not of one kind. It
+	// is refused, since two scopes in one collection would serve each other's objects.
 	ErrIdentity = errors.New("what the informer lists can not be established")
 )

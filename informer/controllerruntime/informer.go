@@ -7,11 +7,9 @@ import (
 	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
@@ -34,7 +32,9 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	}
 	o := a.template
 	o.Identity = id
-	o.Resource = a.resource(id.GroupVersionResource)
+	if o.Resource, err = resourceInfo(a.mapper, id.GroupVersionResource); err != nil {
+		return nil, err
+	}
 	o.ResyncPeriod, o.Indexers = resync, indexers
 	if o.ClusterID == nil {
 		o.ClusterID = informer.KubeSystemUID(a.client)
@@ -61,7 +61,8 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 }
 
 // closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
-// informer for an identity at a time, so the older one is not needed any more. Had it been run, it would give the collection back itself.
+// informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back itself: the cache ends it by a goroutine,
+// and Close says here that this is about to happen, so that informer.New waits for it.
 func (a *adapter) closeUnrun(id store.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
@@ -71,22 +72,6 @@ func (a *adapter) closeUnrun(id store.Identity) error {
 		return nil
 	}
 	return old.Close()
-}
-
-// resource is what the command line shows. The mapper knows it without asking the server: the ListerWatcher was made with it.
-func (a *adapter) resource(gvr schema.GroupVersionResource) store.ResourceInfo {
-	kind, err := a.mapper.KindFor(gvr)
-	if err != nil {
-		return store.ResourceInfo{}
-	}
-	info := store.ResourceInfo{Kind: kind.Kind}
-	if singular, err := a.mapper.ResourceSingularizer(gvr.Resource); err == nil {
-		info.Singular = singular
-	}
-	if mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
-		info.Namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	}
-	return info
 }
 
 // exampleOf returns an empty object like obj, which may be the one that the caller of Get wants filled.

@@ -129,6 +129,46 @@ func TestOneStoreForTwoCaches(t *testing.T) {
 	}
 }
 
+// TestOneStoreForTwoClusters: caches for two clusters on one store share no kind, and the second is refused all the same, when it
+// connects: addresses do not tell clusters apart.
+func TestOneStoreForTwoClusters(t *testing.T) {
+	t.Parallel()
+	newCache := persistent(t)
+	first, second := newWorld(t, startServer(t), newCache), newWorld(t, startServer(t), newCache)
+	first.create(cache.Options{})
+	_, err := first.GetInformer(first.ctx, &corev1.Pod{})
+	must(t, err)
+	first.run()
+	heard := make(chan error, 1)
+	second.create(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+		select {
+		case heard <- err:
+		default:
+		}
+	}})
+	second.run() // it has no informers yet
+	inf, err := second.GetInformer(second.ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	must(t, err)
+	select {
+	case err = <-heard:
+	case <-second.ctx.Done():
+	}
+	if !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(fmt.Sprint(err), "a store.Store for each cluster") {
+		t.Error(err)
+	}
+	t.Log(err)
+	second.eventually("the status", func() bool {
+		return errors.Is(inf.(interface{ Status() informer.Status }).Status().Err, store.ErrOtherCluster)
+	})
+	if inf.HasSynced() || second.srv.Counts(nodes).Lists != 0 {
+		t.Errorf("synced %t with %d LISTs", inf.HasSynced(), second.srv.Counts(nodes).Lists)
+	}
+	first.stop()
+	if got := second.keys(&corev1.NodeList{}); got != "[/node-x /node-y]" {
+		t.Errorf("after the first has stopped: %s", got)
+	}
+}
+
 // TestClosedStore: a store that was closed too early is named as the reason.
 func TestClosedStore(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))

@@ -215,7 +215,7 @@ func TestSecrets(t *testing.T) {
 				for _, obj := range objs {
 					inf, err := w.GetInformer(w.ctx, obj)
 					must(t, err)
-					if s := inf.(interface{ Status() informer.Status }).Status(); s.Persistent != persist || !s.Synced {
+					if s := inf.(*informer.Informer).Status(); s.Persistent != persist || !s.Synced {
 						t.Errorf("%T: %+v", obj, s)
 					}
 				}

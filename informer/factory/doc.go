@@ -8,22 +8,22 @@
 //	f := factory.NewMetadataSharedInformerFactory(metadataClient, resync, o)
 //
 // All of them may use one store, also for the same resource: objects of another form, namespace or selector are another
-// collection. Two informers that agree in all of these can not have the collection at the same time: the second waits up
-// to five seconds for the first to end, and is then refused with [store.ErrCollectionOpen].
+// collection. Two informers that agree in all of these can not have the collection at the same time: the second is refused with
+// [store.ErrCollectionOpen]; if the first is ending, once that has taken half a minute.
 //
 // # Typed
 //
 // [NewSharedInformerFactory] returns client-go's own factory, with our informers registered for the listed types: so
 // f.Core().V1().Pods().Informer(), .Lister(), ForResource and InformerFor give ours, and those of all other types give client-go's.
-// A listed type is started by Start whether or not anybody has asked for its informer. Pods().Informer() is a wrapper of client-go's; what
-// InformerFor(&corev1.Pod{}, nil) returns is the *informer.Informer, with its Status. Do not list a type for which the program calls
+// A listed type is started by Start whether or not anybody has asked for its informer. Pods().Informer() is a wrapper of client-go's; [informer.Of] finds
+// the *informer.Informer in it, with its Status. Do not list a type for which the program calls
 // InformerFor with a function of its own: the listed one wins.
 //
 // # Dynamic and metadata
 //
 // ForResource makes an informer for a resource and keeps it. It can not return an error; where no informer can be
-// made, everything that it returns fails with the reason: AddEventHandler, the lister, and also WaitForCacheSync, which
-// says false for the resource when its channel closes. The next ForResource tries again; if it succeeds, the informer is started if the refused one
+// made, everything that it returns fails with the reason: AddEventHandler, the lister, [informer.Of], and also WaitForCacheSync, which
+// says false for the resource when its channel closes. (GetIndexer().List() can not fail, and is empty.) The next ForResource tries again; if it succeeds, the informer is started if the refused one
 // was. What was returned before stays refused.
 //
 // # What an informer is on

@@ -2,6 +2,7 @@ package factory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -89,6 +90,37 @@ func ExampleNewMetadataSharedInformerFactory() {
 	all, err := pods.List(labels.Everything())
 	fmt.Println(len(all), err)
 	// Output: 1 <nil>
+}
+
+// Where the objects of an informer come from, and how old they are. client-go's factory wraps its informers; informer.Of finds ours
+// in them, or says why there is none.
+func Example_status() {
+	client := fake.NewClientset(examplePod())
+	st, closeStore := exampleStore()
+	defer closeStore()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	f, err := factory.NewSharedInformerFactory(client, 0, factory.Options{Informer: informer.Options{Store: st}}, &corev1.Pod{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Shutdown()
+	defer cancel()
+	f.StartWithContext(ctx)
+	f.WaitForCacheSync(ctx.Done())
+
+	pods, err := informer.Of(f.Core().V1().Pods().Informer())
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := pods.Status()
+	fmt.Println(s.Persistent, s.Objects)
+
+	_, err = informer.Of(f.Core().V1().Nodes().Informer()) // is not listed above
+	fmt.Println(errors.Is(err, informer.ErrForeign))
+	// Output:
+	// true 1
+	// true
 }
 
 func examplePod() *corev1.Pod {

@@ -50,8 +50,8 @@ func (o Options) stock() []informers.SharedInformerOption {
 	}
 }
 
-// validate refuses what can not hold for all informers of a factory.
-func (o Options) validate() error {
+// validate refuses what can not hold for all informers of a factory, on s.
+func (o Options) validate(s scope) error {
 	i := o.Informer
 	for _, field := range []struct {
 		name    string
@@ -67,18 +67,28 @@ func (o Options) validate() error {
 		{"Lookup", i.Lookup, ""},
 	} {
 		if !reflect.Indirect(reflect.ValueOf(field.value)).IsZero() {
-			return fmt.Errorf("Options.Informer.%s must be empty: it differs from one informer to the next%s", field.name, field.instead)
+			return fmt.Errorf("%w: Options.Informer.%s must be empty: it differs from one informer to the next%s", ErrOptions, field.name, field.instead)
 		}
+	}
+	if i.Store == nil && !i.InMemory {
+		return fmt.Errorf("%w: there is no store to keep the objects in; set Options.Informer.Store or InMemory", ErrOptions)
+	}
+	if p := i.SyncPolicy; p != "" && p != informer.Resumed && p != informer.Disk {
+		return fmt.Errorf("%w: Options.Informer.SyncPolicy %q is neither Resumed nor Disk", ErrOptions, p)
+	}
+	// The resource does not matter to the selectors.
+	if _, err := s.identity(namespaces).Canonical(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return nil
 }
 
 // validateUntyped refuses besides what is by Go type.
-func (o Options) validateUntyped() error {
+func (o Options) validateUntyped(s scope) error {
 	if len(o.CustomResync) > 0 || o.InformerName != nil {
-		return errors.New("Options.CustomResync and InformerName are for the typed factory only")
+		return fmt.Errorf("%w: Options.CustomResync and InformerName are for the typed factory only", ErrOptions)
 	}
-	return o.validate()
+	return o.validate(s)
 }
 
 // namespaceIndexVersion stays as long as client-go's function does, so that a new executable need not build the index anew.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
@@ -140,22 +141,30 @@ func TestOptionsThatCanNotHold(t *testing.T) {
 		_, typed := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{})
 		_, dynamic := NewDynamicSharedInformerFactory(c.dynamic, 0, o).ForResource(pods).Informer().AddEventHandler(&recorder{})
 		for _, err := range []error{typed, dynamic} {
-			if err == nil || !strings.Contains(err.Error(), "Options.Informer."+want+" must be empty") {
+			if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "Options.Informer."+want+" must be empty") {
 				t.Errorf("%s: %v", want, err)
 			}
 		}
 	}
+	for want, types := range map[string][]runtime.Object{"no types": nil, "twice": {&corev1.Pod{}, &corev1.Pod{}}} {
+		if _, err := NewSharedInformerFactory(c.typed, 0, inMemory(), types...); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
 	for want, o := range map[string]Options{
 		"no store":     {},
+		"SyncPolicy":   {Informer: informer.Options{InMemory: true, SyncPolicy: "never"}},
+		"selector":     {Informer: inMemory().Informer, TweakListOptions: func(o *metav1.ListOptions) { o.LabelSelector = "a in" }},
 		"CustomResync": {Informer: inMemory().Informer, CustomResync: map[metav1.Object]time.Duration{&corev1.Pod{}: 1}},
 	} {
-		if err := cacheErr(NewMetadataSharedInformerFactory(c.metadata, 0, o).ForResource(pods).Informer()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := cacheErr(NewMetadataSharedInformerFactory(c.metadata, 0, o).ForResource(pods).Informer()); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
+// cacheErr is why an informer was refused.
 func cacheErr(i cache.SharedIndexInformer) error {
-	_, err := i.AddEventHandler(&recorder{})
+	_, err := informer.Of(i)
 	return err
 }

@@ -19,19 +19,20 @@ import (
 // NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
 // example objects such as &corev1.Pod{}; the informers of all other types are client-go's. All options hold for both, but for Informer.
 //
-// Errors: no type, one that is listed twice or that client-go has no typed informer for, an
-// option that is missing or that can not be for all informers, a selector that does not parse, or what opening a
+// Errors: ErrOptions for no type, one that is listed twice or that client-go has no typed informer for, an
+// option that is missing or that can not be for all informers, or a selector that does not parse; else what opening a
 // collection says. Nothing is left of a factory that could not be made.
 func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration, o Options, types ...runtime.Object) (informers.SharedInformerFactory, error) {
-	if err := o.validate(); err != nil {
+	s := o.scope()
+	if err := o.validate(s); err != nil {
 		return nil, fmt.Errorf("shared informer factory: %w", err)
 	}
 	listed, err := resourcesOf(types)
 	if err != nil {
-		return nil, fmt.Errorf("shared informer factory: %w", err)
+		return nil, fmt.Errorf("shared informer factory: %w: %w", ErrOptions, err)
 	}
 	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...)}
-	maker := typedMaker{o: o, scope: o.scope(), clusterID: typedClusterID(client)}
+	maker := typedMaker{o: o, scope: s, clusterID: typedClusterID(client)}
 	if missing(o.RESTClient) {
 		maker.o.RESTClient = client.Discovery().RESTClient()
 	}

@@ -45,14 +45,15 @@ type form struct {
 }
 
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
+	s := o.scope()
 	return &untypedFactory{
-		o: o, err: o.validateUntyped(), scope: o.scope(), resync: defaultResync, form: f,
+		o: o, err: o.validateUntyped(s), scope: s, resync: defaultResync, form: f,
 		informers: map[schema.GroupVersionResource]*untypedInformer{},
 	}
 }
 
-// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take five seconds
-// if the collection is in use.
+// ForResource returns the informer for gvr. If there was none, or it was refused, it makes one, which may take half a minute
+// if the collection's informer is ending.
 func (f *untypedFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,0 +1,270 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// caller is a logger that calls the informer that logs to it, as the sink of a user may. Where that would never return it fails
+// the test instead.
+type caller struct {
+	t        *testing.T
+	informer atomic.Pointer[Informer] // nil until it has been made
+	busy     atomic.Bool              // the informer logs what it is called by this logger for
+
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+func (c *caller) logger() logr.Logger {
+	return funcr.New(func(_, args string) {
+		c.mu.Lock()
+		c.lines = append(c.lines, args)
+		c.mu.Unlock()
+		c.call(args)
+	}, funcr.Options{})
+}
+
+func (c *caller) call(line string) {
+	i := c.informer.Load()
+	if i == nil || !c.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer c.busy.Store(false)
+	for name, l := range map[string]interface {
+		TryLock() bool
+		Unlock()
+	}{"mu": &i.mu, "deltasMu": &i.deltasMu, "processor.mu": &i.processor.mu} {
+		if !isFree(l) {
+			c.t.Errorf("logged under %s: %s", name, line)
+			return
+		}
+	}
+	i.Status()
+	i.HasSynced()
+	if reg, err := i.AddEventHandler(&recorder{}); err == nil {
+		if err := i.RemoveEventHandler(reg); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+// isFree reports whether a lock can be had. Others give it back after a while; one that the goroutine holds itself never comes free.
+func isFree(l interface {
+	TryLock() bool
+	Unlock()
+}) bool {
+	for range 100_000 {
+		if l.TryLock() {
+			l.Unlock()
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// logged reports how many lines have the text.
+func (c *caller) logged(text string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range c.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLoggerCallsTheInformer: each line that is about handlers is logged under no lock, so that a logger may call the informer.
+func TestLoggerCallsTheInformer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.ResyncPeriod = time.Minute
+		c := &caller{t: t}
+		logger := c.logger()
+		i := r.open()
+		c.informer.Store(i)
+		add := func(h cache.ResourceEventHandler, period time.Duration) {
+			t.Helper()
+			if _, err := i.AddEventHandlerWithOptions(h, cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(times int, text string) {
+			t.Helper()
+			if n := c.logged(text); n != times {
+				t.Errorf("%q was logged %d times, want %d", text, n, times)
+			}
+		}
+		add(&recorder{}, time.Millisecond)
+		want(1, "resync period is too small")
+		g := newGate()
+		r.run()
+		add(&recorder{hook: g.wait}, time.Millisecond)
+		want(2, "resync period is too small")
+		for n := range mergeThreshold + 1 {
+			r.srv.write(fmt.Sprintf("a/%04d", n), "x")
+		}
+		synctest.Wait()
+		want(1, "Event handler is behind")
+		g.release()
+		want(1, "Event handler has caught up")
+		r.close()
+	})
+}
+
+// TestLoggerCallsTheInformerOfShortPeriods: those that come too late for the check period.
+func TestLoggerCallsTheInformerOfShortPeriods(t *testing.T) {
+	for check, want := range map[time.Duration]string{
+		time.Minute: "the informer has already started",
+		0:           "doesn't support resyncing",
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t)
+			r.o.ResyncPeriod = check
+			c := &caller{t: t}
+			logger, period := c.logger(), 10*time.Second
+			i := r.start()
+			c.informer.Store(i)
+			if _, err := i.AddEventHandlerWithOptions(&recorder{}, cache.HandlerOptions{Logger: &logger, ResyncPeriod: &period}); err != nil {
+				t.Fatal(err)
+			}
+			if n := c.logged(want); n != 1 {
+				t.Errorf("%q was logged %d times", want, n)
+			}
+			r.close()
+		})
+	}
+}
+
+// badStore can not read one object.
+type badStore struct {
+	store.Interface
+	bad string
+}
+
+var errBad = errors.New("from the test")
+
+func (s *badStore) Iterate(ctx context.Context, after string, fn func(string, apiruntime.Object) error) error {
+	return s.Interface.Iterate(ctx, after, func(key string, obj apiruntime.Object) error {
+		if key == s.bad {
+			return errBad
+		}
+		return fn(key, obj)
+	})
+}
+
+func (s *badStore) Get(ctx context.Context, key string) (apiruntime.Object, error) {
+	if key == s.bad {
+		return nil, errBad
+	}
+	return s.Interface.Get(ctx, key)
+}
+
+// logErrors lets the logger of the context have what is reported by HandleErrorWithContext.
+func logErrors(t *testing.T) {
+	t.Helper()
+	old := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(ctx context.Context, err error, msg string, keysAndValues ...any) {
+		klog.FromContext(ctx).Error(err, msg, keysAndValues...)
+	}}
+	t.Cleanup(func() { utilruntime.ErrorHandlers = old })
+}
+
+// TestLoggerCallsTheInformerOfWhatCanNotBeRead: an object that can not be read is left out of what a late handler is told, and reported.
+func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		logErrors(t)
+		for n := range 3 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		c := &caller{t: t}
+		logger := c.logger()
+		i := r.start()
+		i.store = &badStore{Interface: i.store, bad: "a/1"}
+		c.informer.Store(i)
+		h := &recorder{}
+		if _, err := i.AddEventHandlerWithOptions(h, cache.HandlerOptions{Logger: &logger}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		equal(t, "handler", h.take(), []string{"add a/0@101=x initial", "add a/2@103=x initial"})
+		if n := c.logged("a/1"); n != 1 {
+			t.Errorf("the object was reported %d times to the handler's logger", n)
+		}
+		r.close()
+	})
+}
+
+// TestLoggerCallsTheInformerWhenAllIsTold again, since it is not known what a write of a list has stored.
+func TestLoggerCallsTheInformerWhenAllIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		logErrors(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		c := &caller{t: t}
+		logger := c.logger()
+		r.o.Logger = &logger
+		i := r.open()
+		c.informer.Store(i)
+		f := &faultyStore{Interface: i.store, skip: 1}
+		f.set(store.ErrOutcomeUnknown, 1, true)
+		i.store = &badStore{Interface: f, bad: "a/2"}
+		i.rebuild = func(context.Context) error { return nil }
+		r.run()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := c.logged("Stored object can not be read"); n == 0 {
+			t.Error("it was not reported")
+		}
+		r.close()
+	})
+}
+
+// asking is a ListerWatcher that calls the informer when it is asked what it supports.
+type asking struct {
+	*server
+	ask func()
+}
+
+func (a *asking) IsWatchListSemanticsUnSupported() bool {
+	a.ask()
+	return true
+}
+
+// TestStartCallsTheListerWatcher under no lock.
+func TestStartCallsTheListerWatcher(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		c := &caller{t: t}
+		i := r.open()
+		c.informer.Store(i)
+		asked := 0
+		i.lw = &asking{r.srv, func() { asked++; c.call("asked what it supports") }}
+		r.run()
+		if asked == 0 {
+			t.Error("it was not asked")
+		}
+		r.close()
+	})
+}

@@ -1,0 +1,109 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+var (
+	// ErrPanicked: the function panicked, and utilruntime.ReallyCrash is off.
+	ErrPanicked = errors.New("the call panicked; the log has the stack")
+	// ErrOverdue: the function did not return although its context had ended.
+	ErrOverdue = errors.New("it must return when its context ends")
+)
+
+// Guest is a function of the user. Its fields are set before the first Call.
+type Guest[T any] struct {
+	// What names the function in the log.
+	What string
+	// Wait is how long a call may go on after its context has ended.
+	Wait time.Duration
+	// Overdue, if set, is told once of a call that goes on for longer than that, by the goroutine of Call, with an error that wraps
+	// ErrOverdue; then the call is waited for as long as the caller's own context lasts. Default: it is left to itself, and the error is Call's; while five are, there is no other.
+	Overdue func(err error)
+	// Drop, if set, is given what was returned at last by a call that had been left to itself.
+	Drop func(T)
+
+	left atomic.Int32 // calls that were left to themselves and have not returned
+}
+
+// maxLeft is how many calls of one function may be left to themselves at a time: a function that never returns must not
+// cost a goroutine with every attempt.
+const maxLeft = 5
+
+// answer is what a function returned.
+type answer[T any] struct {
+	v   T
+	err error
+}
+
+// Call calls fn with limited, which has to end when ctx does, or before: its end is that of fn's time. It may be
+// called by several goroutines at a time.
+func (g *Guest[T]) Call(ctx, limited context.Context, fn func(ctx context.Context) (T, error)) (T, error) {
+	if n := g.left.Load(); n >= maxLeft {
+		var none T
+		return none, fmt.Errorf("%d earlier calls have not returned, so no other was made: %w", n, ErrOverdue)
+	}
+	begun := time.Now()
+	answers := make(chan answer[T])
+	left := make(chan struct{})
+	go g.run(ctx, limited, fn, answers, left)
+	var late <-chan time.Time
+	ended := limited.Done()
+	for {
+		select {
+		case a := <-answers:
+			return a.v, a.err
+		case <-ended:
+			timer := time.NewTimer(g.Wait)
+			defer timer.Stop()
+			late, ended = timer.C, nil
+		case <-late:
+			late = nil
+			err := context.Cause(ctx)
+			if ctx.Err() == nil {
+				err = fmt.Errorf("the call has not returned for %v: %w", time.Since(begun).Round(time.Second), ErrOverdue)
+				if g.Overdue != nil {
+					g.Overdue(err)
+					ended = ctx.Done()
+					continue
+				}
+			}
+			g.left.Add(1)
+			close(left)
+			klog.FromContext(ctx).Info("A call does not heed its context; it is left to itself", "call", g.What, "after", time.Since(begun))
+			var none T
+			return none, err
+		}
+	}
+}
+
+// run is the goroutine that fn has.
+func (g *Guest[T]) run(ctx, limited context.Context, fn func(context.Context) (T, error), answers chan<- answer[T], left <-chan struct{}) {
+	a := answer[T]{err: ErrPanicked}
+	defer func() {
+		select {
+		case answers <- a:
+		case <-left:
+			g.left.Add(-1)
+			g.drop(ctx, a)
+		}
+	}()
+	defer utilruntime.HandleCrashWithContext(ctx)
+	a.v, a.err = fn(limited)
+}
+
+// drop gives away what came too late.
+func (g *Guest[T]) drop(ctx context.Context, a answer[T]) {
+	if a.err != nil || g.Drop == nil {
+		return
+	}
+	defer utilruntime.HandleCrashWithContext(ctx)
+	g.Drop(a.v)
+}

@@ -1,0 +1,2 @@
+// Package none is on windows only.
+package none

@@ -1,0 +1,5 @@
+// Package dep is right everywhere.
+package dep
+
+// Name is a word.
+const Name = "dep"

@@ -1,0 +1,3 @@
+package wrong
+
+func home() string { return "/home" }

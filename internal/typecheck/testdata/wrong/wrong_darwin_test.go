@@ -1,0 +1,3 @@
+package wrong
+
+var homeInTest int = home()

@@ -1,0 +1,208 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// hook is code of the user that misbehaves at its first calls.
+type hook struct {
+	bad      atomic.Int32 // how many calls still misbehave
+	panics   bool         // otherwise they hang
+	calls    atomic.Int32
+	released chan struct{}
+}
+
+func newHook(bad int32, panics bool) *hook {
+	h := &hook{panics: panics, released: make(chan struct{})}
+	h.bad.Store(bad)
+	return h
+}
+
+func (h *hook) call() {
+	h.calls.Add(1)
+	if h.bad.Add(-1) < 0 {
+		return
+	}
+	if h.panics {
+		panic("asked to panic")
+	}
+	<-h.released
+}
+
+// options has the hook as one of the functions that are asked at a connect.
+func (h *hook) options(which string, g *rig) Options {
+	if which == "Verify" {
+		return Options{Verify: func(context.Context) (Reason, error) {
+			h.call()
+			return "", nil
+		}}
+	}
+	return Options{Lookup: func(_ context.Context, key string) (ObjectRef, bool, error) {
+		h.call()
+		g.s.mu.Lock()
+		defer g.s.mu.Unlock()
+		cm := g.s.objects[key]
+		return ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
+	}}
+}
+
+// end ends the run, and wants that to take no longer than a function of the user may.
+func (g *rig) end() {
+	g.t.Helper()
+	begun := time.Now()
+	g.cancel()
+	if err := <-g.done; err != nil {
+		g.t.Errorf("Run: %v", err)
+	}
+	if took := time.Since(begun); took > callWait {
+		g.t.Errorf("Run took %v to end", took)
+	}
+}
+
+// TestHooksThatHang: a call of Verify or Lookup that never returns is an error like any other after its time, and does not keep Run from ending. (issue 3)
+func TestHooksThatHang(t *testing.T) {
+	for _, which := range []string{"Verify", "Lookup"} {
+		t.Run(which, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.stop()
+				h := newHook(2, false)
+				g.startOn(g.s, h.options(which, g))
+				g.sleep(requestTimeout + callWait + 100*time.Millisecond)
+				if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) || !strings.Contains(st.Err.Error(), "has not returned for 1m35s") {
+					t.Errorf("overdue: status %+v", st)
+				}
+				g.sleep(5 * time.Minute)
+				if st := g.r.Status(); st.Err != nil || st.State != Watch || len(g.errs) != 2 || h.calls.Load() != 3 {
+					t.Errorf("the third call returned: status %+v, errors %v, %d calls", st, g.errs, h.calls.Load())
+				}
+				h.bad.Store(1)
+				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+				g.sleep(10 * time.Second)
+				g.end()
+				close(h.released)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestHookThatNeverReturns: calls that were left to themselves do not pile up.
+func TestHookThatNeverReturns(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		h := newHook(1000, false)
+		g.startOn(g.s, h.options("Verify", g))
+		g.sleep(10 * time.Hour)
+		if n := h.calls.Load(); n < 2 || n > 10 {
+			t.Errorf("%d calls hang", n)
+		}
+		if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) {
+			t.Errorf("status %+v", st)
+		}
+		h.bad.Store(0)
+		close(h.released)
+		g.sleep(time.Minute)
+		g.converged()
+		g.end()
+	})
+}
+
+// TestHooksThatPanic: with ReallyCrash off, that is an error like any other.
+func TestHooksThatPanic(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	for _, which := range []string{"Verify", "Lookup"} {
+		t.Run(which, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.stop()
+				g.startOn(g.s, newHook(1, true).options(which, g))
+				g.sleep(time.Minute)
+				if st := g.r.Status(); st.Err != nil || st.State != Watch || len(g.errs) != 1 || !errors.Is(g.errs[0], ErrPanicked) {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				g.end()
+			})
+		})
+	}
+}
+
+// badStop is a watch whose Stop misbehaves.
+type badStop struct {
+	watch.Interface
+	h *hook
+}
+
+func (b badStop) Stop() {
+	b.h.call()
+	b.Interface.Stop()
+}
+
+// TestStop: a Stop that never returns, or panics, holds up neither the next watch nor the end of Run.
+func TestStop(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	for name, panics := range map[string]bool{"hangs": false, "panics": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				h := newHook(1000, panics)
+				var watches []watch.Interface
+				g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
+					w, err := g.s.watch(context.Background(), r)
+					watches = append(watches, w)
+					return badStop{w, h}, err
+				}
+				g.startOn(g.s, Options{})
+				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+				g.s.put("a/x", "2")
+				g.sleep(20 * time.Second)
+				g.converged()
+				if st := g.r.Status(); st.State != Watch || st.Err != nil || st.Watches < 2 {
+					t.Errorf("status %+v", st)
+				}
+				g.end()
+				close(h.released)
+				for _, w := range watches {
+					w.Stop()
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestStopOfALateWatch: the watch of a request that was left to itself is stopped without any harm.
+func TestStopOfALateWatch(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		h := newHook(1, true)
+		released := make(chan struct{})
+		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+			<-released
+			return badStop{watch.NewFake(), h}, nil
+		}
+		g.startOn(g.s, Options{})
+		g.end()
+		close(released)
+		synctest.Wait()
+		if h.calls.Load() != 1 {
+			t.Error("the watch was not stopped")
+		}
+	})
+}

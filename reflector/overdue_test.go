@@ -1,0 +1,127 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestOverdue: while a request does not return, although its time is up, Status and OnError say so, OnError once for a request; when
+// it returns at last everything goes on. (issue 3)
+func TestOverdue(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stuck func(r request) bool
+		held  bool // the sink has a list already
+		texts []string
+	}{
+		"the first page":   {stuck: func(r request) bool { return !r.Watch && !r.probe() }, texts: []string{"list "}},
+		"the second page":  {stuck: func(r request) bool { return r.Continue != "" }, texts: []string{"list "}},
+		"the folded watch": {stuck: func(r request) bool { return r.Watch }, texts: []string{"watch "}},
+		"a page and the folded watch": {
+			stuck: func(r request) bool { return r.Watch || r.Continue != "" }, texts: []string{"list ", "watch "},
+		},
+		"a look-up":          {stuck: request.probe, held: true, texts: []string{"look up a/"}},
+		"the probe":          {stuck: func(r request) bool { return r.probe() && r.FieldSelector == "" }, held: true, texts: []string{"probe "}},
+		"the resuming watch": {stuck: func(r request) bool { return r.Watch }, held: true, texts: []string{"watch "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(30)
+				if tt.held {
+					g.start(Options{})
+					g.sleep(time.Minute)
+					g.restart(func() {}, Options{})
+					g.stop()
+					g.errs = nil
+				}
+				d := newDeaf(g.s, tt.stuck)
+				g.startOn(d, Options{PageSize: 10, TypeDescription: "*v1.ConfigMap"})
+				g.sleep(requestTimeout + callWait - time.Second)
+				if st := g.r.Status(); st.Err != nil || len(g.errs) > 0 {
+					t.Errorf("in time: %v, told %v", st.Err, g.errs)
+				}
+				g.sleep(10 * time.Minute)
+				if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) {
+					t.Errorf("overdue: status %+v", st)
+				}
+				g.wantOverdue(tt.texts)
+				close(d.released)
+				g.sleep(time.Minute)
+				if st := g.r.Status(); st.Err != nil || st.State != Watch {
+					t.Errorf("returned: status %+v", st)
+				}
+				g.converged()
+				g.cancel()
+				if err := <-g.done; err != nil {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// wantOverdue wants OnError to have been told once of each of these calls.
+func (g *rig) wantOverdue(texts []string) {
+	g.t.Helper()
+	if len(g.errs) != len(texts) {
+		g.t.Errorf("OnError was told %v", g.errs)
+	}
+	for _, text := range texts {
+		n := 0
+		for _, err := range g.errs {
+			s := err.Error()
+			if strings.HasPrefix(s, text) && strings.Contains(s, "*v1.ConfigMap") && strings.Contains(s, "has not returned for 1m35s") && errors.Is(err, ErrOverdue) {
+				n++
+			}
+		}
+		if n != 1 {
+			g.t.Errorf("OnError was told %v, want one of %q", g.errs, text)
+		}
+	}
+}
+
+// startOn runs a new reflector on lw.
+func (g *rig) startOn(lw cache.ListerWatcherWithContext, o Options) {
+	o.OnError = func(_ context.Context, err error) {
+		g.s.mu.Lock()
+		defer g.s.mu.Unlock()
+		g.errs = append(g.errs, err)
+	}
+	g.r = New(lw, g.m, o)
+	var ctx context.Context
+	ctx, g.cancel = context.WithCancel(context.Background())
+	g.done = make(chan error, 1)
+	go func() { g.done <- g.r.Run(ctx) }()
+	synctest.Wait()
+}
+
+// TestOverdueInAQuietWatch: the probe of a silent watch is late, and says then that nothing was missed.
+func TestOverdueInAQuietWatch(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(1)
+		var stuck atomic.Bool
+		d := newDeaf(g.s, func(r request) bool { return stuck.Load() && r.probe() })
+		g.startOn(d, Options{})
+		stuck.Store(true)
+		g.sleep(silenceLimit + requestTimeout + callWait + time.Second)
+		if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) || st.State != Watch {
+			t.Errorf("overdue: status %+v", st)
+		}
+		stuck.Store(false)
+		close(d.released)
+		g.sleep(time.Second)
+		if st := g.r.Status(); st.Err != nil || st.State != Watch || st.Watches != 1 || len(g.errs) != 1 {
+			t.Errorf("returned: status %+v, errors %v", st, g.errs)
+		}
+		g.cancel()
+		if err := <-g.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
