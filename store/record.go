@@ -6,8 +6,6 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:
@@ -108,31 +106,25 @@ func appendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendHeader can not fail: a byteSink takes every write.
 func appendHeader(dst []byte, h header) []byte {
-	sink := &byteSink{data: dst}
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(sink)
-	_ = enc.EncodeArrayLen(headerFields)
-	_ = enc.EncodeString(h.UID)
-	_ = enc.EncodeString(h.RV)
-	_ = enc.EncodeUint(h.Seq)
-	_ = enc.EncodeString(h.Encoding)
-	_ = enc.EncodeMapLen(len(h.Terms))
+	dst = appendArrayLen(dst, headerFields)
+	dst = appendText(dst, h.UID)
+	dst = appendText(dst, h.RV)
+	dst = appendUint(dst, h.Seq)
+	dst = appendText(dst, h.Encoding)
+	dst = appendMapLen(dst, len(h.Terms))
 	for _, index := range slices.Sorted(maps.Keys(h.Terms)) {
-		_ = enc.EncodeString(index)
-		_ = enc.EncodeArrayLen(len(h.Terms[index]))
+		dst = appendText(dst, index)
+		dst = appendArrayLen(dst, len(h.Terms[index]))
 		for _, value := range h.Terms[index] {
-			_ = enc.EncodeString(value)
+			dst = appendText(dst, value)
 		}
 	}
-	return sink.data
+	return dst
 }
 
 func decodeHeader(data []byte) (header, error) {
 	d := newMsgpackReader(data)
-	defer d.release()
 	var h header
 	if n := d.arrayLen(); d.err == nil && n < headerFields {
 		return header{}, fmt.Errorf("%d header fields are too few", n)
