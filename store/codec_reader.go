@@ -269,9 +269,9 @@ func (r *msgpackReader) skip(n int) {
 			n += 2 * r.mapLen()
 		case c&^maxFixArray == typeFixArray, c == typeArray16, c == typeArray32:
 			n += r.arrayLen()
-		case c <= maxPositive, c >= typeNegative, typeUint8 <= c && c <= typeInt64:
-			r.int(c)
-		case c == typeNil, c == typeFalse, c == typeTrue:
+		case typeUint8 <= c && c <= typeInt64:
+			r.number(c & 3)
+		case c <= maxPositive, c >= typeNegative, c == typeNil, c == typeFalse, c == typeTrue:
 			r.pos++
 		case c == typeFloat64:
 			r.float()

@@ -56,11 +56,11 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 
 // decode returns the object of a record.
 func (r *reader) decode(key string, data []byte) (runtime.Object, error) {
-	h, payload, err := parseRecord(r.name, key, data)
+	encoding, payload, err := parsePayload(r.name, key, data)
 	if err != nil {
 		return nil, err
 	}
-	return r.decodePayload(key, h, payload)
+	return r.decodePayload(key, header{Encoding: encoding}, payload)
 }
 
 func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Object, error) {
