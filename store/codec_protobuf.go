@@ -34,6 +34,8 @@ type protobufCodec struct {
 	fingerprint string
 	// nested is set if the type holds a runtime.RawExtension somewhere.
 	nested bool
+	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
+	metadata uint64
 	// last is the apiVersion and kind of the last object decoded: those of the next one too, nearly always.
 	last atomic.Pointer[metav1.TypeMeta]
 }
@@ -43,7 +45,17 @@ func newProtobufCodec(t reflect.Type) *protobufCodec {
 		typ:         t,
 		fingerprint: typeFingerprint(encodingProtobuf, protobufVersion, t),
 		nested:      holdsRawExtension(t),
+		metadata:    metadataNumber(t),
 	}
+}
+
+func metadataNumber(t reflect.Type) uint64 {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			return protobufNumber(f)
+		}
+	}
+	return 0
 }
 
 // generatesProtobuf reports whether *t has protobuf methods of its own. A type

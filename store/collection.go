@@ -56,7 +56,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	c := &Collection{
-		reader:   reader{store: s, name: name, codec: o.Codec},
+		reader:   reader{store: s, name: name, codec: o.Codec, customKeys: isCustomKeyFunc(o.KeyFunc)},
 		id:       id,
 		keyFunc:  o.KeyFunc,
 		resource: o.Resource,

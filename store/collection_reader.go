@@ -22,6 +22,8 @@ type reader struct {
 	store *Store
 	name  string // of the bucket
 	codec Codec
+	// customKeys says that keys need not be namespace/name.
+	customKeys bool
 }
 
 // view calls fn with the collection's bucket in a read transaction.
