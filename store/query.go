@@ -20,8 +20,13 @@ var ErrNoField = errors.New("objects can not be selected by this field")
 
 // Query selects objects of a collection. The zero Query selects all of them.
 //
-// Labels and fields are read from the stored bytes where that is possible (see
-// Codec), so that what is not selected is not decoded.
+// Labels and fields are read from the stored bytes where that is possible, so
+// that what is not selected is not decoded: of unstructured objects, and of those stored in
+// protobuf, except for fields read through a ViewCodec and for apiVersion and kind. Typed objects without
+// protobuf, and codecs that are not of this package, are decoded first.
+//
+// A namespace is a range of keys, and the others are not looked at; with a
+// CollectionOptions.KeyFunc of the caller it is the field metadata.namespace. A View takes keys to be client-go's.
 type Query struct {
 	// Namespace is the one that objects must be in; "" is any, and none.
 	Namespace string
