@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -51,12 +49,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 		// The reason may quote what is in the object.
 		return dst, fmt.Errorf("encode %T: it can not be marshalled as JSON", obj)
 	}
-	sink := &byteSink{data: dst}
-	e := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(e)
-	e.Reset(sink)
-	_ = e.EncodeBytes(bytes.TrimSuffix(text.Bytes(), []byte("\n"))) // a byteSink takes every write
-	return sink.data, nil
+	return appendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
 }
 
 func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
@@ -108,15 +101,12 @@ func decodeTypedLoose(data []byte) (runtime.Object, error) {
 // cutJSON returns the JSON in a payload of msgpackCodec. It is part of data.
 func cutJSON(data []byte) ([]byte, error) {
 	r := newMsgpackReader(data)
-	defer r.release()
 	text := r.bin()
-	if r.err == nil && r.src.left() > 0 {
-		return nil, errTrailing
-	}
+	r.end()
 	return text, r.err
 }
 
 // isTypedPayload reports whether a msgpack payload is that of a typed object.
 func isTypedPayload(data []byte) bool {
-	return len(data) > 0 && msgpcode.IsBin(data[0])
+	return len(data) > 0 && typeBin8 <= data[0] && data[0] <= typeBin32
 }

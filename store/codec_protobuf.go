@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,10 @@ type protobufCodec struct {
 	fingerprint string
 	// nested is set if the type holds a runtime.RawExtension somewhere.
 	nested bool
+	// metadata is the number of the message's field that is a metav1.ObjectMeta; 0 if there is none.
+	metadata uint64
+	// last is the apiVersion and kind of the last object decoded: those of the next one too, nearly always.
+	last atomic.Pointer[metav1.TypeMeta]
 }
 
 func newProtobufCodec(t reflect.Type) *protobufCodec {
@@ -40,7 +45,17 @@ func newProtobufCodec(t reflect.Type) *protobufCodec {
 		typ:         t,
 		fingerprint: typeFingerprint(encodingProtobuf, protobufVersion, t),
 		nested:      holdsRawExtension(t),
+		metadata:    metadataNumber(t),
 	}
+}
+
+func metadataNumber(t reflect.Type) uint64 {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			return protobufNumber(f)
+		}
+	}
+	return 0
 }
 
 // generatesProtobuf reports whether *t has protobuf methods of its own. A type
@@ -103,17 +118,29 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 }
 
 func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
-	apiVersion, rest, ok := cutSized(data)
-	kind, rest, ok2 := cutSized(rest)
-	if !ok || !ok2 {
+	apiVersion, kind, message, ok := cutMessage(data)
+	if !ok {
 		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, errTruncated, ErrDamaged)
 	}
 	m := reflect.New(c.typ).Interface().(protobufMessage)
-	if err := m.Unmarshal(rest); err != nil {
+	if err := m.Unmarshal(message); err != nil {
 		return nil, fmt.Errorf("decode %T: %w: %w", m, err, ErrDamaged)
 	}
-	setTypeMeta(m, apiVersion, kind)
+	if len(apiVersion) > 0 || len(kind) > 0 {
+		meta := c.typeMeta(apiVersion, kind)
+		setTypeMeta(m, meta.APIVersion, meta.Kind)
+	}
 	return m, nil
+}
+
+// typeMeta returns copies of both.
+func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
+	last := c.last.Load()
+	if last == nil || last.APIVersion != string(apiVersion) || last.Kind != string(kind) {
+		last = &metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}
+		c.last.Store(last)
+	}
+	return last
 }
 
 // decodeEncoding reads what was written while the type had no protobuf.
@@ -145,11 +172,21 @@ func setTypeMeta(obj runtime.Object, apiVersion, kind string) {
 	k.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
 }
 
-// cutSized is the inverse of appendSized; s does not share data's memory.
-func cutSized(data []byte) (s string, rest []byte, ok bool) {
+// cutMessage takes a payload apart. What it returns is part of data.
+func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
+	apiVersion, rest, ok := cutSized(data)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	kind, message, ok = cutSized(rest)
+	return apiVersion, kind, message, ok
+}
+
+// cutSized is the inverse of appendSized. What it returns is part of data.
+func cutSized(data []byte) (s, rest []byte, ok bool) {
 	size, n := binary.Uvarint(data)
 	if n <= 0 || size > uint64(len(data)-n) {
-		return "", nil, false
+		return nil, nil, false
 	}
-	return string(data[n : n+int(size)]), data[n+int(size):], true
+	return data[n : n+int(size)], data[n+int(size):], true
 }

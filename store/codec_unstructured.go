@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -28,7 +28,8 @@ var errNotJSON = errors.New("not a type that unstructured objects hold (string, 
 // the object's map in msgpack: keys sorted, an int64 as the shortest msgpack
 // integer, a float64 always as a 64 bit float, so that the two stay apart.
 type unstructuredCodec struct {
-	names nameTable
+	texts   textTables
+	writers sync.Pool // of *valueWriter: their stacks grow once
 }
 
 // UnstructuredCodec returns the msgpack codec for *unstructured.Unstructured.
@@ -61,23 +62,23 @@ func (c *unstructuredCodec) Append(dst []byte, obj runtime.Object) ([]byte, erro
 	if err := c.Check(obj); err != nil {
 		return dst, err
 	}
-	w := valueWriter{sink: byteSink{data: dst}, enc: msgpack.GetEncoder()}
-	defer msgpack.PutEncoder(w.enc)
-	w.enc.Reset(&w.sink)
-	if err := w.object(obj.(*unstructured.Unstructured).Object); err != nil {
+	w, ok := c.writers.Get().(*valueWriter)
+	if !ok {
+		w = &valueWriter{}
+	}
+	out, err := w.object(dst, obj.(*unstructured.Unstructured).Object)
+	if err != nil {
 		return dst, fmt.Errorf("encode unstructured object: %w", err)
 	}
-	return w.sink.data, nil
+	c.writers.Put(w)
+	return out, nil
 }
 
 func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
 	r := newMsgpackReader(data)
-	defer r.release()
-	r.names = &c.names
+	r.texts = &c.texts
 	v := r.value(0)
-	if r.err == nil && r.src.left() > 0 {
-		r.fail(errTrailing)
-	}
+	r.end()
 	m, ok := v.(map[string]any)
 	if r.err == nil && !ok {
 		r.fail(fmt.Errorf("a %T where the object should be", v))
@@ -88,112 +89,119 @@ func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
-// valueWriter writes the values of unstructured objects. Writes to its sink
-// can not fail, so their errors are not looked at.
+// valueWriter appends the values of unstructured objects. After an error it must not be used again.
 type valueWriter struct {
-	sink  byteSink
-	enc   *msgpack.Encoder
 	depth int
-	// keys is a stack of the sorted keys of the maps that are open.
-	keys []string
+	// fields is a stack of the sorted fields of the maps that are open.
+	fields []valueField
 }
 
-func (w *valueWriter) value(v any) error {
+type valueField struct {
+	name  string
+	value any
+}
+
+func (w *valueWriter) value(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
-		_ = w.enc.EncodeNil()
+		return append(dst, typeNil), nil
 	case string:
-		_ = w.enc.EncodeString(v)
+		return appendText(dst, v), nil
 	case bool:
-		_ = w.enc.EncodeBool(v)
+		return appendBool(dst, v), nil
 	case int64:
-		_ = w.enc.EncodeInt(v)
+		return appendInt(dst, v), nil
 	case float64:
-		_ = w.enc.EncodeFloat64(v)
+		return appendFloat(dst, v), nil
 	case map[string]any:
-		return w.object(v)
+		return w.object(dst, v)
 	case []any:
-		return w.array(v)
-	default:
-		return fmt.Errorf("%T: %w", v, errNotJSON)
+		return w.array(dst, v)
 	}
-	return nil
+	return dst, fmt.Errorf("%T: %w", v, errNotJSON)
 }
 
-func (w *valueWriter) object(m map[string]any) error {
+func (w *valueWriter) object(dst []byte, m map[string]any) ([]byte, error) {
 	if m == nil {
-		_ = w.enc.EncodeExtHeader(extNilMap, 0)
-		return nil
+		return appendExt(dst, extNilMap), nil
 	}
 	if w.depth++; w.depth > maxDepth {
-		return errTooDeep
+		return dst, errTooDeep
 	}
-	_ = w.enc.EncodeMapLen(len(m))
-	start := len(w.keys)
-	for k := range m {
-		w.keys = append(w.keys, k)
+	dst = appendMapLen(dst, len(m))
+	start := len(w.fields)
+	for name, value := range m {
+		w.fields = append(w.fields, valueField{name, value})
 	}
-	end := len(w.keys)
-	slices.Sort(w.keys[start:end])
+	end := len(w.fields)
+	slices.SortFunc(w.fields[start:end], func(a, b valueField) int { return strings.Compare(a.name, b.name) })
 	for i := start; i < end; i++ {
-		k := w.keys[i]
-		_ = w.enc.EncodeString(k)
-		if err := w.value(m[k]); err != nil {
-			return atField(err, "."+k)
+		f := w.fields[i]
+		var err error
+		if dst, err = w.value(appendText(dst, f.name), f.value); err != nil {
+			return dst, atField(err, "."+f.name)
 		}
 	}
-	clear(w.keys[start:end])
-	w.keys = w.keys[:start]
+	clear(w.fields[start:end])
+	w.fields = w.fields[:start]
 	w.depth--
-	return nil
+	return dst, nil
 }
 
-func (w *valueWriter) array(s []any) error {
+func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 	if s == nil {
-		_ = w.enc.EncodeExtHeader(extNilSlice, 0)
-		return nil
+		return appendExt(dst, extNilSlice), nil
 	}
 	if w.depth++; w.depth > maxDepth {
-		return errTooDeep
+		return dst, errTooDeep
 	}
-	_ = w.enc.EncodeArrayLen(len(s))
+	dst = appendArrayLen(dst, len(s))
 	for i, v := range s {
-		if err := w.value(v); err != nil {
-			return atField(err, fmt.Sprintf("[%d]", i))
+		var err error
+		if dst, err = w.value(dst, v); err != nil {
+			return dst, atField(err, fmt.Sprintf("[%d]", i))
 		}
 	}
 	w.depth--
-	return nil
+	return dst, nil
 }
 
 // value reads what valueWriter.value wrote.
 func (r *msgpackReader) value(depth int) any {
-	c := r.peek()
+	c, ok := r.peek()
 	switch {
-	case r.err != nil:
+	case !ok:
 		return nil
-	case msgpcode.IsString(c):
-		return r.str()
-	case msgpcode.IsFixedMap(c), c == msgpcode.Map16, c == msgpcode.Map32:
+	case c <= maxPositive || c >= typeNegative:
+		return r.int(c)
+	case c < typeFixArray:
 		return r.object(depth + 1)
-	case msgpcode.IsFixedArray(c), c == msgpcode.Array16, c == msgpcode.Array32:
+	case c < typeFixText:
 		return r.array(depth + 1)
-	case msgpcode.IsFixedNum(c), msgpcode.Uint8 <= c && c <= msgpcode.Int64:
-		return r.int()
+	case c < typeNil:
+		return r.texts.values.value(r.bytes())
 	}
 	switch c {
-	case msgpcode.Nil:
-		r.src.pos++
+	case typeNil:
+		r.pos++
 		return nil
-	case msgpcode.False, msgpcode.True:
-		r.src.pos++
-		return c == msgpcode.True
-	case msgpcode.Double:
+	case typeFalse, typeTrue:
+		r.pos++
+		return c == typeTrue
+	case typeText8, typeText8 + 1, typeText32:
+		return r.str()
+	case typeUint8, typeUint8 + 1, typeUint8 + 2, typeUint64, typeInt8, typeInt8 + 1, typeInt8 + 2, typeInt64:
+		return r.int(c)
+	case typeFloat64:
 		return r.float()
-	case msgpcode.Ext8:
+	case typeMap16, typeMap32:
+		return r.object(depth + 1)
+	case typeArray16, typeArray32:
+		return r.array(depth + 1)
+	case typeExt8:
 		return r.typedNil()
 	}
-	r.fail(fmt.Errorf("unexpected type byte %#x", c))
+	r.unexpected("a value")
 	return nil
 }
 
@@ -203,14 +211,11 @@ func (r *msgpackReader) object(depth int) map[string]any {
 		return nil
 	}
 	n := r.mapLen()
-	if r.err != nil {
-		return nil
-	}
 	m := make(map[string]any, n)
 	last := ""
 	for i := range n {
-		k := r.name()
-		if r.err == nil && i > 0 && k <= last {
+		k := r.texts.names.name(r.bytes())
+		if i > 0 && k <= last {
 			r.fail(errUnsorted)
 		}
 		v := r.value(depth)
@@ -228,11 +233,7 @@ func (r *msgpackReader) array(depth int) []any {
 		r.fail(errTooDeep)
 		return nil
 	}
-	n := r.arrayLen()
-	if r.err != nil {
-		return nil
-	}
-	s := make([]any, n)
+	s := make([]any, r.arrayLen())
 	for i := range s {
 		if s[i] = r.value(depth); r.err != nil {
 			return nil
@@ -242,13 +243,10 @@ func (r *msgpackReader) array(depth int) []any {
 }
 
 func (r *msgpackReader) typedNil() any {
-	id, n, err := r.dec.DecodeExtHeader()
-	switch {
-	case err != nil:
-		r.fail(truncated(err))
-	case id == extNilMap && n == 0:
+	switch id := r.ext(); id {
+	case extNilMap:
 		return map[string]any(nil)
-	case id == extNilSlice && n == 0:
+	case extNilSlice:
 		return []any(nil)
 	default:
 		r.fail(fmt.Errorf("unknown extension %d", id))

@@ -269,19 +269,46 @@ func FuzzDecodeUnstructured(f *testing.F) {
 	})
 }
 
-func TestNameTable(t *testing.T) {
-	var table nameTable
+func TestTextTable(t *testing.T) {
+	var table textTable
 	rapid.Check(t, func(t *rapid.T) {
-		for _, name := range rapid.SliceOf(rapid.StringN(0, 100, -1)).Draw(t, "names") {
-			if got := table.get([]byte(name)); got != name {
-				t.Fatalf("got %q, want %q", got, name)
+		for _, s := range rapid.SliceOf(rapid.StringN(0, 100, -1)).Draw(t, "texts") {
+			if got := table.name([]byte(s)); got != s {
+				t.Fatalf("got %q, want %q", got, s)
+			}
+			if got := table.value([]byte(s)); got != any(s) {
+				t.Fatalf("got %q, want %q", got, s)
 			}
 		}
 	})
-	name := []byte("managedFields")
-	table.get(name)
-	if n := testing.AllocsPerRun(10, func() { table.get(name) }); n != 0 {
-		t.Errorf("%v allocations for a name that was there", n)
+}
+
+func TestTextTableAllocatesNothingForWhatIsThere(t *testing.T) {
+	var table textTable
+	b := []byte("managedFields")
+	table.name(b)
+	n := testing.AllocsPerRun(10, func() {
+		table.name(b)
+		table.value(b)
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// What every object has must not be driven out by what each has of its own.
+func TestTextTableKeepsWhatComesAgain(t *testing.T) {
+	var table textTable
+	lost := 0
+	for i := range 100 * textSlots {
+		table.name(fmt.Appendf(nil, "pod-%d", i))
+		if found, _ := table.find([]byte("metadata")); found == nil {
+			lost++
+		}
+		table.name([]byte("metadata"))
+	}
+	if lost > 10*textSlots {
+		t.Errorf("lost %d times of %d", lost, 100*textSlots)
 	}
 }
 

@@ -65,7 +65,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	c := &Collection{
-		reader:   reader{store: s, name: name, codec: o.Codec, overlay: newOverlay()},
+		reader:   reader{store: s, name: name, codec: o.Codec, overlay: newOverlay(), customKeys: isCustomKeyFunc(o.KeyFunc)},
 		id:       id,
 		keyFunc:  o.KeyFunc,
 		resource: o.Resource,

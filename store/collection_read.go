@@ -126,3 +126,19 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 	}
 	return c.fileIndexValues(ctx, index)
 }
+
+// Select returns the objects that q selects, in key order; see Interface.
+func (c *Collection) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
+	if r := c.inMemory(); r != nil {
+		return selectMemory(ctx, q, !c.customKeys, r.between)
+	}
+	return c.reader.Select(ctx, q)
+}
+
+// Each calls fn for each object that q selects, in key order; see Interface.
+func (c *Collection) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
+	if r := c.inMemory(); r != nil {
+		return eachInMemory(ctx, q, !c.customKeys, r.between, fn)
+	}
+	return c.reader.Each(ctx, q, fn)
+}

@@ -18,6 +18,8 @@ type reader struct {
 	codec Codec
 	// overlay is over the file; nil for a View, which sees what has been committed.
 	overlay *overlay
+	// customKeys says that keys need not be namespace/name.
+	customKeys bool
 }
 
 // view calls fn with the collection's bucket in a read transaction.
@@ -52,11 +54,11 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 
 // decode returns the object of a record.
 func (r *reader) decode(key string, data []byte) (runtime.Object, error) {
-	h, payload, err := parseRecord(r.name, key, data)
+	encoding, payload, err := parsePayload(r.name, key, data)
 	if err != nil {
 		return nil, err
 	}
-	return r.decodePayload(key, h, payload)
+	return r.decodePayload(key, header{Encoding: encoding}, payload)
 }
 
 func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Object, error) {

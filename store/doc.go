@@ -8,7 +8,8 @@
 //	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and
-// read by Get, List and ByIndex, or through Collection.Indexer by whatever
+// read by Get, List, Select (a Query by namespace, labels or fields, which decodes
+// only what it selects) and ByIndex, or through Collection.Indexer by whatever
 // reads a cache.Indexer of client-go. Memory is a collection without a file;
 // View reads the collection of somebody else.
 //
@@ -73,6 +74,8 @@
 //     may panic), or that a list's commit can not read back, is left out and reported in Result.Skipped; the rest of its batch
 //     and the resourceVersion are committed. What was stored under its key stays: a stale object
 //     does less harm than one that seems to be gone.
+//   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
+//     record that is not selected could be decoded, it does not say.
 //   - Reads take one transaction and hold none when they return. Objects are
 //     decoded anew by each read of a Collection, and shared by a Memory; do not modify them.
 //   - No code of the user (key functions, index functions, callbacks of

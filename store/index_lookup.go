@@ -16,7 +16,7 @@ import (
 // fileIndexKeys is IndexKeys by the file.
 func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
-	err := c.lookUp(ctx, index, []string{value}, func(v indexView) error {
+	err := c.lookUp(ctx, lookup{index: index, values: []string{value}}, func(v indexView) error {
 		return v.keys(value, func(key string) error {
 			keys = append(keys, key)
 			return nil
@@ -35,7 +35,7 @@ func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]
 // fileIndexValues is IndexValues by the file.
 func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
-	err := c.lookUp(ctx, index, nil, func(v indexView) error {
+	err := c.lookUp(ctx, lookup{index: index}, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
 	}, func(m scanned) {
 		for _, value := range m.values {
@@ -60,7 +60,7 @@ func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
 // fileByValues is byValues by the file.
 func (c *Collection) fileByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
-	err := c.lookUp(ctx, index, values, func(v indexView) error {
+	err := c.lookUp(ctx, lookup{index: index, values: values}, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
@@ -94,19 +94,18 @@ type scanned struct {
 	values []string
 }
 
-// lookUp calls ready in a read transaction if the index is ready, which sees what is filed under the values, or under
-// every one if there are none. Otherwise it
+// lookUp calls ready in a read transaction if the index is ready, which sees what is wanted of it. Otherwise it
 // calls scan with every object and what the index function says about it, in
 // key order, after the transaction.
-func (c *Collection) lookUp(ctx context.Context, index string, values []string, ready func(indexView) error, scan func(scanned)) error {
+func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexView) error, scan func(scanned)) error {
 	set := c.set.Load()
-	fn, err := set.find(index)
+	fn, err := set.find(want.index)
 	if err != nil {
 		return err
 	}
-	if set.ready[index] {
-		return c.viewOver(ctx, &lookup{index: index, values: values}, func(b *bolt.Bucket, over *captured) error {
-			v, err := c.indexView(b, index)
+	if set.ready[want.index] {
+		return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
+			v, err := c.indexView(b, want.index)
 			if err != nil {
 				return err
 			}
@@ -122,7 +121,7 @@ func (c *Collection) lookUp(ctx context.Context, index string, values []string, 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		values, err := indexValues(index, fn, obj)
+		values, err := indexValues(want.index, fn, obj)
 		if err != nil {
 			continue // the build leaves it out too, and reports it
 		}

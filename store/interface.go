@@ -36,6 +36,11 @@ type Interface interface {
 	// key order, a page at a time: each page is one transaction, closed before
 	// fn is called. It stops at the first error and returns it.
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
+	// Select returns the objects that q selects, in key order; on an error, those that could be read.
+	// It fails with ErrNoField if objects have no such field.
+	Select(ctx context.Context, q Query) ([]runtime.Object, error)
+	// Each is Iterate for the objects that q selects.
+	Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error
 
 	// ByIndex returns the objects that the named index files under value.
 	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
@@ -43,6 +48,12 @@ type Interface interface {
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	// IndexValues returns every value of the named index, in order.
 	IndexValues(ctx context.Context, index string) ([]string, error)
+	// IndexRange returns the objects that the named index files under a value from
+	// one on and, unless to is "", before another. Values are compared by their bytes. An
+	// object is returned once, at its first value; where values are equal, objects are in key order.
+	IndexRange(ctx context.Context, index, from, to string) ([]runtime.Object, error)
+	// IndexPrefix is IndexRange for the values with a prefix.
+	IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error)
 	// Indexers returns the index functions.
 	Indexers() cache.Indexers
 	// AddIndexers adds index functions. Look-ups are right as soon as it

@@ -16,10 +16,11 @@ type captured struct {
 	filed map[string][]string
 }
 
-// lookup names what a read wants of an index: all keys under some values, or, without values, under every one.
+// lookup names what a read wants of an index: the keys under some values, under those of a range, or, with neither, under every one.
 type lookup struct {
 	index  string
 	values []string
+	in     *valueRange
 }
 
 // capture returns the overlay as it is; want may be nil.
@@ -54,7 +55,9 @@ func (o *overlay) captureLocked(want *lookup) *captured {
 	}
 	if want.values == nil {
 		for value := range index {
-			file(value)
+			if want.in == nil || want.in.has(value) {
+				file(value)
+			}
 		}
 	}
 	for _, value := range want.values {
@@ -83,11 +86,16 @@ func (c *captured) get(key string) *write {
 
 // after returns what is pending for the keys after the given one, in order, up to limit; 0 is no limit.
 func (c *captured) after(key string, limit int) (writes []*write) {
+	return c.from(key, limit, func(x *write) bool { return x.key != key })
+}
+
+// from is after that begins with the given key, for the writes that fn takes.
+func (c *captured) from(key string, limit int, fn func(x *write) bool) (writes []*write) {
 	if c.empty() {
 		return nil
 	}
 	c.tree.AscendGreaterOrEqual(&write{key: key}, func(x *write) bool {
-		if x.key != key {
+		if fn(x) {
 			writes = append(writes, x)
 		}
 		return limit == 0 || len(writes) < limit
@@ -135,6 +143,15 @@ func scanOver(objects *bolt.Bucket, over *captured, after string) *overScan {
 	s := &overScan{file: scanAfter(objects, after), over: over}
 	s.k, s.v = s.file.next()
 	s.ahead(after)
+	return s
+}
+
+// scanOverFrom begins with the given key.
+func scanOverFrom(objects *bolt.Bucket, over *captured, from string) *overScan {
+	s := &overScan{file: scanAfter(objects, ""), over: over}
+	s.k, s.v = s.file.seek([]byte(from))
+	s.pending = over.from(from, overChunk, func(*write) bool { return true })
+	s.all = len(s.pending) < overChunk
 	return s
 }
 

@@ -6,8 +6,6 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:
@@ -72,34 +70,72 @@ func parseHeader(collection, key string, data []byte) (header, error) {
 	return h, err
 }
 
+// parsePayload is parseRecord for those who need of the header only which codec wrote the payload.
+func parsePayload(collection, key string, data []byte) (encoding string, payload []byte, err error) {
+	head, payload, err := cutRecord(collection, key, data)
+	if err == nil {
+		encoding, err = decodeEncoding(head)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
+	}
+	return encoding, payload, nil
+}
+
 func splitRecord(collection, key string, data []byte) (header, []byte, error) {
+	head, payload, err := cutRecord(collection, key, data)
+	if err != nil {
+		return header{}, nil, err
+	}
+	h, err := decodeHeader(head)
+	return h, payload, err
+}
+
+// cutRecord verifies the checksum. What it returns is part of data.
+func cutRecord(collection, key string, data []byte) (head, payload []byte, err error) {
 	if len(data) < recordFixed {
-		return header{}, nil, fmt.Errorf("%d bytes are too few", len(data))
+		return nil, nil, fmt.Errorf("%d bytes are too few", len(data))
 	}
 	if data[0] != recordVersion {
-		return header{}, nil, fmt.Errorf("unknown record version %d", data[0])
+		return nil, nil, fmt.Errorf("unknown record version %d", data[0])
 	}
 	if binary.BigEndian.Uint32(data[1:]) != recordSum(collection, key, data) {
-		return header{}, nil, errChecksum
+		return nil, nil, errChecksum
 	}
 	rest := data[recordFixed:]
 	size, n := binary.Uvarint(rest)
 	if n <= 0 || size > uint64(len(rest)-n) {
-		return header{}, nil, errHeaderLength
+		return nil, nil, errHeaderLength
 	}
 	rest = rest[n:]
-	h, err := decodeHeader(rest[:size])
-	return h, rest[size:], err
+	return rest[:size], rest[size:], nil
 }
 
 // recordSum is the checksum of a record, whatever its checksum field holds.
 func recordSum(collection, key string, record []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	prefix := make([]byte, 0, len(collection)+len(key)+2*binary.MaxVarintLen64+1)
-	prefix = appendSized(prefix, collection)
-	prefix = appendSized(prefix, key)
-	prefix = append(prefix, record[0])
-	return crc32.Update(crc32.Checksum(prefix, table), table, record[recordFixed:])
+	sum := sumSized(sumSized(0, table, collection), table, key)
+	sum = sumByte(sum, table, record[0])
+	return crc32.Update(sum, table, record[recordFixed:])
+}
+
+// sumSized adds what appendSized would append. It goes byte by byte because
+// crc32.Update makes its argument escape, and every read does this.
+func sumSized(sum uint32, table *crc32.Table, s string) uint32 {
+	n := len(s)
+	for ; n >= 0x80; n >>= 7 {
+		sum = sumByte(sum, table, byte(n)|0x80)
+	}
+	sum = sumByte(sum, table, byte(n))
+	for i := 0; i < len(s); i++ {
+		sum = sumByte(sum, table, s[i])
+	}
+	return sum
+}
+
+func sumByte(sum uint32, table *crc32.Table, b byte) uint32 {
+	sum = ^sum
+	return ^(table[byte(sum)^b] ^ sum>>8)
 }
 
 // appendSized appends the length of s and s, so that two strings in a row can
@@ -108,31 +144,50 @@ func appendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendHeader can not fail: a byteSink takes every write.
 func appendHeader(dst []byte, h header) []byte {
-	sink := &byteSink{data: dst}
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(sink)
-	_ = enc.EncodeArrayLen(headerFields)
-	_ = enc.EncodeString(h.UID)
-	_ = enc.EncodeString(h.RV)
-	_ = enc.EncodeUint(h.Seq)
-	_ = enc.EncodeString(h.Encoding)
-	_ = enc.EncodeMapLen(len(h.Terms))
+	dst = appendArrayLen(dst, headerFields)
+	dst = appendText(dst, h.UID)
+	dst = appendText(dst, h.RV)
+	dst = appendUint(dst, h.Seq)
+	dst = appendText(dst, h.Encoding)
+	dst = appendMapLen(dst, len(h.Terms))
 	for _, index := range slices.Sorted(maps.Keys(h.Terms)) {
-		_ = enc.EncodeString(index)
-		_ = enc.EncodeArrayLen(len(h.Terms[index]))
+		dst = appendText(dst, index)
+		dst = appendArrayLen(dst, len(h.Terms[index]))
 		for _, value := range h.Terms[index] {
-			_ = enc.EncodeString(value)
+			dst = appendText(dst, value)
 		}
 	}
-	return sink.data
+	return dst
+}
+
+// decodeEncoding reads the Encoding of a header and passes over all that is before it.
+func decodeEncoding(head []byte) (string, error) {
+	d := newMsgpackReader(head)
+	if n := d.arrayLen(); d.err == nil && n < headerFields {
+		return "", fmt.Errorf("%d header fields are too few", n)
+	}
+	d.skip(3)
+	b := d.bytes()
+	if d.err != nil {
+		return "", fmt.Errorf("header: %w", d.err)
+	}
+	return encodingName(b), nil
+}
+
+// encodingName returns b as a string, without an allocation for the encodings there are.
+func encodingName(b []byte) string {
+	switch string(b) {
+	case encodingProtobuf:
+		return encodingProtobuf
+	case encodingMsgpack:
+		return encodingMsgpack
+	}
+	return string(b)
 }
 
 func decodeHeader(data []byte) (header, error) {
 	d := newMsgpackReader(data)
-	defer d.release()
 	var h header
 	if n := d.arrayLen(); d.err == nil && n < headerFields {
 		return header{}, fmt.Errorf("%d header fields are too few", n)
@@ -140,7 +195,7 @@ func decodeHeader(data []byte) (header, error) {
 	h.UID = d.str()
 	h.RV = d.str()
 	h.Seq = d.uint()
-	h.Encoding = d.str()
+	h.Encoding = encodingName(d.bytes())
 	n := d.mapLen()
 	if n > 0 && d.err == nil {
 		h.Terms = make(map[string][]string, min(n, 64))

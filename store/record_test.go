@@ -40,6 +40,10 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, h) || !bytes.Equal(gotPayload, payload) {
 			t.Fatalf("got %+v, %q, %v; want %+v, %q", got, gotPayload, err, h, payload)
 		}
+		encoding, gotPayload, err := parsePayload(collection, key, data)
+		if err != nil || encoding != h.Encoding || !bytes.Equal(gotPayload, payload) {
+			t.Fatalf("parsePayload: %q, %q, %v", encoding, gotPayload, err)
+		}
 		if got, err := parseHeader(collection, key, data); err != nil || !reflect.DeepEqual(got, h) {
 			t.Fatalf("parseHeader: %+v, %v", got, err)
 		}
@@ -71,6 +75,8 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 	for i := range len(data) * 8 {
 		data[i/8] ^= 1 << (i % 8)
 		_, _, err := parseRecord("collection", "ns/name", data)
+		requireDamaged(t, err)
+		_, _, err = parsePayload("collection", "ns/name", data)
 		requireDamaged(t, err)
 		data[i/8] ^= 1 << (i % 8)
 	}

@@ -202,3 +202,9 @@ func (c *Collection) refill() {
 	default:
 	}
 }
+
+func (r *resident) between(after, prefix string) ([]string, []runtime.Object) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.table.between(after, prefix)
+}

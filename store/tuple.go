@@ -57,6 +57,12 @@ func indexPrefix(value string) []byte {
 		sum := sha256.Sum256([]byte(value))
 		return append([]byte{tagHashed}, sum[:]...)
 	}
+	return literalPrefix(value)
+}
+
+// literalPrefix is indexPrefix as if there were room for any value: where the
+// literal entries of the values from this one on begin.
+func literalPrefix(value string) []byte {
 	p := make([]byte, 0, len(value)+64)
 	p = append(p, tagLiteral)
 	for i := 0; i < len(value); i++ {

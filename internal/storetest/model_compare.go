@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
@@ -44,6 +45,7 @@ func (m *model) compare(t *rapid.T) {
 			t.Fatalf("Get(%q) is %v, %v", key, obj, err)
 		}
 	}
+	m.compareQuery(t)
 	m.compareIndexes(t)
 	m.compareInfo(t)
 	if m.h.Check != nil {
@@ -79,7 +81,55 @@ func (m *model) compareIndexes(t *rapid.T) {
 			}
 			equal(t, "ByIndex "+name+" "+value, sumsOf(objs), sums, err)
 		}
+		from, to := drawBound(t), drawBound(t)
+		var sums []string
+		seen := map[string]bool{}
+		for _, value := range slices.Sorted(maps.Keys(want)) {
+			for _, key := range want[value] {
+				if value >= from && (to == "" || value < to) && !seen[key] {
+					seen[key] = true
+					sums = append(sums, Sum(m.pods[key]))
+				}
+			}
+		}
+		objs, err := m.c.IndexRange(ctx, name, from, to)
+		equal(t, "IndexRange "+name+" "+from+" "+to, sumsOf(objs), sums, err)
 	}
+}
+
+func drawBound(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "", "a", "b", "blue", "green", "re", "red", "x", "zz"}).Draw(t, "bound")
+}
+
+// compareQuery holds a query against a filter.
+func (m *model) compareQuery(t *rapid.T) {
+	q := store.Query{
+		Namespace: rapid.SampledFrom([]string{"", "a", "a-b", "b", "none"}).Draw(t, "namespace"),
+		After:     rapid.SampledFrom(append(modelKeys, "")).Draw(t, "after"),
+		Limit:     rapid.IntRange(0, 4).Draw(t, "limit"),
+	}
+	text := rapid.SampledFrom([]string{"", "color=red", "color!=red", "!color", "color,fail!=panic"}).Draw(t, "labels")
+	selector, err := labels.Parse(text)
+	if err != nil {
+		t.Fatalf("selector: %v", err)
+	}
+	q.Labels = selector
+	var want []string
+	for _, key := range slices.Sorted(maps.Keys(m.pods)) {
+		p := m.pods[key]
+		if key > q.After && (q.Namespace == "" || p.Namespace == q.Namespace) && selector.Matches(labels.Set(p.Labels)) &&
+			(q.Limit == 0 || len(want) < q.Limit) {
+			want = append(want, Sum(p))
+		}
+	}
+	objs, err := m.c.Select(context.Background(), q)
+	equal(t, "Select", sumsOf(objs), want, err)
+	var each []string
+	err = m.c.Each(context.Background(), q, func(_ string, obj runtime.Object) error {
+		each = append(each, Sum(obj))
+		return nil
+	})
+	equal(t, "Each", each, want, err)
 }
 
 func (m *model) compareInfo(t *rapid.T) {

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// fieldPath leads from a Go struct to a string, a boolean or an integer in it.
+type fieldPath struct {
+	steps []fieldStep
+	kind  reflect.Kind
+}
+
+type fieldStep struct {
+	index    int    // of the Go struct's field
+	number   uint64 // of the protobuf message's field; 0 if it has none
+	optional bool   // it is a pointer, which may be nil
+}
+
+// newFieldPath follows the names that JSON has for t's fields; nil if there is no such plain value.
+func newFieldPath(t reflect.Type, names []string) *fieldPath {
+	p := &fieldPath{}
+	for _, name := range names {
+		if t = p.enter(t, name); t == nil {
+			return nil
+		}
+	}
+	switch p.kind = t.Kind(); p.kind {
+	case reflect.String, reflect.Bool,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if !marshalsItself(t) {
+			return p
+		}
+	}
+	return nil
+}
+
+// enter adds the steps to the field of that name in t, and returns the field's type.
+func (p *fieldPath) enter(t reflect.Type, name string) reflect.Type {
+	if t.Kind() != reflect.Struct || marshalsItself(t) {
+		return nil
+	}
+	var inline []reflect.StructField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case tag == "-":
+		case f.Anonymous && tag == "":
+			inline = append(inline, f)
+		case f.IsExported() && (tag == name || tag == "" && f.Name == name):
+			return p.step(f)
+		}
+	}
+	for _, f := range inline {
+		before := p.steps
+		if found := p.enter(p.step(f), name); found != nil {
+			return found
+		}
+		p.steps = before
+	}
+	return nil
+}
+
+func (p *fieldPath) step(f reflect.StructField) reflect.Type {
+	s := fieldStep{index: f.Index[0], number: protobufNumber(f)}
+	t := f.Type
+	if s.optional = t.Kind() == reflect.Pointer; s.optional {
+		t = t.Elem()
+	}
+	p.steps = append(p.steps, s)
+	return t
+}
+
+// protobufNumber returns the number of a field in its message, or 0. That the
+// tag says rep means nothing: it does for corev1.PodStatus.QOSClass, a string.
+func protobufNumber(f reflect.StructField) uint64 {
+	tag := strings.Split(f.Tag.Get("protobuf"), ",")
+	if len(tag) < 2 {
+		return 0
+	}
+	n, err := strconv.ParseUint(tag[1], 10, 29)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// marshalsItself reports whether the JSON of t is not what its fields say.
+func marshalsItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
+}
+
+// text returns the value in v as text; "" if there is none.
+func (p *fieldPath) text(v reflect.Value) string {
+	for _, s := range p.steps {
+		v = v.Field(s.index)
+		if !s.optional {
+			continue
+		}
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch {
+	case p.kind == reflect.String:
+		return v.String()
+	case p.kind == reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10)
+	}
+	return strconv.FormatUint(v.Uint(), 10)
+}
+
+// plainText is text for a value of an unstructured object.
+func plainText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return ""
+}

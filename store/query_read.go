@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// eachScan is how many bytes of records one page of Each looks at, selected or
+// not: a reader that stays long pins the pages that are being replaced.
+const eachScan = 32 << 20
+
+// Select returns the objects that q selects, in key order; see Interface.
+func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) {
+	m := newMatcher(q, !r.customKeys)
+	objs := []runtime.Object{}
+	var bad error
+	err := r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		s := newSelecting(r, objects, over, m, q.After)
+		for q.Limit <= 0 || len(objs) < q.Limit {
+			key, obj, err := s.next()
+			switch {
+			case errors.Is(err, ErrNoField): // so will all others
+				return err
+			case err != nil && bad == nil:
+				bad = err
+			case err == nil && key == "":
+				return s.scan.err()
+			case obj != nil:
+				objs = append(objs, obj)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return objs, err
+}
+
+// Each calls fn for each object that q selects, in key order; see Interface.
+func (r *reader) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
+	m := newMatcher(q, !r.customKeys)
+	for n := 0; ; {
+		p, err := r.selectPage(ctx, m, q.After)
+		if err != nil {
+			return err
+		}
+		for i, key := range p.keys {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(key, p.objs[i]); err != nil {
+				return err
+			}
+			if n++; n == q.Limit {
+				return nil
+			}
+		}
+		if !p.more {
+			return nil
+		}
+		q.After = p.last
+	}
+}
+
+// selectedPage is a part of what a query selects.
+type selectedPage struct {
+	keys []string
+	objs []runtime.Object
+	last string // the key that was looked at last
+	more bool   // there may be others
+}
+
+func (r *reader) selectPage(ctx context.Context, m *matcher, after string) (p selectedPage, err error) {
+	p.last = after
+	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		s := newSelecting(r, objects, over, m, after)
+		for len(p.keys) < iterateObjects && s.decoded < iterateBytes && s.scanned < eachScan {
+			key, obj, err := s.next()
+			if err != nil {
+				return err
+			}
+			if key == "" {
+				return s.scan.err()
+			}
+			if p.last = key; obj != nil {
+				p.keys, p.objs = append(p.keys, key), append(p.objs, obj)
+			}
+		}
+		p.more = true
+		return nil
+	})
+	return p, err
+}
+
+// selecting goes through the records that a query may select, in one transaction.
+type selecting struct {
+	r       *reader
+	m       *matcher
+	scan    *overScan
+	scanned int // bytes of records
+	decoded int // bytes of those that were selected
+}
+
+func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *matcher, after string) *selecting {
+	s := &selecting{r: r, m: m}
+	if after >= m.prefix {
+		s.scan = scanOver(objects, over, after)
+	} else {
+		s.scan = scanOverFrom(objects, over, m.prefix)
+	}
+	return s
+}
+
+// next looks at the next record. obj is nil if it is not selected, key is "" at
+// the end, where scan.err says whether it is one.
+func (s *selecting) next() (key string, obj runtime.Object, err error) {
+	key, data, x, ok := s.scan.next()
+	if !ok || s.m.none {
+		return "", nil, nil
+	}
+	if !strings.HasPrefix(key, s.m.prefix) {
+		// The scan has looked at the one behind it: if a flipped bit made this one end the range, that one is out of
+		// order. Objects must not be missing in silence.
+		return "", nil, nil
+	}
+	if x != nil {
+		return s.matched(key, x.obj)
+	}
+	s.scanned += len(data)
+	encoding, payload, err := parsePayload(s.r.name, key, data)
+	if err != nil {
+		return key, nil, err
+	}
+	match, known := s.m.payload(s.r.codec, encoding, payload)
+	if known && !match {
+		return key, nil, nil
+	}
+	s.decoded += len(data)
+	obj, err = s.r.decodePayload(key, header{Encoding: encoding}, payload)
+	if err != nil || known {
+		return key, obj, err
+	}
+	return s.matched(key, obj)
+}
+
+// matched returns obj if it is selected.
+func (s *selecting) matched(key string, obj runtime.Object) (string, runtime.Object, error) {
+	match, err := s.m.object(obj)
+	if err != nil {
+		return key, nil, fmt.Errorf("select from collection %s: %w", s.r.name, err)
+	}
+	if !match {
+		obj = nil
+	}
+	return key, obj, nil
+}
+
+// isCustomKeyFunc reports whether keys may be other than client-go's namespace/name.
+func isCustomKeyFunc(fn cache.KeyFunc) bool {
+	if fn == nil {
+		return false
+	}
+	at := reflect.ValueOf(fn).Pointer()
+	return at != reflect.ValueOf(cache.MetaNamespaceKeyFunc).Pointer() &&
+		at != reflect.ValueOf(cache.DeletionHandlingMetaNamespaceKeyFunc).Pointer()
+}

@@ -1,0 +1,197 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// asUnstructured converts QueryPods; asTyped leaves them.
+func asUnstructured(t *testing.T, pod *corev1.Pod) runtime.Object {
+	t.Helper()
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: m}
+}
+
+func asTyped(_ *testing.T, pod *corev1.Pod) runtime.Object { return pod }
+
+// queryCollection stores QueryPods.
+func queryCollection(t *testing.T, s *store.Store, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object) *store.Collection {
+	t.Helper()
+	o.Indexers = storetest.QueryIndexers
+	o.IndexVersions = map[string]string{"color": "1"}
+	c, err := s.Collection(t.Context(), storetest.Pods, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	storeQueryPods(t, c, as)
+	return c
+}
+
+func storeQueryPods(t *testing.T, c store.Interface, as func(*testing.T, *corev1.Pod) runtime.Object) {
+	t.Helper()
+	var b store.Batch
+	for _, pod := range storetest.QueryPods() {
+		b.Ops = append(b.Ops, store.Op{Object: as(t, pod)})
+	}
+	if res, err := c.Apply(t.Context(), b); err != nil || len(res.Skipped) > 0 {
+		t.Fatal(res, err)
+	}
+}
+
+func TestQueries(t *testing.T) {
+	protobuf := storetest.PodCodec()
+	json, err := store.MsgpackCodec(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		codec store.Codec
+		as    func(*testing.T, *corev1.Pod) runtime.Object
+	}{
+		"Protobuf": {protobuf, asTyped}, "JSON": {json, asTyped}, "Unstructured": {store.UnstructuredCodec(), asUnstructured},
+		"ForeignCodec": {struct{ store.Codec }{protobuf}, asTyped},
+	} {
+		for _, residency := range residencies {
+			t.Run(name+residency.String(), func(t *testing.T) { testQueries(t, c.codec, residency, c.as) })
+		}
+	}
+	t.Run("Memory", func(t *testing.T) {
+		m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		storeQueryPods(t, m, asTyped)
+		storetest.RunQueries(t, m)
+	})
+}
+
+func testQueries(t *testing.T, codec store.Codec, residency store.Residency, as func(*testing.T, *corev1.Pod) runtime.Object) {
+	s := storetest.Open(t, store.Options{})
+	o := store.CollectionOptions{Codec: codec, Residency: residency}
+	storetest.RunQueries(t, queryCollection(t, s, o, as))
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	view, err := store.ViewCodec(store.Typed, codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.ViewWith(t.Context(), storetest.Pods, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
+}
+
+// The key of an object need not begin with its namespace.
+func TestQueryOfANamespaceWithOtherKeys(t *testing.T) {
+	o := store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: storetest.QueryIndexers, KeyFunc: func(obj any) (string, error) {
+		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		return "pod:" + key, err
+	}}
+	m, err := store.NewMemory(storetest.Pods, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeQueryPods(t, m, asTyped)
+	for _, c := range []store.Interface{m, queryCollection(t, storetest.Open(t, store.Options{}), o, asTyped)} {
+		objs, err := c.Select(t.Context(), store.Query{Namespace: "a"})
+		if err != nil || len(objs) != 3 || objs[0].(*corev1.Pod).Namespace != "a" {
+			t.Errorf("%T: %d objects, %v", c, len(objs), err)
+		}
+	}
+}
+
+func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeQueryPods(t, m, asTyped)
+	c := queryCollection(t, storetest.Open(t, store.Options{}), store.CollectionOptions{Codec: storetest.PodCodec()}, asTyped)
+	for _, field := range []string{
+		"status.fase", "status", "spec.containers", "metadata.labels.color", "metadata.creationTimestamp", "metadata.creationTimestamp.Time",
+		"spec.containers.name", "", "metadata.", "spec.nodeName.x",
+	} {
+		q := store.Query{Fields: fields.OneTermEqualSelector(field, "x")}
+		for _, c := range []store.Interface{m, c} {
+			objs, err := c.Select(t.Context(), q)
+			if !errors.Is(err, store.ErrNoField) || len(objs) > 0 || field != "" && !strings.Contains(err.Error(), field) {
+				t.Errorf("%T: %q: %d objects, %v", c, field, len(objs), err)
+			}
+			err = c.Each(t.Context(), q, func(string, runtime.Object) error { return nil })
+			if !errors.Is(err, store.ErrNoField) {
+				t.Errorf("%T: Each of %q: %v", c, field, err)
+			}
+		}
+	}
+}
+
+// What is not selected need not be readable, and what is must not be left out in silence.
+func TestQueryReportsWhatItCanNotRead(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	o := store.CollectionOptions{Codec: storetest.PodCodec()}
+	c := queryCollection(t, s, o, asTyped)
+	for _, labels := range []string{"", "tier=front"} {
+		v, err := s.ViewWith(t.Context(), storetest.Pods, store.UnstructuredCodec()) // the wrong codec
+		if err != nil {
+			t.Fatal(err)
+		}
+		sel, err := metav1.ParseToLabelSelector(labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(sel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, store.ErrIncompatible) || len(objs) > 0 {
+			t.Errorf("%q: %d objects, %v", labels, len(objs), err)
+		}
+	}
+	if objs, err := c.Select(t.Context(), store.Query{}); err != nil || len(objs) != len(storetest.QueryPods()) {
+		t.Errorf("with the right codec: %d objects, %v", len(objs), err)
+	}
+}
+
+// Each must page, and must come to an end in a large collection of which little is selected.
+func TestEachGoesThroughManyPages(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, nil)
+	var b store.Batch
+	for i := range 1777 {
+		b.Ops = append(b.Ops, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%04d", i), "uid", "1", storetest.ColorLabel, fmt.Sprint(i%2))})
+	}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]int{"metadata.uid=uid": 1777, "metadata.name=1776": 1, "metadata.name=none": 0} {
+		n, last := 0, ""
+		err := c.Each(t.Context(), store.Query{Fields: fields.ParseSelectorOrDie(field)}, func(key string, _ runtime.Object) error {
+			if key <= last {
+				t.Errorf("%s after %s", key, last)
+			}
+			n, last = n+1, key
+			return nil
+		})
+		if err != nil || n != want {
+			t.Errorf("%s: %d objects, %v; want %d", field, n, err, want)
+		}
+	}
+}
