@@ -28,13 +28,13 @@ import (
 //
 //  1. turns the deltas into operations,
 //  2. takes deltasMu,
-//  3. commits them in one transaction with the resourceVersion of the last delta,
-//  4. queues what the transaction changed for every handler, in order,
+//  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later (store.Options.CommitInterval),
+//  4. queues what that changed for every handler, in order,
 //  5. gives deltasMu back,
 //  6. acknowledges the batch, which may complete the first sync.
 //
 // If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
-// with the same batch. A handler that registers late takes deltasMu too, so that its first view of the store and what
+// with the same batch. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. A handler that registers late takes deltasMu too, so that its first view of the store and what
 // is queued for it after that fit together.
 type Informer struct {
 	o         Options
@@ -45,7 +45,9 @@ type Informer struct {
 	rebuild   func(ctx context.Context) error // nil if the objects are in memory only
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
+	commits   commits                         // tells of what is pending in it; likewise
 	release   func() error                    // gives the collection back after Run; nil if there is no file
+	resident  func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
 	claim     claimFunc                       // keeps two clusters out of one file; nil if there is none
 	volatile  string                          // why they are; empty if they are not
 	attrs     store.Attributes                // what this program would write, as far as it is known without the server
@@ -72,6 +74,7 @@ type Informer struct {
 	transform         cache.TransformFunc                // guarded by mu until started
 	reflector         *reflector.Reflector               // guarded by mu; nil before Run
 	storeErr          error                              // guarded by mu; nil while the store is healthy
+	commitErr         error                              // guarded by mu; nil while what is pending can be committed
 	rewriting         reflector.Reason                   // guarded by mu
 	unguarded         map[string]string                  // guarded by mu; why, by change; see Status
 

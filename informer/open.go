@@ -87,7 +87,10 @@ func (i *Informer) open() error {
 		o.Codec = codec
 	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
-	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Closing: i.closing}
+	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Residency: o.Residency, Closing: i.closing}
+	if o.Observer != nil {
+		co.Committed = i.tellCommit
+	}
 	switch {
 	case o.InMemory:
 		i.volatile = whyInMemory
@@ -112,6 +115,7 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
+	i.commits, i.resident = o.Store, c.WaitResident
 	return nil
 }
 

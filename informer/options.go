@@ -44,6 +44,9 @@ type Options struct {
 	// Codec of the objects. Default: store.CodecFor the example object.
 	Codec store.Codec
 
+	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in client-go.
+	Residency store.Residency
+
 	// SyncPolicy says when HasSynced becomes true. Default Resumed.
 	SyncPolicy SyncPolicy
 	// ResyncPeriod is the default of handlers, and the check period. Default 0: no resyncs.

@@ -90,6 +90,11 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 		return p.resync(ctx)
 	case d.Type == storeFailed:
 		return p.mend(ctx)
+	case d.Type == storeUnreadable:
+		if p.rewritingNow() != "" {
+			return nil // the replay has met it too
+		}
+		return p.replaceUnreadable(ctx, []unreadable{{err: d.Object.(error)}})
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:
@@ -120,7 +125,11 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 			b.Ops = append(b.Ops, op)
 		}
 	}
-	attempt := p.observed(func() (store.Result, error) { return p.store.Apply(ctx, b) })
+	attempt := func() (store.Result, error) { return p.store.Apply(ctx, b) }
+	if !p.commitsLate() {
+		attempt = p.observed(attempt)
+	}
+	p.waitRoom(ctx)
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
 		if !redone { // else an earlier attempt may have removed what handlers know
 			changes = slices.DeleteFunc(changes, p.unheardOf)

@@ -2,7 +2,9 @@ package informer
 
 import (
 	"context"
+	"os"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -11,9 +13,15 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
+// detectsMutations is whether client-go's mutation detector is on: then it gets every stored object.
+var detectsMutations = func() bool {
+	on, err := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
+	return err == nil && on
+}()
+
 // restore gives the stored objects to the handlers that were registered before the start. The stream is not touched
 // before that is done, so nothing comes earlier. What an interrupted cold start has left is not a state, and nobody is
-// told of it: the first list removes it. A store that can not be read is waited for. restore returns an error only if
+// told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can not be read is waited for. restore returns an error only if
 // ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
 	var complete bool
@@ -23,7 +31,7 @@ func (p *pump) restore(ctx context.Context) error {
 		complete = info.Complete
 		return err
 	})
-	if err == nil && complete {
+	if err == nil && complete && (len(p.replay) > 0 || detectsMutations) {
 		after := ""
 		err = p.readRetry(ctx, func() error {
 			bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {

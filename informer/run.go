@@ -33,6 +33,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.runReflector(ctx, cancel) })
 	wg.Go(func() { i.resyncLoop(ctx) })
 	wg.Go(func() { i.watchFailure(ctx) })
+	wg.Go(func() { i.watchCommits(ctx) })
+	wg.Go(func() { i.watchResident(ctx) })
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)

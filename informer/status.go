@@ -77,7 +77,7 @@ func (i *Informer) Status() Status {
 		Skipped:       int(i.skipped.Load()),
 	}
 	i.mu.Lock()
-	r, storeErr, stopped := i.reflector, i.storeErr, i.stopped
+	r, storeErr, commitErr, stopped := i.reflector, i.storeErr, i.commitErr, i.stopped
 	s.Rewriting = i.rewriting
 	i.mu.Unlock()
 	if r != nil {
@@ -92,7 +92,7 @@ func (i *Informer) Status() Status {
 	if info.LastContact.After(s.LastContact) {
 		s.LastContact = info.LastContact
 	}
-	s.Err = firstError(storeErr, err, s.Reflector.Err, i.indexer.Err())
+	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, i.indexer.Err())
 	switch {
 	case !info.Complete:
 	case i.queue.HasSynced() && !stopped && storeErr == nil && s.Reflector.State == reflector.Watch && s.Reflector.Err == nil:
@@ -110,6 +110,12 @@ func firstError(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+func (i *Informer) rewritingNow() reflector.Reason {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.rewriting
 }
 
 func (i *Informer) setRewriting(r reflector.Reason) {

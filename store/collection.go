@@ -42,6 +42,8 @@ type Collection struct {
 
 	builds builds
 	limits limits
+
+	committed func(Commit) // may be nil
 }
 
 // limits bound what a relist holds in memory and in one transaction.
@@ -65,12 +67,13 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	c := &Collection{
-		reader:   reader{store: s, name: name, codec: o.Codec, overlay: newOverlay(), customKeys: isCustomKeyFunc(o.KeyFunc)},
-		id:       id,
-		keyFunc:  o.KeyFunc,
-		resource: o.Resource,
-		readOnly: s.readOnly(),
-		limits:   limits{staging: stagingLimit, commit: commitLimit},
+		reader:    reader{store: s, name: name, codec: o.Codec, overlay: newOverlay(), customKeys: isCustomKeyFunc(o.KeyFunc)},
+		id:        id,
+		keyFunc:   o.KeyFunc,
+		resource:  o.Resource,
+		readOnly:  s.readOnly(),
+		committed: o.Committed,
+		limits:    limits{staging: stagingLimit, commit: commitLimit},
 	}
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc

@@ -41,6 +41,16 @@ func newCommits() commits {
 	}
 }
 
+// Commit is an attempt to bring what one collection has pending into the file, together with what others have.
+type Commit struct {
+	// Objects is how many have been written or removed; 0 if only the resourceVersion has moved, and if it failed.
+	Objects int
+	// Took is how long the attempt has taken, for all of them.
+	Took time.Duration
+	// Err is nil if it succeeded. If not, the same and what has been added is tried again.
+	Err error
+}
+
 // notePending says that c has something pending, and has grown by so many bytes.
 func (s *Store) notePending(c *Collection, grown int) {
 	k := &s.commits
@@ -113,14 +123,29 @@ func (s *Store) Flush(ctx context.Context) error {
 	if len(snaps) == 0 {
 		return nil
 	}
+	begun := time.Now()
 	err = s.commit(ctx, snaps)
 	if err == nil || ctx.Err() == nil {
 		s.settleCommit(snaps, err)
+		tellCommit(snaps, time.Since(begun), err)
 	}
 	if err != nil {
 		return fmt.Errorf("commit what is pending: %w", err)
 	}
 	return nil
+}
+
+func tellCommit(snaps map[*Collection]*snapshot, took time.Duration, err error) {
+	for c, snap := range snaps {
+		if c.committed == nil {
+			continue
+		}
+		done := Commit{Took: took, Err: err}
+		if err == nil {
+			done.Objects = snap.tree.Len()
+		}
+		c.committed(done)
+	}
 }
 
 // takeTurn waits until nobody else commits.
@@ -222,6 +247,9 @@ func (s *Store) CommitErr() error {
 	defer s.commits.mu.Unlock()
 	return s.commits.err
 }
+
+// CommitsLate reports whether Apply leaves commits to the background; see Options.CommitInterval.
+func (s *Store) CommitsLate() bool { return s.o.commitsLate() }
 
 // Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails.
 func (s *Store) Committed() <-chan struct{} {

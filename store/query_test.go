@@ -148,6 +148,9 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
 	o := store.CollectionOptions{Codec: storetest.PodCodec()}
 	c := queryCollection(t, s, o, asTyped)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, labels := range []string{"", "tier=front"} {
 		v, err := s.ViewWith(t.Context(), storetest.Pods, store.UnstructuredCodec()) // the wrong codec
 		if err != nil {

@@ -23,6 +23,7 @@ type resident struct {
 	ready atomic.Bool
 	// ended is closed when the filling has ended, well or not.
 	ended chan struct{}
+	err   error // why not; set before ended is closed
 }
 
 func newResident() *resident {
@@ -76,6 +77,7 @@ func (c *Collection) startFilling(empty bool) {
 			return
 		}
 		if err := c.fill(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+			r.err = err
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
 		}
 	})
@@ -157,6 +159,19 @@ func (c *Collection) awaitFilled(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return ctx.Err()
+}
+
+// WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error
+// says why they can not be: reads decode them from the file then, until a list has replaced what can not be read. With
+// another Residency it returns at once.
+func (c *Collection) WaitResident(ctx context.Context) error {
+	if err := c.awaitFilled(ctx); err != nil {
+		return err
+	}
+	if r := c.resident.Load(); r != nil {
+		return r.err
+	}
+	return nil
 }
 
 // page is a table's page.

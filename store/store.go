@@ -88,6 +88,9 @@ type CollectionOptions struct {
 	Resource ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
+	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and under no
+	// lock. It must not wait for a commit. May be nil.
+	Committed func(Commit)
 	// Closing reports whether the one who opens the collection is about to close it: who opens it next waits for that, and
 	// is refused at once otherwise. It must not block. Default: it is not.
 	Closing func() bool

@@ -1,0 +1,89 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/store"
+)
+
+// storeUnreadable is the type of a delta that asks for a list which writes every body anew. Its object is the error.
+const storeUnreadable cache.DeltaType = "StoreUnreadable"
+
+// commits is what an informer wants to know of a *store.Store that commits late: see its methods.
+type commits interface {
+	CommitErr() error
+	Committed() <-chan struct{}
+	CommitsLate() bool
+	WaitRoom(ctx context.Context) error
+}
+
+// watchCommits tells when what is pending in the store can not be committed, and when it can again. Failures that take a rebuild
+// are the pump's to tell.
+func (i *Informer) watchCommits(ctx context.Context) {
+	if i.commits == nil {
+		return
+	}
+	for {
+		next := i.commits.Committed()
+		err := i.commits.CommitErr()
+		if needsRebuild(err) {
+			err = nil
+		}
+		i.noteCommitErr(ctx, err)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// noteCommitErr puts err into the status, and tells the watch error handler when it is of another kind than before. The store
+// itself logs it.
+func (i *Informer) noteCommitErr(ctx context.Context, err error) {
+	if err != nil {
+		err = fmt.Errorf("store of %s: changes are in memory only: %w", i.o.ObjectDescription, err)
+	}
+	i.mu.Lock()
+	before := i.commitErr
+	i.commitErr = err
+	i.mu.Unlock()
+	if err != nil && (before == nil || !errors.Is(before, kindOf(err))) {
+		i.reportError(ctx, err)
+	}
+}
+
+// waitRoom waits while too much is pending in the store; what fails then is left to the attempt to apply.
+func (p *pump) waitRoom(ctx context.Context) {
+	if p.commits != nil {
+		_ = p.commits.WaitRoom(ctx) //nolint:errcheck // Apply says the same
+	}
+}
+
+// commitsLate reports whether what is applied is committed later, by the store.
+func (i *Informer) commitsLate() bool { return i.commits != nil && i.commits.CommitsLate() }
+
+// tellCommit tells the observer of a commit by the store.
+func (i *Informer) tellCommit(c store.Commit) {
+	i.o.Observer.Committed(i, Commit{Changes: c.Objects, Took: c.Took, Err: c.Err})
+}
+
+// watchResident asks for a list if the stored objects can not be brought to memory because some can not be read.
+func (i *Informer) watchResident(ctx context.Context) {
+	if i.resident == nil {
+		return
+	}
+	err := i.resident(ctx)
+	if err == nil || ctx.Err() != nil || isClosed(err) || needsRebuild(err) {
+		return
+	}
+	if err := i.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: storeUnreadable, Object: err}}); err != nil && ctx.Err() == nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Stored objects that can not be read are not listed anew", "type", i.o.ObjectDescription)
+	}
+}
