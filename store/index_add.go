@@ -90,8 +90,12 @@ func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, v
 func (c *Collection) swapSet(set *indexSet, terms map[*write]map[string][]string) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if !c.overlay.reterm(terms) {
+	grown, complete := c.overlay.reterm(terms)
+	if !complete {
 		return false
+	}
+	if grown != 0 {
+		c.store.notePending(c, grown)
 	}
 	c.set.Store(set)
 	return true

@@ -177,31 +177,31 @@ func getWrite(tree *btree.BTree[*write], key string) *write {
 // all returns everything that is pending, in key order.
 func (o *overlay) all() []*write { return o.capture(nil).after("", 0) }
 
-// reterm gives every pending write the terms that were computed for it, if there are some for each.
-func (o *overlay) reterm(terms map[*write]map[string][]string) bool {
+// reterm gives every pending write the terms that were computed for it, if there are some for each. It returns by how
+// many bytes the overlay has grown.
+func (o *overlay) reterm(terms map[*write]map[string][]string) (grown int, complete bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	complete := true
+	complete = true
 	o.tree.Ascend(func(x *write) bool {
 		_, ok := terms[x]
 		complete = complete && (ok || x.del)
 		return complete
 	})
 	if !complete {
-		return false
+		return 0, false
 	}
-	old := o.tree
-	grown := newOverlay()
-	old.Ascend(func(x *write) bool {
-		next := *x
+	before, next := o.bytes, newOverlay()
+	o.tree.Ascend(func(x *write) bool {
+		y := *x
 		if !x.del {
-			next.terms = terms[x]
+			y.terms = terms[x]
 		}
-		grown.tree.ReplaceOrInsert(&next)
-		grown.bytes += next.size()
-		grown.indexLocked(&next)
+		next.tree.ReplaceOrInsert(&y)
+		next.bytes += y.size()
+		next.indexLocked(&y)
 		return true
 	})
-	o.tree, o.index, o.bytes, o.shared = grown.tree, grown.index, grown.bytes, nil
-	return true
+	o.tree, o.index, o.bytes, o.shared = next.tree, next.index, next.bytes, nil
+	return o.bytes - before, true
 }
