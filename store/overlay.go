@@ -19,7 +19,7 @@ type overlay struct {
 	unsaved bool                                      // guarded by mu
 	bytes   int                                       // of tree; guarded by mu
 	batches uint64                                    // that were put; guarded by mu
-	epoch   uint64                                    // snapshots that were taken; guarded by mu
+	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
 }
 
 // overlayDegree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
@@ -130,6 +130,7 @@ func (o *overlay) committed(s *snapshot) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.bytes
+	o.epoch++ // the file may be written without the overlay now: who captured what leaves must not lay it over that
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true
