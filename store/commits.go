@@ -31,6 +31,7 @@ type commits struct {
 	running  bool                     // the goroutine; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached the limit
 	err      error                    // of the last commit; guarded by mu
+	closed   bool                     // nothing is taken in any more; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
@@ -89,6 +90,8 @@ func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 		wait, full = retry, nil
 	} else if k.bytes >= s.o.commitBytes() {
 		wait = 0
+	} else {
+		k.drainFullLocked() // a token of while it was being committed
 	}
 	k.mu.Unlock()
 	timer := time.NewTimer(wait)
@@ -99,6 +102,13 @@ func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
 	case <-ctx.Done():
 	}
 	return true
+}
+
+func (k *commits) drainFullLocked() {
+	select {
+	case <-k.full:
+	default:
+	}
 }
 
 // Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails
@@ -138,10 +148,7 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	k := &s.commits
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	select {
-	case <-k.full:
-	default:
-	}
+	k.drainFullLocked()
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
@@ -202,8 +209,7 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 		}
 	}
 	before, k.err = k.err, err
-	close(k.progress)
-	k.progress = make(chan struct{})
+	k.madeProgressLocked()
 	return before
 }
 
@@ -213,7 +219,37 @@ func (s *Store) dropPending(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bytes -= c.overlay.drop()
-	delete(k.pending, c)
+	if delete(k.pending, c); len(k.pending) == 0 {
+		k.err = nil
+	}
+	k.madeProgressLocked()
+}
+
+// madeProgressLocked wakes those who wait for a commit, or for room.
+func (k *commits) madeProgressLocked() {
+	close(k.progress)
+	k.progress = make(chan struct{})
+}
+
+// closeCommits makes the collections take in no more. What they have taken in is pending when it returns.
+func (s *Store) closeCommits() {
+	s.commits.mu.Lock()
+	s.commits.closed = true
+	s.commits.mu.Unlock()
+	for _, c := range s.liveCollections() {
+		c.front.Lock()   // a batch that was let in before is done when we get it
+		c.front.Unlock() //nolint:staticcheck // see above
+	}
+}
+
+// takesIn returns an error once the store is being closed.
+func (s *Store) takesIn() error {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	if s.commits.closed {
+		return fmt.Errorf("%s: %w", s.path, ErrClosed)
+	}
+	return nil
 }
 
 // CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
