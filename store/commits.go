@@ -31,6 +31,7 @@ type commits struct {
 	running  bool                     // the goroutine; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached the limit
 	err      error                    // of the last commit; guarded by mu
+	limit    int                      // of bytes, where those who write wait; set before there is another goroutine
 	closed   bool                     // nothing is taken in any more; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
@@ -38,7 +39,7 @@ type commits struct {
 func newCommits() commits {
 	return commits{
 		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
-		full: make(chan struct{}, 1), progress: make(chan struct{}),
+		full: make(chan struct{}, 1), progress: make(chan struct{}), limit: pendingLimit,
 	}
 }
 
@@ -284,7 +285,7 @@ func (s *Store) WaitRoom(ctx context.Context) error {
 	for {
 		k := &s.commits
 		k.mu.Lock()
-		full, err, progress := k.bytes >= pendingLimit, k.err, k.progress
+		full, err, progress := k.bytes >= k.limit, k.err, k.progress
 		k.mu.Unlock()
 		switch {
 		case !full:

@@ -81,3 +81,6 @@ func (g *Gate) Attempts() int {
 	defer g.mu.Unlock()
 	return g.attempts
 }
+
+// SetPendingLimit makes those who write wait once so many bytes are pending.
+func SetPendingLimit(s *Store, n int) { s.commits.limit = n }
