@@ -77,32 +77,46 @@ func (s *Store) commitLoop(ctx context.Context) {
 	}
 }
 
-// awaitCommit waits until the next commit is due. It is false if there is nothing to commit, or if the store is being closed.
+// awaitCommit waits until the next commit is due: after retry if the last one has failed. It is false if there is nothing to
+// commit, or if the store is being closed.
 func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
+	retryAt := time.Now().Add(retry)
+	for {
+		at, full, progress, more := s.nextCommit(ctx, retryAt)
+		if !more {
+			return false
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			return true
+		case <-full:
+			timer.Stop()
+			return true
+		case <-progress: // somebody else has committed
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// nextCommit returns when the next commit is due, and what may change that. If there will be none, more is false and
+// the goroutine has to end.
+func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{}, more bool) {
 	k := &s.commits
 	k.mu.Lock()
-	if ctx.Err() != nil || len(k.pending) == 0 {
+	defer k.mu.Unlock()
+	switch {
+	case ctx.Err() != nil, len(k.pending) == 0:
 		k.running = false
-		k.mu.Unlock()
-		return false
+		return at, nil, nil, false
+	case k.err != nil:
+		return retryAt, nil, k.progress, true
+	case k.bytes >= s.o.commitBytes():
+		return time.Now(), k.full, k.progress, true
 	}
-	wait, full := time.Until(k.since.Add(s.o.commitInterval())), k.full
-	if k.err != nil {
-		wait, full = retry, nil
-	} else if k.bytes >= s.o.commitBytes() {
-		wait = 0
-	} else {
-		k.drainFullLocked() // a token of while it was being committed
-	}
-	k.mu.Unlock()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-full:
-	case <-ctx.Done():
-	}
-	return true
+	k.drainFullLocked() // a token of while it was being committed
+	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
 }
 
 func (k *commits) drainFullLocked() {

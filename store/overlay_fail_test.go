@@ -193,3 +193,27 @@ func TestRebuildKeepsWhatIsPending(t *testing.T) {
 		})
 	}
 }
+
+// TestBackOffEndsWithSuccess: once somebody else's commit has succeeded, the next is in time.
+func TestBackOffEndsWithSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, store.Options{Logger: &quiet})
+		g := store.GateCommits(s)
+		c := openPods(t, s, nil)
+		g.Fail(full)
+		apply(t, c, "1", upsert("a/x", "1"))
+		time.Sleep(time.Minute)
+		<-s.Committed() // the next attempt is 10 s away
+		g.Fail(nil)
+		flush(t, s)
+		apply(t, c, "2", upsert("a/x", "2"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := s.Pending(); n != 0 {
+			t.Errorf("%d bytes are pending after a second", n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
