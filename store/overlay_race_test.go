@@ -56,8 +56,11 @@ func stateOf(objs []runtime.Object, want func(n int) []string) (n int, err error
 	for _, obj := range objs {
 		pod := obj.(*corev1.Pod)
 		rv, err := strconv.Atoi(pod.ResourceVersion)
-		if err != nil || n != 0 && n != rv || pod.Labels[storetest.ColorLabel] != "c"+strconv.Itoa(rv%7) {
-			return 0, fmt.Errorf("%s beside %d, %v", storetest.Sum(pod), n, err)
+		if err != nil {
+			return 0, err
+		}
+		if n != 0 && n != rv || pod.Labels[storetest.ColorLabel] != "c"+strconv.Itoa(rv%7) {
+			return 0, fmt.Errorf("%s beside %d", storetest.Sum(pod), n)
 		}
 		n = rv
 		keys = append(keys, cache.MetaObjectToName(pod).String())
