@@ -37,6 +37,7 @@ func hang(t *testing.T, s *store.Store, g *store.Gate) (finish func() error) {
 	select {
 	case <-entered:
 	case err := <-flushed:
+		release()
 		t.Fatalf("nothing was committed: %v", err)
 	}
 	done := false
