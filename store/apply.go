@@ -46,6 +46,9 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 		if taken || err != nil {
 			return changes, err
 		}
+		if err := c.afterClose(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for _, x := range e.writes {
 		if err := x.encode(c.codec); err != nil {

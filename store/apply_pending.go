@@ -11,6 +11,9 @@ import (
 func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, taken bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
+	if err := c.store.takesIn(); err != nil {
+		return nil, false, err
+	}
 	switch {
 	case c.closed:
 		return nil, false, nil

@@ -33,6 +33,7 @@ type Collection struct {
 	front     sync.Mutex
 	replacing *replacement // the open one; set with mu and front held, read with either
 	closed    bool         // guarded by front
+	lost      error        // why Close could not commit what was pending; guarded by front
 	idled     atomic.Bool  // indexes that nobody claims have been marked
 	reported  atomic.Bool  // changes of objects have been reported in this process
 
@@ -245,9 +246,27 @@ func (c *Collection) flushAtClose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	err := c.store.Flush(ctx)
+	c.front.Lock()
+	c.lost = err
+	c.front.Unlock()
 	c.store.dropPending(c)
 	if err != nil {
 		return fmt.Errorf("close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
+	}
+	return nil
+}
+
+// afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
+func (c *Collection) afterClose(ctx context.Context) error {
+	if _, unsaved := c.overlay.current(); unsaved {
+		if err := c.store.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	c.front.Lock()
+	defer c.front.Unlock()
+	if c.lost != nil {
+		return fmt.Errorf("the collection was closed, and what it had taken in before could not be committed; open it again: %w", c.lost)
 	}
 	return nil
 }

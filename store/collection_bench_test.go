@@ -34,7 +34,12 @@ func benchPods(b *testing.B, from, n, rv int) []runtime.Object {
 
 func benchCollection(b *testing.B) *Collection {
 	b.Helper()
-	s, err := Open(b.TempDir()+"/larder.db", Options{})
+	return benchCollectionWith(b, Options{})
+}
+
+func benchCollectionWith(b *testing.B, o Options) *Collection {
+	b.Helper()
+	s, err := Open(b.TempDir()+"/larder.db", o)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -75,19 +75,15 @@ func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Ob
 
 // Info returns the collection's state.
 func (r *reader) Info(ctx context.Context) (Info, error) {
-	pending, unsaved := Info{}, false
-	if r.overlay != nil {
-		pending, unsaved = r.overlay.current()
-	}
 	var s state
-	err := r.view(ctx, func(b *bolt.Bucket) (err error) {
+	err := r.viewCaptured(ctx, r.overlay.captureInfo, func(b *bolt.Bucket, over *captured) (err error) {
 		s, err = getState(b, r.name)
+		if err == nil && over.unsaved {
+			s.cover(over.info.clone())
+			s.Objects = over.info.Objects
+		}
 		return err
 	})
-	if unsaved {
-		s.cover(pending.clone())
-		s.Objects = pending.Objects
-	}
 	return s.Info, err
 }
 

@@ -31,13 +31,15 @@ type commits struct {
 	running  bool                     // the goroutine; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached the limit
 	err      error                    // of the last commit; guarded by mu
+	limit    int                      // of bytes, where those who write wait; set before there is another goroutine
+	closed   bool                     // nothing is taken in any more; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
 func newCommits() commits {
 	return commits{
 		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
-		full: make(chan struct{}, 1), progress: make(chan struct{}),
+		full: make(chan struct{}, 1), progress: make(chan struct{}), limit: pendingLimit,
 	}
 }
 
@@ -85,30 +87,53 @@ func (s *Store) commitLoop(ctx context.Context) {
 	}
 }
 
-// awaitCommit waits until the next commit is due. It is false if there is nothing to commit, or if the store is being closed.
+// awaitCommit waits until the next commit is due: after retry if the last one has failed. It is false if there is nothing to
+// commit, or if the store is being closed.
 func (s *Store) awaitCommit(ctx context.Context, retry time.Duration) bool {
+	retryAt := time.Now().Add(retry)
+	for {
+		at, full, progress, more := s.nextCommit(ctx, retryAt)
+		if !more {
+			return false
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			return true
+		case <-full:
+			timer.Stop()
+			return true
+		case <-progress: // somebody else has committed
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// nextCommit returns when the next commit is due, and what may change that. If there will be none, more is false and
+// the goroutine has to end.
+func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time, full, progress <-chan struct{}, more bool) {
 	k := &s.commits
 	k.mu.Lock()
-	if ctx.Err() != nil || len(k.pending) == 0 {
+	defer k.mu.Unlock()
+	switch {
+	case ctx.Err() != nil, len(k.pending) == 0:
 		k.running = false
-		k.mu.Unlock()
-		return false
+		return at, nil, nil, false
+	case k.err != nil:
+		return retryAt, nil, k.progress, true
+	case k.bytes >= s.o.commitBytes():
+		return time.Now(), k.full, k.progress, true
 	}
-	wait, full := time.Until(k.since.Add(s.o.commitInterval())), k.full
-	if k.err != nil {
-		wait, full = retry, nil
-	} else if k.bytes >= s.o.commitBytes() {
-		wait = 0
-	}
-	k.mu.Unlock()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	k.drainFullLocked() // a token of while it was being committed
+	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
+}
+
+func (k *commits) drainFullLocked() {
 	select {
-	case <-timer.C:
-	case <-full:
-	case <-ctx.Done():
+	case <-k.full:
+	default:
 	}
-	return true
 }
 
 // Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails
@@ -163,10 +188,7 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	k := &s.commits
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	select {
-	case <-k.full:
-	default:
-	}
+	k.drainFullLocked()
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
@@ -227,8 +249,7 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 		}
 	}
 	before, k.err = k.err, err
-	close(k.progress)
-	k.progress = make(chan struct{})
+	k.madeProgressLocked()
 	return before
 }
 
@@ -238,7 +259,37 @@ func (s *Store) dropPending(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bytes -= c.overlay.drop()
-	delete(k.pending, c)
+	if delete(k.pending, c); len(k.pending) == 0 {
+		k.err = nil
+	}
+	k.madeProgressLocked()
+}
+
+// madeProgressLocked wakes those who wait for a commit, or for room.
+func (k *commits) madeProgressLocked() {
+	close(k.progress)
+	k.progress = make(chan struct{})
+}
+
+// closeCommits makes the collections take in no more. What they have taken in is pending when it returns.
+func (s *Store) closeCommits() {
+	s.commits.mu.Lock()
+	s.commits.closed = true
+	s.commits.mu.Unlock()
+	for _, c := range s.liveCollections() {
+		c.front.Lock()   // a batch that was let in before is done when we get it
+		c.front.Unlock() //nolint:staticcheck // see above
+	}
+}
+
+// takesIn returns an error once the store is being closed.
+func (s *Store) takesIn() error {
+	s.commits.mu.Lock()
+	defer s.commits.mu.Unlock()
+	if s.commits.closed {
+		return fmt.Errorf("%s: %w", s.path, ErrClosed)
+	}
+	return nil
 }
 
 // CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
@@ -276,7 +327,7 @@ func (s *Store) WaitRoom(ctx context.Context) error {
 	for {
 		k := &s.commits
 		k.mu.Lock()
-		full, err, progress := k.bytes >= pendingLimit, k.err, k.progress
+		full, err, progress := k.bytes >= k.limit, k.err, k.progress
 		k.mu.Unlock()
 		switch {
 		case !full:

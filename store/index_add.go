@@ -102,7 +102,9 @@ func (c *Collection) swapSet(set *indexSet, terms grownTerms) bool {
 	if !c.overlay.covered(terms.pending) || !c.resident.Load().addTerms(terms.resident) {
 		return false
 	}
-	c.overlay.reterm(terms.pending)
+	if grown := c.overlay.reterm(terms.pending); grown != 0 {
+		c.store.notePending(c, grown)
+	}
 	c.set.Store(set)
 	return true
 }

@@ -19,7 +19,7 @@ type overlay struct {
 	unsaved bool                                      // guarded by mu
 	bytes   int                                       // of tree; guarded by mu
 	batches uint64                                    // that were put; guarded by mu
-	epoch   uint64                                    // snapshots that were taken; guarded by mu
+	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
 }
 
 // overlayDegree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
@@ -132,6 +132,7 @@ func (o *overlay) committed(s *snapshot) (shrunk int, clean bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.bytes
+	o.epoch++ // the file may be written without the overlay now: who captured what leaves must not lay it over that
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true
@@ -189,19 +190,22 @@ func (o *overlay) covered(terms map[*write]map[string][]string) bool {
 	return complete
 }
 
-// reterm gives every pending write the terms that were computed for it. Nothing is put or committed meanwhile.
-func (o *overlay) reterm(terms map[*write]map[string][]string) {
-	grown := newOverlay()
+// reterm gives every pending write the terms that were computed for it, while nothing is put or committed. It returns by how
+// many bytes the overlay has grown.
+func (o *overlay) reterm(terms map[*write]map[string][]string) (grown int) {
+	next := newOverlay()
 	for _, x := range o.all() {
-		next := *x
+		y := *x
 		if !x.del {
-			next.terms = terms[x]
+			y.terms = terms[x]
 		}
-		grown.tree.ReplaceOrInsert(&next)
-		grown.bytes += next.size()
-		grown.indexLocked(&next)
+		next.tree.ReplaceOrInsert(&y)
+		next.bytes += y.size()
+		next.indexLocked(&y)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tree, o.index, o.bytes, o.shared = grown.tree, grown.index, grown.bytes, nil
+	before := o.bytes
+	o.tree, o.index, o.bytes, o.shared = next.tree, next.index, next.bytes, nil
+	return o.bytes - before
 }

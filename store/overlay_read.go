@@ -12,6 +12,9 @@ import (
 type captured struct {
 	tree  *btree.BTree[*write]
 	epoch uint64
+	// info is of the newest batch, while unsaved.
+	info    Info
+	unsaved bool
 	// filed are the keys that the wanted index files under each of the wanted values, in order.
 	filed map[string][]string
 }
@@ -36,8 +39,15 @@ func (o *overlay) capture(want *lookup) *captured {
 	return o.captureLocked(want)
 }
 
+// captureInfo is capture without what is pending for the keys.
+func (o *overlay) captureInfo() *captured {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return &captured{epoch: o.epoch, info: o.info, unsaved: o.unsaved}
+}
+
 func (o *overlay) captureLocked(want *lookup) *captured {
-	c := &captured{epoch: o.epoch}
+	c := &captured{epoch: o.epoch, info: o.info, unsaved: o.unsaved}
 	if o.tree.Len() == 0 {
 		return c
 	}
@@ -66,7 +76,7 @@ func (o *overlay) captureLocked(want *lookup) *captured {
 	return c
 }
 
-// isAt reports whether no snapshot has been taken since the epoch.
+// isAt reports whether no snapshot has been taken since the epoch, nor one left.
 func (o *overlay) isAt(epoch uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -104,13 +114,18 @@ func (c *captured) from(key string, limit int, fn func(x *write) bool) (writes [
 }
 
 // viewOver calls fn with the collection's bucket and with what is pending over it, so that the two
-// together are one state: that after some batch. The overlay is captured before the transaction begins, so what
-// leaves it meanwhile is in the file; and if a later commit might be in the file already, it is all done again.
+// together are one state: that after some batch.
 func (r *reader) viewOver(ctx context.Context, want *lookup, fn func(b *bolt.Bucket, over *captured) error) error {
+	return r.viewCaptured(ctx, func() *captured { return r.overlay.capture(want) }, fn)
+}
+
+// viewCaptured captures the overlay before the transaction begins, so what leaves it meanwhile is in the file; and
+// if something later might be in the file already, it is all done again.
+func (r *reader) viewCaptured(ctx context.Context, capture func() *captured, fn func(b *bolt.Bucket, over *captured) error) error {
 	for {
 		over, again := &captured{}, false
 		if r.overlay != nil {
-			over = r.overlay.capture(want)
+			over = capture()
 		}
 		err := r.view(ctx, func(b *bolt.Bucket) error {
 			if r.overlay != nil && !r.overlay.isAt(over.epoch) {

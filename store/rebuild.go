@@ -54,6 +54,9 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.path, err)
 	}
+	// What could not be committed since the failure. It is tried again without us, but those who wait for room should
+	// not wait for that too; CommitErr tells if it fails.
+	_ = s.Flush(ctx)
 	return nil
 }
 

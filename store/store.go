@@ -203,6 +203,7 @@ func (s *Store) Written() int64 { return s.written.Load() }
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.
 func (s *Store) Close() error {
+	s.closeCommits()
 	s.background.close()
 	flushed := s.flushAtClose()
 	release, err := s.takeWriter(context.Background(), closing)

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// BenchmarkApplyHot applies updates one by one, in turn to 10,000 objects, and commits what is pending in the end.
+func BenchmarkApplyHot(b *testing.B) {
+	for name, o := range map[string]Options{
+		"Late":     {},
+		"LateLong": {CommitInterval: 10 * time.Second, CommitBytes: 48 << 20},
+		"AtOnce":   {CommitInterval: -1},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := benchCollectionWith(b, o)
+			benchList(b, c, benchTotal+1)
+			pods := benchPods(b, 0, benchTotal, benchTotal+2)
+			written, rv := c.store.Written(), 2*benchTotal
+			b.ReportAllocs()
+			for b.Loop() {
+				old := pods[rv%benchTotal].(*corev1.Pod)
+				rv++
+				pod := *old // what is in the store must not change
+				pod.ResourceVersion = strconv.Itoa(rv)
+				pods[(rv-1)%benchTotal] = &pod
+				batch := Batch{Ops: []Op{{Object: &pod}}, ResourceVersion: pod.ResourceVersion}
+				if _, err := c.Apply(context.Background(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := c.store.Flush(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(c.store.Written()-written)/float64(b.N), "written-B/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
+		})
+	}
+}

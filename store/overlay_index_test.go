@@ -1,0 +1,286 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+func wantKeys(t *testing.T, c *store.Collection, index, value string, want ...string) {
+	t.Helper()
+	got, err := c.IndexKeys(context.Background(), index, value)
+	if err != nil {
+		t.Error(err)
+	}
+	wantStrings(t, index+" "+value, got, want...)
+}
+
+// TestAddIndexersOverPending: the index is right at once, before and after its build and the commit, for objects that are
+// in the file only, pending only, and both; and for those that the function fails on.
+func TestAddIndexersOverPending(t *testing.T) {
+	for name, cold := range map[string]bool{"OverAFile": false, "OverNothing": true} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.Open(t, byHand())
+			c := openPods(t, s, nil)
+			inFile := []string{"a/file"}
+			if cold {
+				inFile = nil
+			} else {
+				relist(t, c, store.ReplaceOptions{}, "3", upsert("a/both", "1", storetest.ColorLabel, "green"),
+					upsert("a/file", "2", storetest.ColorLabel, "red"), upsert("a/gone", "3", storetest.ColorLabel, "red"))
+			}
+			apply(t, c, "9", upsert("a/both", "4", storetest.ColorLabel, "red"), upsert("a/error", "5", storetest.ColorLabel, "red", storetest.FailLabel, "error"),
+				upsert("a/new", "6", storetest.ColorLabel, "red.blue"), upsert("a/panic", "7", storetest.FailLabel, "panic"), remove("a/gone", "8"))
+			if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+				t.Fatal(err)
+			}
+			red := append(append([]string{"a/both"}, inFile...), "a/new")
+			check := func() {
+				t.Helper()
+				wantKeys(t, c, "color", "red", red...)
+				wantKeys(t, c, "color", "blue", "a/new")
+				wantKeys(t, c, "color", "green")
+			}
+			check()
+			store.WaitBuilds(c)
+			if !store.IndexReady(c, "color") {
+				t.Error("not ready after the build")
+			}
+			check()
+			flush(t, s)
+			check()
+			apply(t, c, "10", upsert("a/both", "10"))
+			red = red[1:]
+			check()
+			flush(t, s)
+			check()
+			storetest.Check(t, s)
+		})
+	}
+}
+
+// TestAddIndexersWhileACommitHangs: it waits for the commit; batches and look-ups do not.
+func TestAddIndexersWhileACommitHangs(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	g := store.GateCommits(s)
+	c := openPods(t, s, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2", storetest.ColorLabel, "red"))
+	finish := hang(t, s, g)
+	asked := make(chan struct{})
+	var once sync.Once
+	added := make(chan error, 1)
+	go func() {
+		added <- c.AddIndexers(cache.Indexers{"color": func(obj any) ([]string, error) {
+			once.Do(func() { close(asked) })
+			return storetest.ByColor(obj)
+		}}, nil)
+	}()
+	<-asked
+	apply(t, c, "4", upsert("a/x", "3", storetest.ColorLabel, "blue"), upsert("a/z", "4", storetest.ColorLabel, "blue"))
+	wantKeys(t, c, cache.NamespaceIndex, "a", "a/x", "a/y", "a/z")
+	if err := finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-added; err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, c, "color", "blue", "a/x", "a/z")
+	wantKeys(t, c, "color", "red", "a/y")
+	store.WaitBuilds(c)
+	flush(t, s)
+	wantKeys(t, c, "color", "blue", "a/x", "a/z")
+	wantKeys(t, c, "color", "red", "a/y")
+}
+
+// TestAddIndexersThatFails leaves all as it was, for batches during it and after it.
+func TestAddIndexersThatFails(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	g := store.GateCommits(s)
+	c := openPods(t, s, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
+	apply(t, c, "2", upsert("a/y", "2", storetest.ColorLabel, "red"))
+	g.Fail(full)
+	wrong := func(any) ([]string, error) { return []string{"wrong"}, nil }
+	if err := c.AddIndexers(cache.Indexers{"color": wrong}, nil); !errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("AddIndexers: %v", err)
+	}
+	if _, err := c.IndexKeys(context.Background(), "color", "wrong"); !errors.Is(err, store.ErrNoIndex) {
+		t.Errorf("IndexKeys: %v", err)
+	}
+	apply(t, c, "3", upsert("a/z", "3", storetest.FailLabel, "error"))
+	g.Fail(nil)
+	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, c, "color", "red", "a/x", "a/y")
+	wantKeys(t, c, "color", "wrong")
+	store.WaitBuilds(c)
+	flush(t, s)
+	wantKeys(t, c, "color", "red", "a/x", "a/y")
+	wantKeys(t, c, "color", "wrong")
+	wantKeys(t, c, cache.NamespaceIndex, "a", "a/x", "a/y", "a/z")
+	if s.Pending() != 0 {
+		t.Errorf("%d bytes are pending", s.Pending())
+	}
+}
+
+// TestStoredIndexIsNotTrustedOverPending: an index of an earlier process, which this one adds again after it has
+// taken in batches without it.
+func TestStoredIndexIsNotTrustedOverPending(t *testing.T) {
+	for name, flushed := range map[string]bool{"Pending": false, "Committed": true} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.Open(t, byHand())
+			versions := map[string]string{"color": "1"}
+			c := session(t, s, cache.Indexers{"color": storetest.ByColor}, versions)
+			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2", storetest.ColorLabel, "red"))
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c = session(t, s, nil, nil)
+			apply(t, c, "4", upsert("a/x", "3", storetest.ColorLabel, "blue"), upsert("a/z", "4", storetest.ColorLabel, "red"))
+			if flushed {
+				flush(t, s)
+			}
+			apply(t, c, "5", remove("a/y", "5"))
+			if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, versions); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				wantKeys(t, c, "color", "red", "a/z")
+				wantKeys(t, c, "color", "blue", "a/x")
+				store.WaitBuilds(c)
+				wantKeys(t, c, "color", "red", "a/z")
+				flush(t, s)
+			}
+			storetest.Check(t, s)
+		})
+	}
+}
+
+// TestIndexesUnderLoad: indexes are added and built while batches and commits go on, and every look-up is right.
+func TestIndexesUnderLoad(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, Logger: &quiet})
+	store.NoSync(s)
+	c := openPods(t, s, nil)
+	fill(t, c, 2000)
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	load.Go(func() {
+		for n := 5000; ctx.Err() == nil; n++ {
+			b := raceBatch(n)
+			if _, err := c.Apply(t.Context(), b); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for i := range soak(4) {
+		index := fmt.Sprintf("color %d", i)
+		if err := c.AddIndexers(cache.Indexers{index: storetest.ByColor}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, built := range []bool{false, true} {
+			if built {
+				store.WaitBuilds(c)
+			}
+			// Green are objects that do not change; the others are of one color at any time.
+			keys, err := c.IndexKeys(t.Context(), index, "green")
+			if err != nil || len(keys) != 1000 {
+				t.Errorf("%s: %d keys, %v", index, len(keys), err)
+			}
+			values, err := c.IndexValues(t.Context(), index)
+			if err != nil || len(values) > 3 {
+				t.Errorf("%s: values %q, %v", index, values, err)
+			}
+		}
+	}
+	stop()
+	load.Wait()
+	flush(t, s)
+	storetest.Check(t, s)
+}
+
+// TestIndexModel adds indexes at random moments of batches, commits that hang or fail, builds and reopening.
+func TestIndexModel(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	store.NoSync(s)
+	g := store.GateCommits(s)
+	versions := map[string]string{"color": "1"}
+	rapid.Check(t, func(rt *rapid.T) {
+		c := session(t, s, nil, nil)
+		defer func() {
+			if err := c.Close(); err != nil {
+				rt.Fatal(err)
+			}
+			if err := s.Drop(context.Background(), storetest.Pods); err != nil {
+				rt.Fatal(err)
+			}
+		}()
+		relist(t, c, store.ReplaceOptions{}, "1")
+		h, added, finish := newHistory(), false, func() error { return nil }
+		rt.Repeat(map[string]func(*rapid.T){
+			"apply": func(rt *rapid.T) {
+				if _, err := c.Apply(context.Background(), h.batch(rt)); err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"flush": func(rt *rapid.T) {
+				_ = finish()
+				flush(t, s)
+			},
+			"hang": func(rt *rapid.T) {
+				_ = finish()
+				if s.Pending() > 0 {
+					finish = hang(t, s, g)
+				}
+			},
+			"add": func(rt *rapid.T) {
+				_ = finish()
+				if added {
+					return
+				}
+				if rapid.Bool().Draw(rt, "fails") {
+					g.Fail(full)
+				}
+				err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, versions)
+				g.Fail(nil)
+				added = err == nil
+			},
+			"build": func(*rapid.T) {
+				_ = finish()
+				store.WaitBuilds(c)
+			},
+			"reopen": func(rt *rapid.T) {
+				_ = finish()
+				if err := c.Close(); err != nil {
+					rt.Fatal(err)
+				}
+				var indexers cache.Indexers
+				if added = rapid.Bool().Draw(rt, "with the index"); added {
+					indexers = cache.Indexers{"color": storetest.ByColor}
+				}
+				c = session(t, s, indexers, versions)
+			},
+			"": func(rt *rapid.T) {
+				if added {
+					h.wantPrefix(rt, c)
+				}
+				h.wantObjects(rt, c)
+			},
+		})
+		_ = finish()
+		flush(t, s)
+		if r, err := store.CheckContent(context.Background(), s); err != nil || len(r.Problems) > 0 {
+			rt.Fatalf("check: %v, %q", err, r.Problems)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestBeginReplaceCommitsWhatIsPending: the list is held against it.
+func TestBeginReplaceCommitsWhatIsPending(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, byHand())
+	g := store.GateCommits(s)
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
+	apply(t, c, "3", upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/y", "3"))
+	g.Fail(full)
+	if _, err := c.BeginReplace(ctx, store.ReplaceOptions{}); !errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("BeginReplace: %v", err)
+	}
+	apply(t, c, "4", upsert("a/z", "4"))
+	see(t, c, "4", "a/x uid=uid-a/x rv=2 color=blue", "a/y uid=uid-a/y rv=3", "a/z uid=uid-a/z rv=4")
+	g.Fail(nil)
+	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Pending() != 0 {
+		t.Errorf("%d bytes are pending during a list", s.Pending())
+	}
+	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "5"}); !errors.Is(err, store.ErrReplacing) {
+		t.Errorf("Apply during a list: %v", err)
+	}
+	if _, err := r.Page(ctx, pods(upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/z", "5"))); err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "changes", describe(res.Changes),
+		"Deleted a/y from {a/y uid=uid-a/y rv=3}", "Updated a/z from {a/z uid=uid-a/z rv=4} to {a/z uid=uid-a/z rv=5}")
+	see(t, c, "6", "a/x uid=uid-a/x rv=2 color=blue", "a/z uid=uid-a/z rv=5")
+	apply(t, c, "7", remove("a/x", "7"))
+	see(t, c, "7", "a/z uid=uid-a/z rv=5")
+}
+
+// TestBeginReplaceWhileACommitHangs waits for it, and takes in no batch meanwhile.
+func TestBeginReplaceWhileACommitHangs(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	g := store.GateCommits(s)
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1")
+	apply(t, c, "2", upsert("a/x", "2"))
+	finish := hang(t, s, g)
+	apply(t, c, "3", upsert("a/x", "3"), upsert("a/y", "3"))
+
+	ended, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err := c.BeginReplace(ended, store.ReplaceOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("BeginReplace with a context that ends: %v", err)
+	}
+	apply(t, c, "4", upsert("a/y", "4"))
+
+	begun := make(chan error)
+	var r store.Replacement
+	go func() {
+		var err error
+		r, err = c.BeginReplace(context.Background(), store.ReplaceOptions{})
+		begun <- err
+	}()
+	see(t, c, "4", "a/x uid=uid-a/x rv=3", "a/y uid=uid-a/y rv=4")
+	if err := finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	r.Abort()
+	see(t, c, "4", "a/x uid=uid-a/x rv=3", "a/y uid=uid-a/y rv=4")
+	if s.Pending() != 0 {
+		t.Errorf("%d bytes are pending", s.Pending())
+	}
+}
+
+// TestSetMustRelistOverPending: it is in the file at once, and stays there until the next list.
+func TestSetMustRelistOverPending(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, byHand())
+	c := openPods(t, s, nil)
+	relist(t, c, store.ReplaceOptions{}, "1")
+	apply(t, c, "2", upsert("a/x", "2"))
+	if err := c.SetMustRelist(context.Background(), "asked to"); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, "3", upsert("a/x", "3"))
+	want := func(what, rv, reason string) {
+		t.Helper()
+		if info := infoOf(t, c); info.MustRelist != reason || info.ResourceVersion != rv {
+			t.Errorf("%s: %+v", what, info)
+		}
+	}
+	want("while it is pending", "3", "asked to")
+	flush(t, s)
+	want("in the file", "3", "asked to")
+	apply(t, c, "4", upsert("a/x", "4"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = storetest.OpenFile(t, path, byHand())
+	c = openPods(t, s, nil)
+	want("opened again", "4", "asked to")
+	apply(t, c, "5", upsert("a/x", "5"))
+	relist(t, c, store.ReplaceOptions{}, "6", upsert("a/x", "5"))
+	want("after a list", "6", "")
+	apply(t, c, "7", upsert("a/x", "7"))
+	want("after a list and a batch", "7", "")
+}
+
+// TestReopenWithPending: the next who opens the collection goes on from all that the last one was given.
+func TestReopenWithPending(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	for rv := 2; rv < 20; rv += 2 {
+		c := openPods(t, s, byNamespaceAndColor)
+		now, then := string(rune('a'+rv)), string(rune('a'+rv-2))
+		apply(t, c, strconv.Itoa(rv), remove("a/"+then, "1"), upsert("a/"+now, "1", storetest.ColorLabel, "red"))
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Pending() != 0 {
+			t.Fatalf("%d bytes are pending", s.Pending())
+		}
+		again := openPods(t, s, byNamespaceAndColor)
+		wantStrings(t, "what is stored", list(t, again), "a/"+now+" uid=uid-a/"+now+" rv=1 color=red")
+		wantKeys(t, again, "color", "red", "a/"+now)
+		again.Close()
+	}
+}
+
+// TestNoGoroutineIsLeft while nothing is pending, whoever commits.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, CommitBytes: 500, Logger: &quiet})
+	store.NoSync(s)
+	c := openPods(t, s, nil)
+	var both sync.WaitGroup
+	for i := range 2 {
+		both.Go(func() {
+			for n := range 200 {
+				rv := string(rune('1' + n%9))
+				if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/x", rv)}, ResourceVersion: rv}); err != nil {
+					t.Error(err)
+				}
+				if i == 0 && n%10 == 0 {
+					if err := s.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	both.Wait()
+	goleak.VerifyNone(t, before)
+	if s.Pending() != 0 {
+		t.Errorf("%d bytes are pending, and nobody commits them", s.Pending())
+	}
+}
