@@ -96,7 +96,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.errorSource = cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
-		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, PageSize: i.o.PageSize,
+		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
 		Verify: attrs.verify, Lookup: i.o.Lookup,
 		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
 	})

@@ -41,6 +41,11 @@ type session struct {
 	noLookups bool
 
 	backoff backoff
+	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
+	strays int
+	astray bool
+	// stray is why the newest of them is one.
+	stray error
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
