@@ -3,8 +3,10 @@ package informer
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -177,7 +179,7 @@ func TestReplaceInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.run()
-		if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) {
+		if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "share that one or its factory, or end it first") {
 			t.Errorf("while the other runs: %v", err)
 		}
 		ended := r.done
@@ -241,3 +243,22 @@ type doneChannel <-chan struct{}
 
 func (doneChannel) Name() string            { return "run" }
 func (d doneChannel) Done() <-chan struct{} { return d }
+
+// TestNewOnAClosedStore: it says so at once, and does not wait for an informer that was not closed before the store.
+func TestNewOnAClosedStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		if err := r.st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err := New(r.srv, &corev1.Pod{}, i.o)
+		if !errors.Is(err, store.ErrClosed) || !time.Now().Equal(begun) {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		if err := i.Close(); err != nil {
+			t.Errorf("close the other: %v", err)
+		}
+	})
+}

@@ -90,6 +90,9 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if o.Codec == nil {
 		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
 	}
+	if s.isClosed() {
+		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
+	}
 	name := id.ID()
 	if err := s.open.takeWithin(ctx, name, o.Wait); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
