@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the
@@ -24,6 +25,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	if p == nil {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
+	}
+	if i.volatile != "" {
+		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
 	}
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
@@ -105,7 +109,14 @@ func (i *Informer) start(ctx context.Context) *pump {
 	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
 }
 
-func (i *Informer) name() string { return "larder " + i.o.Identity.GroupResource().String() }
+// name is for logs: informers on one resource in several forms are told apart.
+func (i *Informer) name() string {
+	name := "larder " + i.o.Identity.GroupResource().String()
+	if form := i.o.Identity.Representation; form != store.Typed {
+		name += " (" + string(form) + ")"
+	}
+	return name
+}
 
 func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
 	defer cancel(errStopped) // without it the pump has nothing to wait for

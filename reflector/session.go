@@ -31,6 +31,8 @@ type session struct {
 	last ending
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
+	// resumes is where this run began; empty once that has been logged.
+	resumes string
 	// announced: Synced has been called since the last list, or since the connection was lost.
 	announced bool
 	// bookmarks: the server has sent one in this run.
@@ -141,6 +143,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	for _, ref := range cp.Newest {
 		s.newest.put(ref)
 	}
+	s.resumes = cp.ResourceVersion
 	return outcome{Kind: resumable}
 }
 
@@ -214,6 +217,10 @@ func (s *session) synced(ctx context.Context) error {
 	if s.announced {
 		return nil
 	}
+	if s.resumes != "" && s.lastList.IsZero() {
+		klog.FromContext(ctx).Info("Resumed", "resourceVersion", s.resumes, "now", s.cur.rv)
+	}
+	s.resumes = ""
 	if err := s.sink.Synced(ctx); err != nil {
 		return err
 	}
