@@ -29,6 +29,9 @@
 // ListerWatcher overwrites the field selector (cache.NewListWatchFromClient does). Status.Unguarded says which of these hold. The
 // client's user needs list and watch on the resource, get on the namespace kube-system, and the discovery that every user has.
 //
+// In the informer factories that are generated with a clientset, give InformerFor a function that calls New, and returns [Refused] with
+// its error; see the example of Refused.
+//
 // New opens the collection: what is stored can be read from then on, before
 // Run and with no API server. Listers, factories and controller-runtime take an
 // Informer as it is.
