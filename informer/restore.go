@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // restore gives the stored objects to the handlers that were registered before the start. The stream is not touched
@@ -16,14 +18,16 @@ import (
 // told of it: the first list removes it. A store that can not be read is waited for. restore returns an error only if
 // ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
-	var complete bool
+	var info store.Info
 	var lost []unreadable
-	err := p.readRetry(ctx, func() error {
-		info, err := p.store.Info(ctx)
-		complete = info.Complete
+	err := p.readRetry(ctx, func() (err error) {
+		info, err = p.store.Info(ctx)
 		return err
 	})
+	complete := info.Complete
 	if err == nil && complete {
+		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation", p.o.Identity.Representation,
+			"objects", info.Objects, "asOf", info.LastContact, "resourceVersion", info.ResourceVersion)
 		after := ""
 		err = p.readRetry(ctx, func() error {
 			bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {

@@ -94,6 +94,9 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if o.Codec == nil {
 		return nil, fmt.Errorf("collection of %s: CollectionOptions.Codec must be set", id)
 	}
+	if s.isClosed() {
+		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
+	}
 	name := id.ID()
 	closing := o.Closing
 	if closing == nil {
