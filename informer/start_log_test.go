@@ -16,7 +16,7 @@ import (
 // TestStartIsLogged: a start from disk says what it serves, as of when, and where it has resumed; once each.
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var l lines
+		var l logLines
 		logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{})
 		r := newRig(t)
 		r.o.Logger = &logger
@@ -40,7 +40,7 @@ func TestStartIsLogged(t *testing.T) {
 // TestSecretsAreLogged: that they are kept in memory only, and why.
 func TestSecretsAreLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var l lines
+		var l logLines
 		logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{})
 		r := newRig(t)
 		r.o.Logger = &logger
@@ -53,26 +53,26 @@ func TestSecretsAreLogged(t *testing.T) {
 	})
 }
 
-// lines are what was logged.
-type lines struct {
+// logLines are what was logged.
+type logLines struct {
 	mu   sync.Mutex
 	text []string // guarded by mu
 }
 
-func (l *lines) add(line string) {
+func (l *logLines) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, line)
 }
 
-func (l *lines) all() []string {
+func (l *logLines) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.text)
 }
 
-// count is how many lines have all the parts.
-func (l *lines) count(parts ...string) (n int) {
+// count is how many logLines have all the parts.
+func (l *logLines) count(parts ...string) (n int) {
 	for _, line := range l.all() {
 		all := true
 		for _, part := range parts {
