@@ -38,6 +38,11 @@ demo: ## the whole story on an embedded API server, in under a minute
 demo-real: ## the same story on a real kube-apiserver
 	@cd test/e2e && $(GO) run ./cmd/demo-real
 
+KUBECONFIG_FILE ?= $(CURDIR)/apiserver.kubeconfig
+.PHONY: apiserver
+apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; makes KUBECONFIG_FILE
+	@cd test/e2e && $(GO) run ./cmd/apiserver --kubeconfig $(KUBECONFIG_FILE)
+
 .PHONY: test
 test: lint cross unit e2e ## everything: lint, other systems, unit and race tests, tests on a real API server
 

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -51,10 +52,23 @@ func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context
 func getJSON(ctx context.Context, client rest.Interface, absPath, accept string, into any) error {
 	data, err := client.Get().AbsPath(absPath).SetHeader("Accept", accept).Do(ctx).Raw()
 	if err != nil {
-		return fmt.Errorf("GET %s: %s: %w", absPath, apierrors.ReasonForError(err), err)
+		return requestError(absPath, err)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("the server's answer to GET %s is not what it should be: %w", absPath, err)
 	}
 	return nil
+}
+
+// requestError says what was asked for, unless err does, and the server's reason, if it gave one.
+func requestError(absPath string, err error) error {
+	var sent *url.Error
+	reason := apierrors.ReasonForError(err)
+	switch {
+	case errors.As(err, &sent):
+		return err
+	case reason == metav1.StatusReasonUnknown:
+		return fmt.Errorf("GET %s: %w", absPath, err)
+	}
+	return fmt.Errorf("GET %s: %s: %w", absPath, reason, err)
 }

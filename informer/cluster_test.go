@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +46,15 @@ func TestKubeSystemUID(t *testing.T) {
 	})
 	if id, err := KubeSystemUID(c)(t.Context()); id != "the-uid" || err != nil {
 		t.Errorf("%q, %v", id, err)
+	}
+}
+
+// TestKubeSystemUIDOffline: the error names the request once.
+func TestKubeSystemUIDOffline(t *testing.T) {
+	c := testClient(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	_, err := KubeSystemUID(c)(t.Context())
+	if err == nil || strings.Count(err.Error(), "kube-system") != 1 || strings.Contains(err.Error(), ": :") {
+		t.Errorf("%v", err)
 	}
 }
 

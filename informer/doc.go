@@ -6,10 +6,10 @@
 //
 //	st, err := store.Open("larder.db", store.Options{})
 //	client := clientset.CoreV1().RESTClient()
-//	lw := cache.NewFilteredListWatchFromClient(client, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {})
-//	inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
+//	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "web"}
+//	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 //		Store:       st,
-//		Identity:    store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+//		Identity:    id,
 //		ClusterID:   informer.KubeSystemUID(client),
 //		OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
 //	})
@@ -17,10 +17,20 @@
 //	inf.RunWithContext(ctx) // blocks
 //	st.Close()
 //
-// Identity must say what the ListerWatcher lists. ClusterID and OpenAPIHash are what tells another cluster on the
+// Identity must say what the ListerWatcher lists: Namespace, LabelSelector, FieldSelector and ShardSelector must be those of its
+// requests, as they are with [ListWatch]. A ListerWatcher can not be asked, and what one has listed would be served as
+// what another lists. Objects outside the namespace, without the labels, or of another type than the example
+// are therefore not stored, counted in Status.Reflector.Skipped, and Status.Err says so until a list has none; until then nothing
+// new can be resumed from, so the next start lists. A list of nothing else is thrown away and tried again: what was stored stays.
+// A wrong field or shard selector can not be noticed.
+//
+// ClusterID and OpenAPIHash are what tells another cluster on the
 // same address, and a changed schema; without them such a change is not noticed, nor is a restored server that has overtaken us if the
 // ListerWatcher overwrites the field selector (cache.NewListWatchFromClient does). Status.Unguarded says which of these hold. The
 // client's user needs list and watch on the resource, get on the namespace kube-system, and the discovery that every user has.
+//
+// In the informer factories that are generated with a clientset, give InformerFor a function that calls New, and returns [Refused] with
+// its error; see the example of Refused.
 //
 // New opens the collection: what is stored can be read from then on, before
 // Run and with no API server. Listers, factories and controller-runtime take an

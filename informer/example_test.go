@@ -33,10 +33,10 @@ func ExampleNew() {
 		}
 		defer st.Close()
 		client := clientset.CoreV1().RESTClient()
-		lw := cache.NewFilteredListWatchFromClient(client, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {})
-		inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
+		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 			Store:       st,
-			Identity:    store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+			Identity:    id,
 			ClusterID:   informer.KubeSystemUID(client),                          // notices another cluster
 			OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
 			SyncPolicy:  informer.Disk,                                           // what is stored will do

@@ -107,7 +107,11 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.clock = i.o.Clock
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
-	if err := i.open(); err != nil {
+	err := i.open()
+	if errors.Is(err, store.ErrCollectionOpen) {
+		err = fmt.Errorf("%w: another informer on this store has it; share that one or its factory, or end it first", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
 	if i.o.Observer != nil {

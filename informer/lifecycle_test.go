@@ -342,3 +342,22 @@ type doneChannel <-chan struct{}
 
 func (doneChannel) Name() string            { return "run" }
 func (d doneChannel) Done() <-chan struct{} { return d }
+
+// TestNewOnAClosedStore: it says so at once, and does not wait for an informer that was not closed before the store.
+func TestNewOnAClosedStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		if err := r.st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		_, err := New(r.srv, &corev1.Pod{}, i.o)
+		if !errors.Is(err, store.ErrClosed) || !time.Now().Equal(begun) {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		if err := i.Close(); err != nil {
+			t.Errorf("close the other: %v", err)
+		}
+	})
+}

@@ -79,6 +79,9 @@ func (i *Informer) open() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
 	}
+	if o.PageSize < 0 || o.ResyncPeriod < 0 {
+		return fmt.Errorf("Options.PageSize %d and ResyncPeriod %v must not be negative; 0 is the default", o.PageSize, o.ResyncPeriod)
+	}
 	if o.Codec == nil {
 		codec, err := store.CodecFor(i.example)
 		if err != nil {

@@ -36,7 +36,8 @@ type Options struct {
 	// informer on Secrets is in memory only, and its Status says so.
 	PersistSecrets bool
 
-	// Identity says what the ListerWatcher lists. Representation is
+	// Identity says what the ListerWatcher lists: its Namespace, LabelSelector, FieldSelector and ShardSelector must be those of
+	// the requests, or incomplete data is served; ListWatch makes a ListerWatcher from it. Representation is
 	// derived from the example object and may be left empty.
 	Identity store.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.

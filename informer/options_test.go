@@ -34,6 +34,12 @@ func TestNewRefuses(t *testing.T) {
 		"unknown policy": func() (*Informer, error) {
 			return New(newServer(), pod, Options{InMemory: true, Identity: id, SyncPolicy: "Soon"})
 		},
+		"negative page size": func() (*Informer, error) {
+			return New(newServer(), pod, Options{InMemory: true, Identity: id, PageSize: -1})
+		},
+		"negative resync period": func() (*Informer, error) {
+			return New(newServer(), pod, Options{InMemory: true, Identity: id, ResyncPeriod: -1})
+		},
 	} {
 		if i, err := try(); err == nil || i != nil {
 			t.Errorf("%s: %v, %v", name, i, err)

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // detectsMutations is whether client-go's mutation detector is on: then it gets every stored object.
@@ -24,36 +26,45 @@ var detectsMutations = func() bool {
 // told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can not be read is waited for. restore returns an error only if
 // ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
-	var complete bool
-	var lost []unreadable
-	err := p.readRetry(ctx, func() error {
-		info, err := p.store.Info(ctx)
-		complete = info.Complete
+	var info store.Info
+	err := p.readRetry(ctx, func() (err error) {
+		info, err = p.store.Info(ctx)
 		return err
 	})
-	if err == nil && complete && (len(p.replay) > 0 || detectsMutations) {
-		after := ""
-		err = p.readRetry(ctx, func() error {
-			bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {
-				after = key
-				p.detector.AddObject(obj)
-				for _, l := range p.replay {
-					l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, &p.due)
-				}
-				return nil
-			})
-			p.due.log()
-			p.reportUnreadable(ctx, bad)
-			lost = append(lost, bad...)
-			return err
-		})
+	if err == nil && info.Complete {
+		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation", p.o.Identity.Representation,
+			"objects", info.Objects, "asOf", info.LastContact, "resourceVersion", info.ResourceVersion)
+		if len(p.replay) > 0 || detectsMutations {
+			err = p.replayStored(ctx)
+		}
 	}
 	p.replay = nil
-	if err == nil && len(lost) > 0 {
-		err = p.replaceUnreadable(ctx, lost)
-	}
-	if err == nil && complete && p.o.SyncPolicy == Disk {
+	if err == nil && info.Complete && p.o.SyncPolicy == Disk {
 		p.markSynced()
+	}
+	return err
+}
+
+// replayStored gives the stored objects to the handlers. Those that can not be read are listed anew.
+func (p *pump) replayStored(ctx context.Context) error {
+	var lost []unreadable
+	after := ""
+	err := p.readRetry(ctx, func() error {
+		bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {
+			after = key
+			p.detector.AddObject(obj)
+			for _, l := range p.replay {
+				l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, &p.due)
+			}
+			return nil
+		})
+		p.due.log()
+		p.reportUnreadable(ctx, bad)
+		lost = append(lost, bad...)
+		return err
+	})
+	if err == nil && len(lost) > 0 {
+		return p.replaceUnreadable(ctx, lost)
 	}
 	return err
 }

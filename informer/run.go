@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the
@@ -25,6 +26,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	if p == nil {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
+	}
+	if i.volatile != "" {
+		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
 	}
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
@@ -113,7 +117,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
-		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, PageSize: i.o.PageSize,
+		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
 		Verify: attrs.verify, Lookup: i.o.Lookup,
 		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
 	})
@@ -122,7 +126,14 @@ func (i *Informer) start(ctx context.Context) *pump {
 	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
 }
 
-func (i *Informer) name() string { return "larder " + i.o.Identity.GroupResource().String() }
+// name is for logs: informers on one resource in several forms are told apart.
+func (i *Informer) name() string {
+	name := "larder " + i.o.Identity.GroupResource().String()
+	if form := i.o.Identity.Representation; form != store.Typed {
+		name += " (" + string(form) + ")"
+	}
+	return name
+}
 
 func (i *Informer) runReflector(ctx context.Context, cancel context.CancelCauseFunc) {
 	defer cancel(errStopped) // without it the pump has nothing to wait for

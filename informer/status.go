@@ -47,9 +47,11 @@ type Status struct {
 	Pending int
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
 	Handlers []HandlerStatus
-	// Skipped counts objects that could not be keyed, transformed, encoded or indexed.
+	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were not
+	// delivered, because they are of another type, namespace or label than asked for, or no objects at all, are counted in Reflector.Skipped.
 	Skipped int
-	// Err is why the informer is degraded (store, connection, reading); nil while it is healthy.
+	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that lists something else than
+	// Options.Identity and the example object say); nil while it is healthy.
 	Err error
 }
 
@@ -92,7 +94,7 @@ func (i *Informer) Status() Status {
 	if info.LastContact.After(s.LastContact) {
 		s.LastContact = info.LastContact
 	}
-	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, i.indexer.Err())
+	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
 	switch {
 	case !info.Complete:
 	case i.queue.HasSynced() && !stopped && storeErr == nil && s.Reflector.State == reflector.Watch && s.Reflector.Err == nil:

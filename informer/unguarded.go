@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // What identifies the contents of a server, as Status.Unguarded and the log call it.
@@ -25,8 +27,8 @@ func unguardedBy(o Options) map[string]string {
 	if o.ClusterID == nil {
 		why[whatCluster] = "Options.ClusterID is not set"
 	}
-	if o.OpenAPIHash == nil {
-		why[whatSchema] = "Options.OpenAPIHash is not set"
+	if o.OpenAPIHash == nil && o.Identity.Representation != store.Metadata { // which no schema describes
+		why[whatSchema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
 	}
 	return why
 }
@@ -67,6 +69,6 @@ func (i *Informer) logUnguarded(logger klog.Logger) {
 		i.setUnguarded(whatTransform, errNoTransformVersion)
 	}
 	if changes := i.unguardedNow(); i.volatile == "" && len(changes) > 0 {
-		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "changes", changes)
+		logger.Info("Changes that would not be noticed", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "changes", changes)
 	}
 }

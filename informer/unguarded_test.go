@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient's does.
@@ -146,6 +148,18 @@ func TestResourceOfTheExample(t *testing.T) {
 	} {
 		if got := kindOfExample(example); got != kind {
 			t.Errorf("%T: %q, want %q", example, got, kind)
+		}
+	}
+}
+
+// TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
+func TestUnguardedSchema(t *testing.T) {
+	for form, want := range map[store.Representation]bool{store.Typed: true, store.Unstructured: true, store.Metadata: false} {
+		o := Options{Identity: podsIdentity}
+		o.Identity.Representation = form
+		why, told := unguardedBy(o)[whatSchema]
+		if told != want || told && !strings.Contains(why, "factory.Options.RESTClient") {
+			t.Errorf("%s: %q", form, why)
 		}
 	}
 }

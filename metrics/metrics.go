@@ -3,6 +3,7 @@ package metrics
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 // Metrics observes informers and collects their metrics; doc.go has the list.
 type Metrics struct {
 	received meter.Received
+	counts   atomic.Bool // received is in use
 
 	mu        sync.RWMutex
 	informers []*observed                      // guarded by mu; the older first
@@ -33,7 +35,10 @@ func New() *Metrics { return &Metrics{byPointer: map[*informer.Informer]*observe
 // CountReceived returns a copy of config for clients whose received bytes are to be counted: what the network carries, with
 // headers, TLS and compression as they are. Clients made of the copy have connections of their own. A config with a Transport
 // of its own does not dial, so its bytes are not counted.
-func (m *Metrics) CountReceived(config *rest.Config) *rest.Config { return m.received.Count(config) }
+func (m *Metrics) CountReceived(config *rest.Config) *rest.Config {
+	m.counts.Store(true)
+	return m.received.Count(config)
+}
 
 // InformerMade implements informer.Observer.
 func (m *Metrics) InformerMade(i *informer.Informer) {
@@ -92,7 +97,9 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(receivedBytes, prometheus.CounterValue, float64(m.received.Bytes()))
+	if m.counts.Load() {
+		ch <- prometheus.MustNewConstMetric(receivedBytes, prometheus.CounterValue, float64(m.received.Bytes()))
+	}
 	files := map[*store.Store]bool{}
 	all := m.all()
 	for _, o := range shown(all) {

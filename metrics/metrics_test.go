@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
@@ -29,6 +30,7 @@ func TestExposition(t *testing.T) {
 		for n := range 3 {
 			r.source.Add(pod(fmt.Sprint(n)))
 		}
+		r.m.CountReceived(&rest.Config{})
 		r.run(r.inform(informer.Options{}), sleeper{})
 		time.Sleep(10 * time.Second)
 		r.source.Modify(pod("1"))
@@ -186,6 +188,7 @@ func TestEndedInformers(t *testing.T) {
 		r := newRig(t)
 		r.source.Add(pod("1"))
 		busy := make(chan struct{})
+		r.source.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "1"}})
 		a, b := r.inform(informer.Options{Identity: identity("a")}), r.inform(informer.Options{Identity: identity("b")})
 		stop := r.run(a, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-busy }})
 		r.run(b, sleeper{})
@@ -316,6 +319,9 @@ func TestReceived(t *testing.T) {
 	}
 	defer api.Stop()
 	m := New()
+	if n := testutil.CollectAndCount(m); n != 0 {
+		t.Errorf("%d metrics before anything is counted", n)
+	}
 	config := m.CountReceived(api.Config())
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

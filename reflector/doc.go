@@ -75,6 +75,12 @@
 // exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
 // If that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
 //
+// # Strays
+//
+// An object of another type than the expected, or that Options.Admit refuses, means that the ListerWatcher does not list what the
+// sink holds, and that what it should list may be missing. So from the first stray on, to the end of a list without any, the sink is given no resourceVersion: the
+// next start resumes from before it, or lists. (But for strays by their Go type: who changes that does not resume.) A list of strays only is an error, and is aborted: it says nothing about what is held.
+//
 // # resourceVersions that cannot be compared
 //
 // Some aggregated APIs use such. They are never delivered: the sink gets "", and every start lists. Within

@@ -25,6 +25,9 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
+// ErrStrays: a list had nothing but objects that are none of those asked for (Status.Stray), so it was thrown away.
+var ErrStrays = errors.New("the ListerWatcher lists something else")
+
 // isExpired reports a 410: the history, or the continue token, is gone.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
@@ -41,7 +44,7 @@ func isTooLarge(err error) bool {
 
 // isDenied reports an answer that waiting a moment does not mend.
 func isDenied(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // retryAfter is what the server asked us to wait.

@@ -37,7 +37,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	}
 	cur := s.cur
 	rv := cur.advance(ref.ResourceVersion)
-	if err := s.sink.Event(ctx, ev.Type, ev.Object, rv); err != nil {
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(rv)); err != nil {
 		return err
 	}
 	s.moveTo(cur)
@@ -59,8 +59,10 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	if at := cur.advance(rv); at == "" || at != rv {
 		return nil
 	}
-	if err := s.sink.Bookmark(ctx, rv); err != nil {
-		return err
+	if s.resumable(rv) != "" {
+		if err := s.sink.Bookmark(ctx, rv); err != nil {
+			return err
+		}
 	}
 	s.moveTo(cur)
 	return nil
@@ -79,6 +81,9 @@ func eventRV(ev watch.Event) string {
 // logged and counted; it never moves the stream on.
 func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
 	ref, err := s.refOf(ev.Object)
+	if err == nil && ev.Type != watch.Deleted {
+		err = s.admit(ref, ev.Object)
+	}
 	if err == nil && ev.Type != watch.Added && ev.Type != watch.Modified && ev.Type != watch.Deleted {
 		err = fmt.Errorf("unknown event type %q", ev.Type)
 	}
@@ -95,7 +100,46 @@ func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
 // skip notes an object that is not delivered.
 func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
 	klog.FromContext(ctx).Error(err, "Skipped an object", "key", ref.Key)
-	s.r.board.update(func(st *Status) { st.Skipped++ })
+	var st stray
+	isStray := errors.As(err, &st)
+	if isStray {
+		s.strays, s.stray = s.strays+1, err
+		s.astray = s.astray || !st.goType
+	}
+	s.r.board.update(func(st *Status) {
+		st.Skipped++
+		if isStray {
+			st.Stray = err
+		}
+	})
+}
+
+// stray is why an object is none of those that are asked for.
+type stray struct {
+	error
+	// goType: because of its Go type. Another program, with that type, does not resume from what this one has written.
+	goType bool
+}
+
+func (e stray) Unwrap() error { return e.error }
+
+// admit asks Options.Admit.
+func (s *session) admit(ref ObjectRef, obj runtime.Object) error {
+	if s.o.Admit == nil {
+		return nil
+	}
+	if err := s.o.Admit(obj); err != nil {
+		return stray{error: fmt.Errorf("object %s: %w", ref.Key, err)}
+	}
+	return nil
+}
+
+// resumable is the resourceVersion that the sink may resume from: none while astray, since what should be there may be missing.
+func (s *session) resumable(rv string) string {
+	if s.astray {
+		return ""
+	}
+	return rv
 }
 
 // refOf identifies an object, and checks that it is what we watch. The
@@ -110,7 +154,10 @@ func (s *session) refOf(obj runtime.Object) (ObjectRef, error) {
 		UID:             string(acc.GetUID()),
 		ResourceVersion: acc.GetResourceVersion(),
 	}
-	return ref, checkType(s.o.ExpectedType, obj)
+	if err := checkType(s.o.ExpectedType, obj); err != nil {
+		return ref, fmt.Errorf("object %s: %w", ref.Key, err)
+	}
+	return ref, nil
 }
 
 // checkType compares an object with an example of what is expected (nil: anything but a Table, as client-go).
@@ -123,13 +170,13 @@ func checkType(want, got runtime.Object) error {
 		return nil
 	}
 	if reflect.TypeOf(want) != reflect.TypeOf(got) {
-		return fmt.Errorf("expected %s, got %s", typeName(want), typeName(got))
+		return stray{fmt.Errorf("the server sent %s where the example object is %s", typeName(got), typeName(want)), true}
 	}
 	if _, ok := want.(*unstructured.Unstructured); !ok {
 		return nil
 	}
 	if e := want.GetObjectKind().GroupVersionKind(); !e.Empty() && e != gvk {
-		return fmt.Errorf("expected %s, got %s", e, gvk)
+		return stray{error: fmt.Errorf("the server sent %s where the example object is %s", gvk, e)}
 	}
 	return nil
 }

@@ -14,6 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// rewound is what the look-ups show, as the log says it.
+const rewound = "it was rewound, or the ListerWatcher's namespace or selector is not that of the Identity"
+
 // finding is what one look-up says about the server's history.
 type finding string
 
@@ -68,7 +71,7 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 		}
 		switch examine(held, s.cur.rv, got, found) {
 		case contradicts:
-			klog.FromContext(ctx).Info("An object that we hold is another one at the server: it was rewound", "key", held.Key,
+			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
 				"held", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
 			return verdict{rewound: true}, nil
 		case changed:

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,9 @@ type list struct {
 	reason Reason
 	// begun: BeginReplace was called.
 	begun bool
+	// delivered: so was Page or Event, with an object. strays is session.strays as it was then.
+	delivered bool
+	strays    int
 	// fold is how far the folded watch has come: from the first page's resourceVersion on.
 	fold cursor
 	// target is what it must reach: the pages' highest resourceVersion.
@@ -58,7 +62,7 @@ func (l *list) run(ctx context.Context) outcome {
 	l.pages.fetch(ctx, "")
 	for {
 		if l.complete() {
-			return outcome{Kind: listed}
+			return l.judge(ctx)
 		}
 		if l.pages.done && l.tail.dead != nil {
 			return l.again(l.tail.dead) // it has been reported
@@ -88,6 +92,19 @@ func (l *list) run(ctx context.Context) outcome {
 // can not be compared, nothing is folded, and the pages have to do.
 func (l *list) complete() bool {
 	return l.begun && l.pages.done && (!comparableRV(l.fold.rv) || l.fold.reached(l.target))
+}
+
+// judge ends the list, unless it had nothing but strays: it is of something else, and says nothing about what is held.
+func (l *list) judge(ctx context.Context) outcome {
+	strays := l.s.strays - l.strays
+	switch {
+	case strays > 0 && !l.delivered:
+		return l.s.lose(ctx, l.s.describe("list", fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, strays, l.s.stray)))
+	case strays == 0:
+		l.s.astray = false
+		l.s.r.board.update(func(st *Status) { st.Stray = nil })
+	}
+	return outcome{Kind: listed}
 }
 
 // take delivers one page. The next one is asked for before, so that the sink and the server work at the same time.
@@ -131,6 +148,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.rv)
 	l.fold = cursor{rv: rv}
+	l.strays = l.s.strays
 	l.s.fresh = true
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
@@ -150,6 +168,9 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
 		ref, err := l.s.refOf(obj)
+		if err == nil {
+			err = l.s.admit(ref, obj)
+		}
 		if err != nil {
 			l.s.skip(ctx, ref, err)
 			continue
@@ -157,6 +178,7 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 		l.newest.item(ref)
 		good = append(good, obj)
 	}
+	l.delivered = l.delivered || len(good) > 0
 	for chunk := range slices.Chunk(good, int(l.s.o.PageSize)) {
 		if err := l.s.sink.Page(ctx, chunk); err != nil {
 			return err
@@ -220,7 +242,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	if comparableRV(l.fold.rv) {
 		rv = l.fold.rv
 	}
-	if err := s.sink.EndReplace(ctx, rv); err != nil {
+	if err := s.sink.EndReplace(ctx, s.resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)

@@ -269,16 +269,57 @@ func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	})
 }
 
-func TestItemsOfAnotherTypeAreSkipped(t *testing.T) {
+// TestListOfStraysOnly: it is thrown away and tried again, and says so.
+func TestListOfStraysOnly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.onList = func(r request) (runtime.Object, error) {
 			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}, Items: make([]corev1.Pod, 3)}, nil
 		}
 		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
-		if st := g.r.Status(); st.Skipped != 3 {
+		st := g.r.Status()
+		if st.Skipped != 3 || !errors.Is(st.Err, ErrStrays) || st.Stray == nil || !strings.Contains(st.Err.Error(), "*v1.Pod where the example object is *v1.ConfigMap") {
 			t.Errorf("status %+v", st)
 		}
-		g.wantLog("BEGIN Cold", "END 100", "SYNCED")
+		g.wantLog("BEGIN Cold", "ABORT")
+		g.s.onList = nil
+		g.s.put("a/x", "1")
+		g.sleep(10 * time.Minute)
+		g.converged()
+		if st := g.r.Status(); st.Err != nil || st.Stray != nil {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestStraysOfAList: the rest is delivered, and nothing can be resumed from until a list has none.
+func TestStraysOfAList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.put("a/y", "1")
+		g.start(Options{Admit: func(obj runtime.Object) error {
+			if obj.(*corev1.ConfigMap).Name == "y" {
+				return errors.New("no y")
+			}
+			return nil
+		}})
+		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED")
+		g.m.forget()
+		g.s.put("a/z", "1")
+		g.s.remove("a/z")
+		g.s.remove("a/y")
+		g.sleep(3 * time.Minute)
+		g.wantLog("ADDED a/z ", "DELETED a/z ", "DELETED a/y ")
+		if st := g.r.Status(); st.Err != nil || st.Stray == nil || st.Stray.Error() != "object a/y: no y" || st.Skipped != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.m.forget()
+		g.r.Relist(ReasonStore)
+		g.sleep(time.Second)
+		g.wantLog("BEGIN StoreIncomplete", "PAGE 1", "END 105", "SYNCED")
+		if st := g.r.Status(); st.Stray != nil {
+			t.Errorf("status %+v", st)
+		}
 		g.stop()
 	})
 }

@@ -18,8 +18,13 @@ type Options struct {
 	// ExpectedType, or "objects".
 	TypeDescription string
 	// ExpectedType is an example of the objects. Others, and unstructured ones of another
-	// kind if the example has one, are logged, counted in Status.Skipped, and not delivered. Default: not checked.
+	// kind if the example has one, are strays. Default: not checked.
 	ExpectedType runtime.Object
+	// Admit, if set, returns why an object is none of those that are asked for: it is a stray too. It is not asked
+	// about what a DELETED event brings.
+	//
+	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. See the package's documentation.
+	Admit func(obj runtime.Object) error
 	// PageSize is the limit of list requests. Default DefaultPageSize.
 	PageSize int64
 	// Verify, if set, is called at every (re)connect before the watch is

@@ -35,6 +35,8 @@ type session struct {
 	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
 	fresh bool
+	// resumes is where this run began; empty once that has been logged.
+	resumes string
 	// announced: Synced has been called since the last list, or since the connection was lost.
 	announced bool
 	// bookmarks: the server has sent one in this run.
@@ -45,6 +47,11 @@ type session struct {
 	noLookups bool
 
 	backoff backoff
+	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
+	strays int
+	astray bool
+	// stray is why the newest of them is one.
+	stray error
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
@@ -148,6 +155,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	for _, ref := range cp.Newest {
 		s.newest.put(ref)
 	}
+	s.resumes = cp.ResourceVersion
 	return outcome{Kind: resumable}
 }
 
@@ -221,6 +229,10 @@ func (s *session) synced(ctx context.Context) error {
 	if s.announced {
 		return nil
 	}
+	if s.resumes != "" && s.lastList.IsZero() {
+		klog.FromContext(ctx).Info("Resumed", "resourceVersion", s.resumes, "now", s.cur.rv)
+	}
+	s.resumes = ""
 	if err := s.sink.Synced(ctx); err != nil {
 		return err
 	}

@@ -35,8 +35,10 @@ type Status struct {
 	// NoLookups is why objects can not be looked up one by one, so that a rewound server which has overtaken us would
 	// not be noticed; empty while they can, as far as it is known.
 	NoLookups string
-	// Skipped counts events and items that were not of the expected type, or could not be understood.
+	// Skipped counts events and items that were not delivered: strays, and what could not be understood.
 	Skipped int
+	// Stray is why the newest stray was not delivered; see Options.Admit. It stays until a list had none.
+	Stray error
 	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }

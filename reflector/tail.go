@@ -99,9 +99,10 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 		l.newest.remove(ref.Key)
 		return nil
 	}
-	if err := s.sink.Event(ctx, ev.Type, ev.Object, l.fold.advance(ref.ResourceVersion)); err != nil {
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
+	l.delivered = true
 	if ev.Type == watch.Deleted {
 		l.newest.remove(ref.Key)
 	} else {

@@ -82,7 +82,7 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	}
 	// Nothing has happened since. Then nothing can explain a difference either.
 	if len(s.doubts) > 0 {
-		logger.Info("Objects that we hold differ at the server although its resourceVersion is ours: it was rewound", "objects", len(s.doubts))
+		logger.Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound, "objects", len(s.doubts))
 		return s.listFor(ReasonRewound)
 	}
 	return outcome{Kind: level}

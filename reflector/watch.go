@@ -106,7 +106,7 @@ func (s *session) unexplained(ev watch.Event) bool {
 // drained ends the drain: what the look-ups saw must have been explained by now.
 func (s *session) drained(ctx context.Context) outcome {
 	if len(s.doubts) > 0 {
-		klog.FromContext(ctx).Info("The server has changed objects without an event: it was rewound", "objects", len(s.doubts), "resourceVersion", s.cur.rv, "server", s.target)
+		klog.FromContext(ctx).Info("The server has changed objects without an event: "+rewound, "objects", len(s.doubts), "resourceVersion", s.cur.rv, "server", s.target)
 		return s.listFor(ReasonRewound)
 	}
 	if err := s.synced(ctx); err != nil {

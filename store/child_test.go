@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"testing"
@@ -20,6 +22,8 @@ func child() int {
 	case "crash":
 		fmt.Println("begun")
 		err = childCrash(os.Args[1])
+	case "hold":
+		err = childHold(os.Args[1])
 	default:
 		err = fmt.Errorf("unknown child mode %q", mode)
 	}
@@ -28,6 +32,17 @@ func child() int {
 		return 1
 	}
 	return 0
+}
+
+// childHold has a store open until its input ends.
+func childHold(path string) error {
+	s, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, s.Close())
 }
 
 // runChild runs this test binary as a child and waits for it.

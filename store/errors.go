@@ -4,8 +4,8 @@ import "errors"
 
 // Errors of opening a file.
 var (
-	// ErrLocked: another process holds the file.
-	ErrLocked = errors.New("another process holds the store")
+	// ErrLocked: another process, or another Store of this one, holds the file.
+	ErrLocked = errors.New("the store is in use")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
 	// ErrForeign: the file is something else than a store. It is left alone.

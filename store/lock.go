@@ -5,15 +5,28 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/larder-dev/larder/internal/holder"
 )
 
 // lockPoll is how often a lock that another process holds is tried again.
 const lockPoll = 20 * time.Millisecond
 
-// locked is the error of a file that another process holds.
+// locked is the error of a store that cannot be locked. It names who holds it, as far as that is known.
 func locked(path string) error {
-	return fmt.Errorf("%w: %s; stop that process, or use another file", ErrLocked, path)
+	switch holders := holder.Of(path); {
+	case len(holders) > 0:
+		names := make([]string, 0, len(holders))
+		for _, h := range holders {
+			names = append(names, h.String())
+		}
+		return fmt.Errorf("%w by %s; stop that process, or use another file", ErrLocked, strings.Join(names, " and "))
+	case holder.This(path):
+		return fmt.Errorf("%w: this process has it open already: share the *Store, or close it", ErrLocked)
+	}
+	return fmt.Errorf("%w, by another process or by another Store of this one; stop that process, or use another file", ErrLocked)
 }
 
 // openLocked opens the file and locks it, waiting until the deadline. The file

@@ -11,13 +11,16 @@ import (
 
 // Open opens the store at path, and makes it if there is none, with its
 // directory. A damaged file is moved aside (see Quarantined) and a new one made.
-// It fails with ErrLocked while another process has the store open for writing,
+// It fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
 // with ErrNewerFormat if a newer program wrote it, and with ErrForeign if it is
 // not a store; it leaves the file alone then.
 //
 // With Options.ReadOnly nothing on the disk is changed; a file that is missing
 // is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) {
+	if path == "" {
+		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
+	}
 	s := &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),

@@ -243,6 +243,12 @@ func (s *Store) flushAtClose() error {
 	return nil
 }
 
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handle == nil
+}
+
 // Report is what Check found.
 type Report struct {
 	Collections int

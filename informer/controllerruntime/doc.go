@@ -41,7 +41,7 @@
 //
 //	HTTPClient                    copied, with a round tripper around its Transport; its Timeout stays
 //	Scheme, Mapper                as in cache.New. The default mapper asks the API server, so a manager does not start
-//	                              without one, also with informer.Disk
+//	                              without one, also with informer.Disk: see above
 //	SyncPeriod                    resyncs, with controller-runtime's jitter. They read the store
 //	ReaderFailOnMissingInformer   as in cache.New
 //	DefaultNamespaces, ByObject   a collection for each namespace and selector; also for all namespaces but some
@@ -55,6 +55,26 @@
 //	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to be sure that nothing was missed, and a
 //	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed
 //	NewInformer                   refused with ErrOptions, as it is how NewCache works
+//
+// # Starting offline
+//
+// With informer.Options.SyncPolicy Disk the cache syncs without an API server, from what is stored. controller-runtime's default RESTMapper
+// asks the server, though, and so no informer can be made. A manager that is to start offline is given one that knows the kinds it uses:
+//
+//	ctrl.Options{
+//		NewCache: controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
+//		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+//			m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+//			m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+//			return m, nil
+//		},
+//	}
+//
+// Leader election and webhooks that ask the server do not work offline either. Kinds that were never listed are waited for.
+//
+// # Metrics
+//
+// Set informer.Options.Observer to a metrics.Metrics, and register that with controller-runtime's metrics.Registry, whose server shows it.
 //
 // # Handlers and deletes
 //

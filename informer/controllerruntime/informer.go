@@ -47,7 +47,7 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	}
 	inf, err := informer.New(narrowing(cache.ToListerWatcherWithContext(lw)), exampleOf(obj), o)
 	if errors.Is(err, store.ErrCollectionOpen) {
-		return nil, fmt.Errorf("%w: another cache of this process has it; give each manager and cluster a store.Store of its own", err)
+		return nil, fmt.Errorf("%w; give each manager and cluster a store.Store of its own", err)
 	}
 	if err != nil {
 		return nil, err

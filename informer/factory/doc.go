@@ -15,6 +15,7 @@
 //
 // [NewSharedInformerFactory] returns client-go's own factory, with our informers registered for the listed types: so
 // f.Core().V1().Pods().Informer(), .Lister(), ForResource and InformerFor give ours, and those of all other types give client-go's.
+// A type that is not listed is client-go's, and is listed from the server at each start.
 // A listed type is started by Start whether or not anybody has asked for its informer. Pods().Informer() is a wrapper of client-go's; [informer.Of] finds
 // the *informer.Informer in it, with its Status. Do not list a type for which the program calls
 // InformerFor with a function of its own: the listed one wins.
@@ -44,7 +45,8 @@
 //
 // # Ownership and shutdown
 //
-// The caller owns the store, and closes it after Shutdown. Start returns at once; its informers end with its channel or context.
+// The caller owns the store, and closes it after Shutdown, for what reads it, listers too, fails afterwards: defer st.Close() comes before
+// defer f.Shutdown(), since deferred calls run in reverse order. Start returns at once; its informers end with its channel or context.
 // Shutdown waits for them, and gives back the collections of informers that were never started: call it also if Start was never called. After that
 // ForResource makes no new informers, and stores can still be read through those that there are. If a constructor fails, nothing is left.
 package factory

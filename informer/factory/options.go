@@ -1,7 +1,6 @@
 package factory
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // Options are the options of the factories. Informer.Store (or InMemory) is required; the zero value of everything else works.
@@ -113,9 +111,5 @@ func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, eac
 		io.Indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
 		io.IndexVersions[cache.NamespaceIndex] = namespaceIndexVersion
 	}
-	inf, err := informer.New(lw, example, io)
-	if errors.Is(err, store.ErrCollectionOpen) {
-		return nil, fmt.Errorf("%w: another informer on this store has it; use the factory of that one, or shut it down first", err)
-	}
-	return inf, err
+	return informer.New(lw, example, io)
 }

@@ -30,7 +30,7 @@ func TestTypedInUse(t *testing.T) {
 		must(t, err)
 		_, err = NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{}, &appsv1.Deployment{})
 		want := "shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
-			"another informer on this store has it; use the factory of that one, or shut it down first"
+			"another informer on this store has it; share that one or its factory, or end it first"
 		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
 			t.Errorf("%v", err)
 		}
@@ -63,7 +63,7 @@ func TestUntypedInUse(t *testing.T) {
 			_, getErr := refused.Lister().Get("1")
 			_, inErr := refused.Lister().ByNamespace("a").List(labels.Everything())
 			for _, err := range []error{handlerErr, listErr, getErr, inErr} {
-				if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "use the factory of that one") {
+				if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "share that one or its factory") {
 					t.Errorf("%v", err)
 				}
 			}

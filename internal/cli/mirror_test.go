@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -138,7 +139,7 @@ func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
 	_, err = openForSync(context.Background(), path, -time.Second, logr.Discard())
 	wantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
 
-	agents := []source.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
+	agents := []holder.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}
 	if got, want := holdingAs(true, agents), "process 17 (agent) and process 4 (larder), which read it"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -85,10 +86,10 @@ func holding(path string) string {
 	if err == nil {
 		_ = st.Close() // it was only read
 	}
-	return holdingAs(!errors.Is(err, store.ErrLocked), source.Holders(path))
+	return holdingAs(!errors.Is(err, store.ErrLocked), holder.Of(path))
 }
 
-func holdingAs(reading bool, holders []source.Holder) string {
+func holdingAs(reading bool, holders []holder.Holder) string {
 	verb := "write"
 	if reading {
 		verb = "read"

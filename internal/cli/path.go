@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -18,10 +19,10 @@ func storeError(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &held):
-		if holders := source.Holders(path); len(holders) > 0 {
-			return withHint(err, "a program other than larder sync holds the file, %s: stop it, or ask it", holdingAs(false, holders))
+		if holders := holder.Of(path); len(holders) > 0 {
+			return withHint(err, "a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs", holdingAs(false, holders))
 		}
-		return withHint(err, "a program other than larder sync holds the file: stop it, or ask it")
+		return withHint(err, "a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
 	case errors.Is(err, fs.ErrNotExist):

@@ -35,7 +35,7 @@ type HeldError struct {
 
 // Error implements error.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s: %v, and it does not answer on %s (%v)", e.Path, store.ErrLocked, e.Socket, e.Err)
+	return fmt.Sprintf("%s: another process holds the store, and it does not answer on %s (%v)", e.Path, e.Socket, e.Err)
 }
 
 // Unwrap makes errors.Is(err, store.ErrLocked) true.

@@ -1,4 +1,4 @@
-package source
+package holder
 
 import (
 	"bufio"
@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-func TestHolders(t *testing.T) {
+func TestOf(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		if got := Holders(os.Args[0]); len(got) > 0 {
+		if got := Of(os.Args[0]); len(got) > 0 {
 			t.Errorf("got %v without /proc", got)
 		}
 		return
@@ -22,7 +22,10 @@ func TestHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	if got := Holders(path); len(got) > 0 {
+	if !This(path) {
+		t.Error("this process has it open")
+	}
+	if got := Of(path); len(got) > 0 {
 		t.Errorf("got %v, and nobody else has it open", got)
 	}
 	other := exec.Command("sh", "-c", "echo ready; read line")
@@ -41,13 +44,17 @@ func TestHolders(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	got := Holders(path)
+	got := Of(path)
 	if len(got) != 1 || got[0].PID != other.Process.Pid || got[0].Name != "sh" {
 		t.Errorf("got %v, want process %d (sh)", got, other.Process.Pid)
 	}
 	_ = in.Close()
 	_ = other.Wait() // read fails at the end of its input
-	if got := Holders(filepath.Join(filepath.Dir(path), "none")); got != nil {
+	_ = mine.Close()
+	if This(path) {
+		t.Error("this process has closed it")
+	}
+	if got := Of(filepath.Join(filepath.Dir(path), "none")); got != nil {
 		t.Errorf("got %v of a file that is not there", got)
 	}
 }

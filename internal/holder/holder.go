@@ -1,4 +1,7 @@
-package source
+// Package holder tells which processes have a file open, for messages: a process may come or go at any moment. Start with Of.
+//
+// It reads /proc: elsewhere than on Linux, and of other users' processes, it knows nothing. It starts nothing and keeps nothing.
+package holder
 
 import (
 	"fmt"
@@ -18,9 +21,14 @@ type Holder struct {
 // String says which process it is: "process 17 (larder)".
 func (h Holder) String() string { return fmt.Sprintf("process %d (%s)", h.PID, h.Name) }
 
-// Holders returns the other processes that have the file open, as far as /proc shows them: those of the same user, on Linux.
-// It is for messages: a process may come or go at any moment.
-func Holders(path string) []Holder {
+// This reports whether this process has the file open.
+func This(path string) bool {
+	file, err := os.Stat(path)
+	return err == nil && hasOpen("/proc/self/fd", file)
+}
+
+// Of returns the other processes that have the file open, as far as /proc shows them.
+func Of(path string) []Holder {
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil

@@ -1,0 +1,37 @@
+package informer
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// admit returns a function for reflector.Options.Admit: it refuses what id does not select, as far as an object shows that.
+// id has been canonical since the collection was opened.
+func admit(id store.Identity) func(runtime.Object) error {
+	selector := labels.Everything()
+	if s, err := labels.Parse(id.LabelSelector); err == nil {
+		selector = s
+	}
+	return func(obj runtime.Object) error {
+		o, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		if ns := o.GetNamespace(); id.Namespace != "" && ns != id.Namespace {
+			where := "namespace " + ns
+			if ns == "" {
+				where = "objects without a namespace"
+			}
+			return fmt.Errorf("Options.Identity says namespace %s, and the ListerWatcher lists %s; make one from the other with informer.ListWatch", id.Namespace, where)
+		}
+		if !selector.Matches(labels.Set(o.GetLabels())) {
+			return fmt.Errorf("Options.Identity says label selector %s, and the ListerWatcher lists objects that it does not select; make one from the other with informer.ListWatch", id.LabelSelector)
+		}
+		return nil
+	}
+}

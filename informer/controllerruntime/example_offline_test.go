@@ -1,0 +1,91 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/controllerruntime"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// knownKinds is a RESTMapper that needs no API server. It has each kind that the program uses.
+func knownKinds(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	return m, nil
+}
+
+// listOffline is a program with a manager that starts without an API server, if it has been started with one before.
+func listOffline(cfg *rest.Config, path string) (names []string, err error) {
+	st, err := store.Open(path, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close() // after the manager has stopped
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
+		MapperProvider: knownKinds,
+		Metrics:        server.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+	defer func() { stop(); err = errors.Join(err, <-stopped) }()
+
+	<-mgr.Elected() // Start has begun
+	var list corev1.PodList
+	if err := mgr.GetClient().List(ctx, &list); err != nil {
+		return nil, err
+	}
+	for _, pod := range list.Items {
+		names = append(names, pod.Name)
+	}
+	return names, nil
+}
+
+// A manager that starts with no API server in reach: the second run has none.
+func Example_offline() {
+	api := fakeapi.New(fakeapi.Options{})
+	if err := api.Start(); err != nil {
+		log.Fatal(err)
+	}
+	if err := api.Load(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-0"}}); err != nil {
+		log.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "larder")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	for range 2 {
+		names, err := listOffline(api.Config(), filepath.Join(dir, "larder.db"))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(names)
+		api.Stop()
+	}
+	// Output:
+	// [pod-0]
+	// [pod-0]
+}

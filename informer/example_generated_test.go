@@ -1,0 +1,64 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// The informer factories that are generated with a clientset (externalversions) have InformerFor, as client-go's, which stands for them
+// here: whoever calls it first says how the informer of a type is made.
+func ExampleRefused() {
+	server, clientset := exampleCluster()
+	defer server.Stop()
+	dir, err := os.MkdirTemp("", "larder-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	st, err := store.Open(filepath.Join(dir, "larder.db"), store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer st.Close()
+
+	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute) // externalversions.NewSharedInformerFactory
+	defer f.Shutdown()
+	f.InformerFor(&corev1.Pod{}, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		client := clientset.CoreV1().RESTClient() // that of the type's group in the generated clientset
+		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+			Store:        st,
+			Identity:     id,
+			ResyncPeriod: resync,
+			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // what listers expect
+			ClusterID:    informer.KubeSystemUID(client),
+			OpenAPIHash:  informer.OpenAPIHash(client, id.GroupVersion()),
+		})
+		if err != nil {
+			return informer.Refused(&corev1.Pod{}, err) // fails with err wherever it can, and never syncs
+		}
+		return inf
+	})
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	pods := f.Core().V1().Pods().Lister()
+	f.StartWithContext(ctx)
+	f.WaitForCacheSync(ctx.Done())
+	all, err := pods.List(labels.Everything())
+	fmt.Println(len(all), err)
+	// Output: 1 <nil>
+}

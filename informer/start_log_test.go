@@ -1,0 +1,86 @@
+package informer
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestStartIsLogged: a start from disk says what it serves, as of when, and where it has resumed; once each.
+func TestStartIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var l logLines
+		logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{})
+		r := newRig(t)
+		r.o.Logger = &logger
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		r.start()
+		r.close()
+		if l.count("from disk") != 0 || l.count("Resumed") != 0 {
+			t.Errorf("a cold start says %q", l.all())
+		}
+		r.srv.write("a/3", "x")
+		r.start()
+		time.Sleep(time.Hour) // reconnects are no news
+		r.close()
+		if l.count(`"Serving objects from disk"`, `"type"="*v1.Pod"`, `"objects"=2`, `"asOf"="2000-01-01`) != 1 || l.count(`"Resumed"`, `"resourceVersion"="102" "now"="103"`) != 1 {
+			t.Errorf("a start from disk says %q", l.all())
+		}
+	})
+}
+
+// TestSecretsAreLogged: that they are kept in memory only, and why.
+func TestSecretsAreLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var l logLines
+		logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{})
+		r := newRig(t)
+		r.o.Logger = &logger
+		r.o.Identity = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+		r.start()
+		r.close()
+		if l.count("kept in memory only", "Options.PersistSecrets") != 1 {
+			t.Errorf("logged %q", l.all())
+		}
+	})
+}
+
+// logLines are what was logged.
+type logLines struct {
+	mu   sync.Mutex
+	text []string // guarded by mu
+}
+
+func (l *logLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, line)
+}
+
+func (l *logLines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.text)
+}
+
+// count is how many logLines have all the parts.
+func (l *logLines) count(parts ...string) (n int) {
+	for _, line := range l.all() {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
