@@ -75,7 +75,7 @@ func TestObserver(t *testing.T) {
 			}
 			i.deltasMu.Unlock()
 		}}
-		r.o.Observer, r.o.PageSize = w, 1
+		r.o.Observer, r.o.PageSize, r.so.CommitInterval = w, 1, -1
 		i := r.open()
 		equal(t, "New", w.take(), []string{"made 0"})
 		faulty := &faultyStore{Interface: i.store}

@@ -281,7 +281,7 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 		}
 		broken := &atomic.Bool{}
 		r := newRig(t)
-		r.o.Codec = sometimesCodec{codec, broken}
+		r.o.Codec, r.o.Residency = sometimesCodec{codec, broken}, store.None
 		r.srv.write("a/1", "x")
 		i := r.open()
 		file := &failingFile{failed: make(chan struct{})}

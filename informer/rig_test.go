@@ -68,7 +68,8 @@ type rig struct {
 	t    *testing.T
 	srv  *server
 	path string
-	o    Options // of the next informer
+	o    Options       // of the next informer
+	so   store.Options // of its store
 
 	st     *store.Store
 	i      *Informer
@@ -88,7 +89,9 @@ var podsIdentity = func() store.Identity {
 func (r *rig) open() *Informer {
 	r.t.Helper()
 	quiet := logr.Discard()
-	st, err := store.Open(r.path, store.Options{Logger: &quiet})
+	so := r.so
+	so.Logger = &quiet
+	st, err := store.Open(r.path, so)
 	if err != nil {
 		r.t.Fatal(err)
 	}
