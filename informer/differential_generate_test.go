@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // generator makes a script from a seed.
@@ -48,8 +50,10 @@ func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 func (g *generator) newConfig() config {
 	c := config{
 		resync: pick(g, 0, 0, 0, 0, 0, 0, 500*time.Millisecond, 10*time.Second, 25*time.Second, time.Minute), transform: pick(g, "none", "none", "mark", "fail"),
-		oldErrorHandler: g.one(2), watchList: g.one(2), onDisk: g.one(16), pageSize: int64(pick(g, 2, 3, 500, 500)), index: g.one(3),
+		oldErrorHandler: g.one(2), watchList: g.one(2), onDisk: g.one(6), pageSize: int64(pick(g, 2, 3, 500, 500)), index: g.one(3),
 	}
+	c.residency = pick(g, store.All, store.None, store.Bounded(3000))
+	c.commitInterval = pick(g, 0, 0, time.Millisecond, -1)
 	if g.one(5) {
 		c.listDelay = pick(g, 300*time.Millisecond, 4*time.Second)
 	}

@@ -87,7 +87,7 @@ func (r *runner) failf(format string, args ...any) {
 func (r *runner) open() {
 	if r.s.config.onDisk {
 		quiet := logr.Discard()
-		st, err := store.Open(filepath.Join(r.dir, fmt.Sprint(r.s.seed)), store.Options{Logger: &quiet})
+		st, err := store.Open(filepath.Join(r.dir, fmt.Sprint(r.s.seed)), store.Options{Logger: &quiet, CommitInterval: r.s.config.commitInterval})
 		if err != nil {
 			r.failf("open the store: %v", err)
 			return

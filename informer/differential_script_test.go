@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // config is what a script's informers and servers are made with.
@@ -17,14 +19,16 @@ type config struct {
 	oldErrorHandler      bool
 	watchList            bool // client-go's server understands sendInitialEvents
 	onDisk               bool // ours has a file, and can be restarted on it
+	residency            store.Residency
+	commitInterval       time.Duration
 	pageSize             int64
 	listDelay, pageDelay time.Duration
 	index                bool
 }
 
 func (c config) String() string {
-	return fmt.Sprintf("resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, pages of %d, lists take %v, further pages %v, index %v",
-		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.pageSize, c.listDelay, c.pageDelay, c.index)
+	return fmt.Sprintf("resync %v, transform %s, old error handler %v, watch-list %v, on disk %v, %v, commits after %v, pages of %d, lists take %v, further pages %v, index %v",
+		c.resync, c.transform, c.oldErrorHandler, c.watchList, c.onDisk, c.residency, c.commitInterval, c.pageSize, c.listDelay, c.pageDelay, c.index)
 }
 
 func (c config) indexers() cache.Indexers {

@@ -47,7 +47,7 @@ func (s *side) open(st *store.Store) error {
 	s.cancel, s.done = nil, nil
 	if s.name == "ours" {
 		inf, err := New(s.f, &corev1.Pod{}, Options{
-			Store: st, InMemory: st == nil, Identity: podsIdentity, PageSize: s.c.pageSize,
+			Store: st, InMemory: st == nil, Residency: s.c.residency, Identity: podsIdentity, PageSize: s.c.pageSize,
 			ResyncPeriod: s.c.resync, Indexers: s.c.indexers(), TransformVersion: s.c.transform,
 		})
 		if err != nil {
