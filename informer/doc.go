@@ -39,7 +39,7 @@
 // # What handlers are told
 //
 // Each handler has a goroutine and a queue of its own. It gets calls in the order of the watch stream, one at a
-// time, and none before the change is stored. A handler that takes its time, or never returns, holds up nothing but itself.
+// time, and none before the change can be read from the indexer. A handler that takes its time, or never returns, holds up nothing but itself.
 //
 //   - At a start with data on disk, first OnAdd(obj, true) for every stored object, in key order. Then what has
 //     changed since: as single events if the server still has the history, else as the difference that a list shows.
@@ -77,9 +77,10 @@
 //
 // # What is stored, and when
 //
-// What is there of the stream, up to a bound, is committed in one transaction together with the
-// resourceVersion that covers it. So after a crash the file is the state after some prefix of the stream, and the server sends
-// the rest again. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
+// What is there of the stream, up to a bound, is applied to the store in one step together with the
+// resourceVersion that covers it, and the store commits it within a second (store.Options.CommitInterval). So after a crash the file is the state
+// after some prefix of the stream, and the server sends the rest again: handlers then hear once more of changes that they had been told of. When
+// Run returns, everything is committed. Options.Residency says which objects stay decoded in memory: all of them, unless it is set. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
 // encoded or indexed, is reported, counted in Status.Skipped and left out; its previous state, if one is stored, stays until
 // the next change or delete of it. If the transform refuses the object of a delete too, handlers get the stored state in a
 // cache.DeletedFinalStateUnknown, and nothing where none is stored.
@@ -106,9 +107,9 @@
 //
 // # When the store fails
 //
-// Nothing advances: the batch is tried again, with back-off, for as long as it takes. Reads are served from the last good
-// state. The queue fills, and then the reflector stops reading the watch. Status.Err, the log (once) and the watch error handler
-// (once) tell. If the outcome of a write is unknown, or the file is damaged, the store is rebuilt from what can be
+// The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until 64 MiB are waiting;
+// then reads are served from the last good state, the queue fills, and the reflector stops reading the watch. Status.Err, the log (once) and
+// the watch error handler (once) tell. If the outcome of a write is unknown, or the file is damaged, the store is rebuilt from what can be
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
 // unknown is told again as OnUpdate if it turns out that it had been stored; if that was a write of a list, every object
 // is told again, as OnUpdate or OnAdd, by the list that replaces it. Other informers on the file notice with their next

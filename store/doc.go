@@ -35,18 +35,29 @@
 //
 // # A write
 //
-// Apply does this, and a replacement does the same for its pages and its end:
+// Apply does this:
 //
 //  1. Key, encode and index the objects, outside of any transaction or lock:
 //     that is where code of the user runs. What fails is Skipped.
-//  2. Take the collection's write lock; if index functions were added since, go back to 1.
-//  3. Begin the transaction, read info.
-//  4. For each key, read the old record: its object is a Change's Old, its
-//     terms are diffed with the new ones.
-//  5. Write records (each gets the next seq), remove and add index entries.
-//  6. Write info, with the resourceVersion that covers all this.
-//  7. Commit. Either all of it is in the file or nothing, whenever the process
-//     dies; only then is the Result returned.
+//  2. Find the old states, in memory or in the file; if index functions were added since, go back to 1.
+//  3. Put the new ones into the collection's overlay, with the resourceVersion that covers
+//     them. Readers see them from now on, and the Result is returned.
+//
+// The store commits what all of its collections have in their overlays together, a second after the first of it came or when it is 4 MiB
+// (Options.CommitInterval, CommitBytes), and at Flush and Close:
+//
+//  1. Take the overlay as it is after some batch. Batches that come now are for the next commit.
+//  2. Begin the transaction. For each key, read the old record, whose terms are diffed with the new ones.
+//  3. Write records (each gets the next seq), remove and add index entries.
+//  4. Write info, with the resourceVersion that covers all this.
+//  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
+//
+// A replacement commits its pages, or its end, in the same steps but at once. No reader waits for a commit, and no Apply, unless 64 MiB are pending. See ADR 0005.
+//
+// # Memory
+//
+// CollectionOptions.Residency says which objects are kept decoded: All of them, read as fast as from client-go's cache; those that are read
+// most, up to a Bounded number of bytes; or None. Objects in memory are shared by all who read them.
 //
 // # A list
 //
@@ -67,7 +78,8 @@
 // # What is promised
 //
 //   - Objects, index entries and the resourceVersion that covers them commit
-//     together. The stored resourceVersion is never ahead of the objects.
+//     together. The stored resourceVersion is never ahead of the objects. After a crash the file is the state after some batch, and the batches
+//     that followed are lost; after Close it is the last one.
 //   - A resourceVersion that CompareResourceVersion does not accept is not
 //     stored: the objects are served, and Info.MustRelist says why they can not be resumed.
 //   - An object that can not be keyed, encoded or indexed (an index function
@@ -76,8 +88,8 @@
 //     does less harm than one that seems to be gone.
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
-//   - Reads take one transaction and hold none when they return. Objects are
-//     decoded anew by each read of a Collection, and shared by a Memory; do not modify them.
+//   - A read is the state after some batch, never an older one than a read before it. It takes one transaction at most, and holds none
+//     when it returns. Do not modify objects: they may be shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is right as soon as it has been added. Until it has been built, in

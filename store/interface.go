@@ -17,8 +17,9 @@ type Interface interface {
 	// Info returns the collection's state.
 	Info(ctx context.Context) (Info, error)
 
-	// Apply commits the batch, its index entries and its resourceVersion in
-	// one transaction. On error nothing was stored (but see ErrOutcomeUnknown).
+	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It is
+	// in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On
+	// error nothing was taken in (but see ErrOutcomeUnknown). Objects belong to the store then, and must not be modified.
 	Apply(ctx context.Context, b Batch) (Result, error)
 	// BeginReplace starts to take in a list. One at a time; the other writing
 	// methods fail until it is committed or aborted.

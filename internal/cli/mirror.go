@@ -37,6 +37,8 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 	example := &unstructured.Unstructured{}
 	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
 	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
+		Residency: store.None, // nobody reads through this informer
+
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:   informer.KubeSystemUID(conn.raw),
 		OpenAPIHash: informer.OpenAPIHash(conn.raw, r.GroupVersion()),
