@@ -186,6 +186,23 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
+// Scrub checks the whole file, as Check does. Damage that it finds is treated as if a reader had met it: writing stops (Err,
+// Failed) until Rebuild, which the informers on the store call. It is for those who keep a store that is seldom read.
+func (s *Store) Scrub(ctx context.Context) error {
+	report, err := s.Check(ctx)
+	if err != nil || len(report.Problems) == 0 {
+		return err
+	}
+	h, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	damage := fmt.Errorf("%s: %s: %w", s.path, report.Problems[0], ErrDamaged)
+	s.fail(h, damage)
+	return damage
+}
+
 // Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.
 func (s *Store) Size() (total, free int64, err error) {
 	err = s.viewFile(context.Background(), func(h *handle, size int64, txid uint64) error {

@@ -80,6 +80,13 @@ func (m *mirror) run(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
+// scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair it.
+func (m *mirror) scrub(ctx context.Context) {
+	if err := m.Scrub(ctx); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "The store is damaged, and is being repaired")
+	}
+}
+
 var errStopped = errors.New("its informer ended before it was told to")
 
 // Status implements source.Source.

@@ -178,6 +178,7 @@ func runMirror(ctx context.Context, s IO, d display, m *mirror) error {
 	showing, stopShowing := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { show(showing, s, d, m.mirrored) })
+	wg.Go(func() { m.scrub(showing) })
 	err := m.run(ctx)
 	stopShowing()
 	wg.Wait()

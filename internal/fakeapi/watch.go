@@ -305,11 +305,12 @@ func (w *watcher) flush() {
 	if w.q.hijacked {
 		return
 	}
+	// Counted first: who has received an event finds it counted.
+	w.counter(w.sent - w.told)
+	w.told = w.sent
 	if len(w.frame) > 0 {
 		_, _ = w.q.w.Write(w.frame)
 		w.frame = w.frame[:0]
 	}
 	_ = http.NewResponseController(w.q.w).Flush()
-	w.counter(w.sent - w.told)
-	w.told = w.sent
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/store"
 )
@@ -38,8 +39,11 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Objects implements Source.
+// Objects implements Source. What is pending is committed first, as far as it can be: a view sees what has been.
 func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
+	if err := f.store.Flush(ctx); err != nil {
+		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
+	}
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
 		return err
@@ -73,6 +77,9 @@ func asProblem(report store.Report, err error) (store.Report, error) {
 	}
 	return report, err
 }
+
+// Scrub is that of the store.
+func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 
 // Close implements Source.
 func (f *File) Close() error { return f.store.Close() }
