@@ -1,0 +1,148 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/store"
+)
+
+// One object in a hundred is changed a hundred times in a minute: at 100,000 objects that is 1,667 changes a second.
+const (
+	flashRounds  = 100
+	flashSeconds = 60.0
+	// flashSample is how many of the events are committed one by one, to know what that costs.
+	flashSample = 1000
+)
+
+// flash: what a few busy objects cost the disk.
+var flash = Scenario{
+	Name: "flash", Title: "1 % of the objects, each updated 100 times a minute",
+	Kinds: []string{"pods"}, Embedded: true, Stored: true,
+	Metrics: []Metric{
+		{Key: "written", Title: "bytes written for each event", Unit: Bytes, Against: "committing each event"},
+	},
+	Subjects: func(load.Kind) []subject.Spec {
+		return append(larders(subject.Spec{}), subject.Spec{Library: subject.Raw})
+	},
+	Before: func(_ context.Context, h Host, c *Case) error {
+		c.Marker = len(hotOf(*c)) - 1
+		c.Revision = h.Revisions(flashRoundsOf(*c)) + flashRoundsOf(*c) - 1
+		h.Changed()
+		return nil
+	},
+	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
+		if err := proceed(); err != nil {
+			return err
+		}
+		round := *c
+		for n := range flashRoundsOf(*c) {
+			round.Revision = c.Revision - flashRoundsOf(*c) + 1 + n
+			if err := pace(ctx, h, &round, hotOf(*c), float64(len(hotOf(*c)))*flashRounds/flashSeconds); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	Run: func(ctx context.Context, b *Bench) (Result, error) {
+		if b.Case.Subject.Library == subject.Raw {
+			return eachEvent(ctx, b)
+		}
+		return runFlash(ctx, b)
+	},
+	Seconds: func(c Case) float64 {
+		if c.Subject.Library == subject.Raw {
+			return 5
+		}
+		return linear(4, 0.7)(c) + flashSeconds*float64(flashRoundsOf(c))/flashRounds
+	},
+}
+
+// hotOf are the objects that are changed: the first ones.
+func hotOf(c Case) []int {
+	numbers := make([]int, max(c.N/100, 1))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// flashRoundsOf is how often each is changed: as often as fits in the time. The rate stays the same.
+func flashRoundsOf(c Case) int { return max(int(flashRounds*c.Effort), 1) }
+
+func runFlash(ctx context.Context, b *Bench) (Result, error) {
+	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	r, err := b.start(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err = r.AwaitTold(ctx); err != nil {
+		return finish(r, nil, err)
+	}
+	before := r.Store.Written()
+	if err = b.Ready(ctx); err == nil {
+		err = await(ctx, "the last update", w.Seen)
+	}
+	// Stop writes what is pending: it belongs to the updates.
+	_, err = finish(r, nil, err)
+	events := len(hotOf(b.Case)) * flashRoundsOf(b.Case)
+	return Result{"written": float64(r.Store.Written()-before) / float64(events)}, err
+}
+
+// eachEvent commits one change after the other to a copy of Larder's file.
+func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
+	path := b.Case.File + ".each"
+	if err := copyFile(path, b.Case.File); err != nil {
+		return nil, err
+	}
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(), os.Remove(path)) }()
+	codec, err := store.CodecFor(b.Kind.Example)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: b.Kind.GVR}, store.CollectionOptions{
+		Codec:         codec,
+		Indexers:      cache.Indexers{subject.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		IndexVersions: subject.IndexVersions(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before := s.Written()
+	hot := hotOf(b.Case)
+	for n := range flashSample {
+		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
+		if err := applyOne(ctx, c, obj); err != nil {
+			return nil, err
+		}
+	}
+	return Result{"written": float64(s.Written()-before) / flashSample}, nil
+}
+
+func applyOne(ctx context.Context, c *store.Collection, obj runtime.Object) error {
+	result, err := c.Apply(ctx, store.Batch{Ops: []store.Op{{Object: obj}}})
+	if err == nil && len(result.Changes) != 1 {
+		err = fmt.Errorf("%d changes, want one; skipped: %v", len(result.Changes), result.Skipped)
+	}
+	return err
+}
+
+func copyFile(to, from string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
