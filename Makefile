@@ -7,13 +7,16 @@ GO ?= go
 STEP := test/tools/step
 LINT := bin/golangci-lint
 # The modules with code of ours; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples test/e2e test/cluster
+MODULES := . informer/controllerruntime examples bench test/e2e test/cluster
 PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 10m
 # Larder is pure Go. One setting for lint, e2e and the cluster's programs, so that they share the build
 # cache; only the race detector needs cgo.
 export CGO_ENABLED := 0
 SOAK_TIMEOUT ?= 3h
+# Further flags of the benchmark; see go -C bench run . -help.
+BENCHFLAGS ?=
+BENCHTIME ?= 0.3s
 
 .PHONY: help
 help: ## print this list
@@ -21,7 +24,7 @@ help: ## print this list
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
-	@for m in . informer/controllerruntime examples test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@for m in . informer/controllerruntime examples bench test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@$(MAKE) --no-print-directory cluster $(LINT)
 
 .PHONY: cluster
@@ -44,6 +47,7 @@ unit: ## unit, model and script tests and fuzz seeds, under the race detector
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
 	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./...
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
+	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e
@@ -58,6 +62,21 @@ soak: cluster ## longer runs of the same tests: more kills, whole minutes, fuzzi
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
 		$(STEP) "$$pkg $$fuzz" $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	done
+
+.PHONY: bench
+bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; writes docs/benchmarks.md (BENCHFLAGS)
+	@$(GO) -C bench run . -docs ../docs/benchmarks.md $(BENCHFLAGS)
+	@$(MAKE) --no-print-directory bench-micro
+
+.PHONY: bench-quick
+bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements: less than ten minutes
+	@$(GO) -C bench run . -quick $(BENCHFLAGS)
+
+.PHONY: bench-micro
+bench-micro: ## micro-benchmarks, compared with bench/baseline.txt by benchstat
+	@mkdir -p bench/results
+	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
+	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt
 
 .PHONY: cross
 cross: ## compile for the other systems, without cgo

@@ -7,6 +7,7 @@ require (
 	github.com/larder-dev/larder v0.0.0-00010101000000-000000000000
 	github.com/larder-dev/larder/test/e2e v0.0.0-00010101000000-000000000000
 	go.etcd.io/bbolt v1.5.0
+	go.uber.org/goleak v1.3.0
 	gonum.org/v1/plot v0.17.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -47,6 +47,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.Widgets, "widgets", 1_000_000, "`number` of small custom resources; 0 for none")
 	flags.IntVar(&s.Runs, "runs", fullRuns, "how `often` each case is run")
 	flags.StringVar(&s.only, "only", "", "run only scenarios whose name matches this regular `expression`")
+	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
 	flags.BoolVar(&s.EmbeddedOnly, "embedded", false, "use the embedded API server throughout")
 	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json and the pictures")
 	flags.StringVar(&s.docs, "docs", "", "write this Markdown `file`, too")
@@ -70,14 +71,13 @@ func given(flags *flag.FlagSet) []string {
 
 // finish fills in what follows from the flags.
 func (s *settings) finish(given []string) error {
-	s.Effort = 1
 	if s.quick {
-		s.Effort = quickEffort
 		quickDefaults := map[string]func(){
 			"pods":       func() { s.pods = "10000" },
 			"configmaps": func() { s.ConfigMaps = 0 },
 			"widgets":    func() { s.Widgets = 0 },
 			"runs":       func() { s.Runs = quickRuns },
+			"effort":     func() { s.Effort = quickEffort },
 		}
 		for name, set := range quickDefaults {
 			if !slices.Contains(given, name) {

@@ -22,22 +22,23 @@ var pods = Kind{
 var podStart = metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 
 func newPod(i, revision int) *corev1.Pod {
-	app := fmt.Sprintf("service-%03d", i%100)
+	// A hundred pods that follow each other are of one deployment, and differ as little as such pods do.
+	app := fmt.Sprintf("service-%05d", i/100)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: objectName("pods", i), Namespace: Namespace(i),
 			Labels: map[string]string{
 				"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app + "-production",
-				"app.kubernetes.io/version": "1.27." + strconv.Itoa(i%7), "pod-template-hash": fmt.Sprintf("%010x", i/10),
+				"app.kubernetes.io/version": "1.27." + strconv.Itoa(i/100%7), "pod-template-hash": fmt.Sprintf("%010x", i/100*7919),
 				"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(i%3),
 			},
 			Annotations: map[string]string{
 				RevisionAnnotation:     strconv.Itoa(revision),
 				"prometheus.io/scrape": "true", "prometheus.io/port": "9090",
-				"checksum/config": fmt.Sprintf("%064x", i*7919),
+				"checksum/config": fmt.Sprintf("%064x", i/100*7919),
 			},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("%s-%010x", app, i/10),
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("%s-%010x", app, i/100*7919),
 				UID: "6f4c3d2e-1b0a-4f9e-8d7c-6b5a49382716", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
@@ -69,15 +70,15 @@ func newPod(i, revision int) *corev1.Pod {
 
 func newContainer(name, image string, i int) corev1.Container {
 	return corev1.Container{
-		Name: name, Image: "images.example.internal/team/" + image + ":1.27." + strconv.Itoa(i%7),
-		Args: []string{"--listen=:8080", "--log-format=json", "--shard=" + strconv.Itoa(i)},
+		Name: name, Image: "images.example.internal/team/" + image + ":1.27." + strconv.Itoa(i/100%7),
+		Args: []string{"--listen=:8080", "--log-format=json", "--shard=" + strconv.Itoa(i%16)},
 		Ports: []corev1.ContainerPort{
 			{Name: "http-" + name, ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
 			{Name: "probe-" + name, ContainerPort: 9090, Protocol: corev1.ProtocolTCP},
 		},
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
-			{Name: "REGION", Value: "region-" + strconv.Itoa(i%4)}, {Name: "WORKERS", Value: strconv.Itoa(i % 16)},
+			{Name: "REGION", Value: "region-" + strconv.Itoa(i/100%4)}, {Name: "WORKERS", Value: "16"},
 		},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
@@ -86,10 +87,22 @@ func (t table) summary(key, library, residency string) *stat.Summary {
 	return &sum
 }
 
+// residencies are those that were measured in the place, in their order.
+func (t table) residencies() []string {
+	var names []string
+	for _, s := range t.samples {
+		here := place{s.Scenario, s.Kind, s.N, s.Subject.Dynamic} == t.place
+		if here && s.Subject.Library == subject.Larder && !slices.Contains(names, s.Subject.Residency) {
+			names = append(names, s.Subject.Residency)
+		}
+	}
+	return names
+}
+
 // rows are those of one metric, one for each residency.
 func (t table) rows(m scenario.Metric, goals []Goal) []Row {
 	var rows []Row
-	for _, residency := range subject.Residencies() {
+	for _, residency := range t.residencies() {
 		larder := t.summary(m.Key, subject.Larder, residency)
 		if larder == nil {
 			continue
@@ -145,7 +158,7 @@ func growth(rows []Row) []Row {
 		for _, fewer := range rows {
 			if fewer.Metric == r.Metric && fewer.Kind == r.Kind && fewer.Residency == r.Residency && fewer.N*10 == r.N {
 				grown := r
-				grown.Scenario += fmt.Sprintf(", against that of %d", fewer.N)
+				grown.Scenario += fmt.Sprintf(", against that of %s", count(float64(fewer.N)))
 				grown.Against, grown.Reference, grown.Spread.Reference = againstFewer, fewer.Larder, &fewer.Spread.Larder
 				grown.ClientGo, grown.ClientGoList, grown.Spread.ClientGo, grown.Spread.ClientGoList = nil, nil, nil, nil
 				out = append(out, grown)

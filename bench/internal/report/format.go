@@ -51,6 +51,12 @@ func digits(value float64) string {
 	return whole + "." + fraction
 }
 
+// count writes a whole number.
+func count(value float64) string {
+	whole, _, _ := strings.Cut(digits(math.Round(value)), ".")
+	return whole
+}
+
 // ratioText writes a ratio as a fraction where it is small.
 func ratioText(ratio *float64) string {
 	switch {

@@ -16,10 +16,10 @@ func Markdown(out io.Writer, run Run, plots []string) error {
 	p.line("Larder and client-go's informer v0.37 do the same on the same server, in turn, each in a fresh process. Figures are medians, the least and the most in")
 	p.line("parentheses. client-go's default asks for the state by a watch (WatchList); LIST is the same with `KUBE_FEATURE_WatchListClient=false`. Ratios are Larder")
 	p.line("to client-go's default, or to what is named. RssAnon is memory of the process alone; mapped pages belong to the kernel, which takes them back as it")
-	p.line("likes. Goals are set for %s %s.", digits(GoalsN), GoalsFor)
+	p.line("likes. Goals are set for %s %s.", count(GoalsN), GoalsFor)
 	met, missed := Count(run)
 	p.line("")
-	p.line("%d goals are met, %d are missed.", met, missed)
+	p.line("With %s %s, %d goals are met, %d are missed.", count(float64(mostObjects(run))), GoalsFor, met, missed)
 	for _, plot := range plots {
 		p.line("")
 		p.line("![%s](%s)", strings.TrimSuffix(plot[strings.LastIndexByte(plot, '/')+1:], ".svg"), plot)
@@ -45,7 +45,7 @@ func (p *page) rows(rows []Row) {
 	last := ""
 	for _, r := range rows {
 		title, figure, _ := strings.Cut(r.Scenario, ": ")
-		head := fmt.Sprintf("%s, %s %s", title, digits(float64(r.N)), r.Kind)
+		head := fmt.Sprintf("%s, %s %s", title, count(float64(r.N)), r.Kind)
 		if head != last {
 			last = head
 			p.line("")

@@ -61,8 +61,8 @@ func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
 		if len(chosen) == 0 {
 			continue
 		}
-		name := picture.name + "-" + kind + "-" + digits(float64(n)) + ".svg"
-		if err := drawPicture(filepath.Join(dir, name), picture.title+", "+digits(float64(n))+" "+kind, chosen); err != nil {
+		name := picture.name + "-" + kind + "-" + count(float64(n)) + ".svg"
+		if err := drawPicture(filepath.Join(dir, name), picture.title+", "+count(float64(n))+" "+kind, chosen); err != nil {
 			return names, err
 		}
 		names = append(names, name)

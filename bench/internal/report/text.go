@@ -16,7 +16,7 @@ func Text(out io.Writer, run Run) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SCENARIO\tN\tRESIDENCY\tLARDER\tCLIENT-GO\tCLIENT-GO (LIST)\tOTHER\tRATIO\tGOAL\t")
 	for _, r := range run.Rows {
-		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Scenario, digits(float64(r.N)), r.Kind, r.Residency,
+		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Scenario, count(float64(r.N)), r.Kind, r.Residency,
 			spread(&r.Spread.Larder, r.unit()), spread(r.Spread.ClientGo, r.unit()), spread(r.Spread.ClientGoList, r.unit()),
 			r.other(), ratioText(r.Ratio), r.Goal, r.verdict())
 	}
@@ -24,15 +24,17 @@ func Text(out io.Writer, run Run) error {
 		return err
 	}
 	reached, missed := Count(run)
-	_, err := fmt.Fprintf(out, "\n%d goals met, %d missed.%s\n", reached, missed, hint(run))
+	_, err := fmt.Fprintf(out, "\nWith %s %s: %d goals met, %d missed.%s\n",
+		count(float64(mostObjects(run))), GoalsFor, reached, missed, hint(run))
 	return err
 }
 
-// Count returns how many goals were met and how many missed.
+// Count returns how many goals were met and how many missed, with the largest number of objects.
 func Count(run Run) (met, missed int) {
+	most := mostObjects(run)
 	for _, r := range run.Rows {
 		switch {
-		case r.Met == nil:
+		case r.Met == nil || r.N != most:
 		case *r.Met:
 			met++
 		default:
@@ -42,14 +44,23 @@ func Count(run Run) (met, missed int) {
 	return met, missed
 }
 
-// hint says what the verdicts are worth.
-func hint(run Run) string {
+// mostObjects is the largest number of objects that has a goal.
+func mostObjects(run Run) int {
+	most := 0
 	for _, r := range run.Rows {
-		if r.Goal != "" && r.N != GoalsN {
-			return fmt.Sprintf(" The goals are set for %s %s: with another number a verdict is a hint.", digits(GoalsN), GoalsFor)
+		if r.Goal != "" {
+			most = max(most, r.N)
 		}
 	}
-	return ""
+	return most
+}
+
+// hint says what the verdicts are worth.
+func hint(run Run) string {
+	if mostObjects(run) == GoalsN {
+		return ""
+	}
+	return fmt.Sprintf(" The goals are set for %s %s: with another number a verdict is a hint.", count(GoalsN), GoalsFor)
 }
 
 func (r Row) verdict() string {
@@ -72,6 +83,9 @@ func (r Row) other() string {
 func spread(s *stat.Summary, unit scenario.Unit) string {
 	if s == nil {
 		return ""
+	}
+	if s.Min == s.Max {
+		return Figure(s.Median, unit)
 	}
 	return fmt.Sprintf("%s (%s – %s)", Figure(s.Median, unit), Figure(s.Min, unit), Figure(s.Max, unit))
 }
