@@ -52,6 +52,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json and the pictures")
 	flags.StringVar(&s.docs, "docs", "", "write this Markdown `file`, too")
 	flags.StringVar(&s.render, "render", "", "run nothing: print and draw this <run>.json again")
+	flags.StringVar(&s.Profile, "profile", "", "`directory` for profiles of processor and heap of each case; they slow it down a little")
 	flags.StringVar(&s.Dir, "dir", os.TempDir(), "`directory` for the files of the run")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -92,10 +93,15 @@ func (s *settings) finish(given []string) error {
 		}
 		s.Pods = append(s.Pods, n)
 	}
-	if s.only == "" {
-		return nil
-	}
 	var err error
+	if s.Profile != "" {
+		if s.Profile, err = filepath.Abs(s.Profile); err == nil {
+			err = os.MkdirAll(s.Profile, 0o755)
+		}
+	}
+	if err != nil || s.only == "" {
+		return err
+	}
 	s.Only, err = regexp.Compile("^(" + s.only + ")$")
 	return err
 }
@@ -124,9 +130,9 @@ func (s *settings) measure(ctx context.Context, args []string, stderr io.Writer)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
 	s.Dir, s.Progress = dir, stderr
 	outcome, failed := runner.Run(ctx, s.Options)
+	failed = errors.Join(failed, os.RemoveAll(dir))
 	if len(outcome.Samples) == 0 {
 		return "", errors.Join(errors.New("nothing was measured"), failed)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
-// history is how many events a watch may be behind: those of a whole run of updates.
-const history = 2_000_000
+// minHistory is how many events a watch may be behind, besides two for each object: a case changes each once, or as much as that.
+const minHistory = 10_000
 
 // loadAtOnce bounds how many objects exist beside the server's.
 const loadAtOnce = 1000
@@ -23,10 +23,10 @@ type Embedded struct{ server *fakeapi.Server }
 
 var _ Cluster = (*Embedded)(nil)
 
-// StartEmbedded starts one on a free loopback port.
-func StartEmbedded() (*Embedded, error) {
+// StartEmbedded starts one on a free loopback port, for n objects.
+func StartEmbedded(n int) (*Embedded, error) {
 	e := &Embedded{server: fakeapi.New(fakeapi.Options{
-		History: history,
+		History: 2*n + minHistory,
 		Resources: []fakeapi.Resource{{
 			GroupVersionResource: load.Kinds["widgets"].GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},

@@ -9,8 +9,8 @@ import (
 
 func TestPodIsOfTheSizeThatTheFiguresAreFor(t *testing.T) {
 	pod := WithManagedFields(newPod(7, 1)).(*corev1.Pod)
-	if !json.Valid(pod.ManagedFields[0].FieldsV1.Raw) {
-		t.Errorf("managedFields are not JSON: %s", pod.ManagedFields[0].FieldsV1.Raw)
+	if fields := pod.ManagedFields[0].FieldsV1.GetRawBytes(); !json.Valid(fields) {
+		t.Errorf("managedFields are not JSON: %s", fields)
 	}
 	raw, err := pod.Marshal()
 	if err != nil {

@@ -20,7 +20,7 @@ func WithManagedFields(obj runtime.Object) runtime.Object {
 	}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
-		Time: &podStart, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: podFields},
+		Time: &podStart, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(podFields),
 	}}
 	return pod
 }
@@ -28,7 +28,7 @@ func WithManagedFields(obj runtime.Object) runtime.Object {
 // podFields is the same for every pod, as all have the same shape.
 var podFields = fieldsOf(newPod(0, 0))
 
-func fieldsOf(pod *corev1.Pod) []byte {
+func fieldsOf(pod *corev1.Pod) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 	if err != nil {
 		panic(err) // a pod of our own making
@@ -36,7 +36,7 @@ func fieldsOf(pod *corev1.Pod) []byte {
 	delete(content, "status")
 	var out bytes.Buffer
 	writeFields(&out, content)
-	return out.Bytes()
+	return out.String()
 }
 
 // writeFields writes a value as FieldsV1: every field with the prefix f:, elements of lists by their name.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"image/color"
 	"math"
 	"os"
@@ -94,15 +95,11 @@ func drawPicture(path, title string, rows []Row) error {
 	width, height := 24*vg.Centimeter, vg.Length(len(labels)+4)*0.9*vg.Centimeter
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.New(canvas))
-	f, err := os.Create(path)
-	if err != nil {
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
 		return err
 	}
-	if _, err := canvas.WriteTo(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
 // points are medians, with how far the least and the most are from them.

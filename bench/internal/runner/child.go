@@ -78,7 +78,10 @@ func runCase(ctx context.Context, lines <-chan string, out io.Writer) (scenario.
 		return nil, err
 	}
 	defer b.Memory.Stop()
-	return s.Run(ctx, b)
+	if b.Case.Profile == "" {
+		return s.Run(ctx, b)
+	}
+	return profiled(b.Case, func() (scenario.Result, error) { return s.Run(ctx, b) })
 }
 
 func receive(ctx context.Context, lines <-chan string) (string, error) {

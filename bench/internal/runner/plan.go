@@ -49,10 +49,12 @@ const (
 )
 
 // cases returns the subjects of a scenario, once each.
-func (g group) cases(s scenario.Scenario, effort float64) []scenario.Case {
+func (o Options) casesOf(g group, s scenario.Scenario) []scenario.Case {
 	var cases []scenario.Case
 	for _, spec := range s.Subjects(load.Kinds[g.kind]) {
-		cases = append(cases, scenario.Case{Scenario: s.Name, Kind: g.kind, N: g.n, Subject: spec, Effort: effort})
+		cases = append(cases, scenario.Case{
+			Scenario: s.Name, Kind: g.kind, N: g.n, Subject: spec, Effort: o.Effort, Profile: o.Profile,
+		})
 	}
 	return cases
 }
@@ -80,7 +82,7 @@ func (o Options) estimate() (cases int, d time.Duration) {
 			seconds += startSeconds + n/10_000*loadSecondsPer10k
 		}
 		for _, s := range g.scenarios {
-			for _, c := range g.cases(s, o.Effort) {
+			for _, c := range o.casesOf(g, s) {
 				cases += o.Runs
 				c.N = int(n)
 				seconds += float64(o.Runs) * s.Seconds(c)

@@ -28,6 +28,8 @@ type Options struct {
 	Only *regexp.Regexp
 	// EmbeddedOnly runs what would take a real server on the embedded one.
 	EmbeddedOnly bool
+	// Profile is an absolute directory for a profile of each case. Default: none are made.
+	Profile string
 	// Dir holds the files of the run, and is left behind empty. Required.
 	Dir string
 	// Progress is told of each case.
@@ -99,14 +101,14 @@ func (r *run) start(ctx context.Context, g group, dir string) (cluster.Cluster, 
 	if g.real {
 		return cluster.StartReal(ctx, dir)
 	}
-	return cluster.StartEmbedded()
+	return cluster.StartEmbedded(g.n)
 }
 
 // scenario runs the subjects in turn, so that what changes on the machine meanwhile meets all of them.
 func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenario) error {
 	var errs []error
 	for n := range r.Runs {
-		for _, c := range g.cases(s, r.Effort) {
+		for _, c := range r.casesOf(g, s) {
 			if ctx.Err() != nil {
 				return errors.Join(append(errs, ctx.Err())...)
 			}

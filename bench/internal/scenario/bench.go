@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
-
-// pollEvery is how often what nothing tells is looked for.
-const pollEvery = 5 * time.Millisecond
 
 // start starts the subject of the case.
 func (b *Bench) start(ctx context.Context, handler cache.ResourceEventHandler) (*subject.Running, error) {
@@ -65,20 +61,6 @@ func await(ctx context.Context, what string, told <-chan struct{}) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-}
-
-// poll waits until true comes.
-func poll(ctx context.Context, what string, done func() bool) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, ctx.Err())
-		}
-	}
-	return nil
 }
 
 // metrics that several scenarios have.

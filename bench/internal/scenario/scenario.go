@@ -85,6 +85,8 @@ type Case struct {
 	Access   cluster.Access
 	// File is where Larder's store is, or may be.
 	File string
+	// Profile is the directory for profiles of the processor and of the heap. Default: none are made.
+	Profile string `json:",omitempty"`
 	// Effort is 1 in a full run, less in a quick one: how long, or how often, what can be cut short is done.
 	Effort float64
 	// Marker is the object that is changed last, and Revision what it then says.
