@@ -59,32 +59,29 @@ func (o Options) casesOf(g group, s scenario.Scenario) []scenario.Case {
 	return cases
 }
 
-// A server takes so long to start, and so long for each 10,000 objects that it is given.
+// A server takes so long to start, and so long for each 10,000 pods that it is given.
 const (
-	startSeconds        = 12.0
-	loadSecondsPer10k   = 14.0
-	embeddedPer10k      = 1.0
-	bytesOfOnePod       = 3000.0
-	bytesOfOneConfig    = 100_000.0
-	largeBodiesAreWorth = bytesOfOneConfig / bytesOfOnePod
+	startSeconds      = 10.0
+	loadSecondsPer10k = 12.0
+	embeddedPer10k    = 1.0
 )
 
-// estimate returns how many cases a run has, and how long it takes on a machine like that of docs/benchmarks.md.
+// weights say what an object of a kind costs, in pods.
+var weights = map[string]float64{pods: 1, configMaps: 3, widgets: 0.15}
+
+// estimate returns how many cases a run has, and how long it takes on two quiet cores.
 func (o Options) estimate() (cases int, d time.Duration) {
 	seconds := 0.0
 	for _, g := range o.groups() {
-		n := float64(g.n)
-		if g.kind == configMaps {
-			n *= largeBodiesAreWorth
-		}
-		seconds += n / 10_000 * embeddedPer10k
+		weight := float64(g.n) * weights[g.kind]
+		seconds += weight / 10_000 * embeddedPer10k
 		if g.real {
-			seconds += startSeconds + n/10_000*loadSecondsPer10k
+			seconds += startSeconds + weight/10_000*loadSecondsPer10k
 		}
 		for _, s := range g.scenarios {
 			for _, c := range o.casesOf(g, s) {
 				cases += o.Runs
-				c.N = int(n)
+				c.N = int(weight)
 				seconds += float64(o.Runs) * s.Seconds(c)
 			}
 		}

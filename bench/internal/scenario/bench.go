@@ -74,7 +74,7 @@ var (
 func linear(base, per10k float64) func(Case) float64 {
 	return func(c Case) float64 {
 		if c.Subject.Dynamic {
-			return base + 4*per10k*float64(c.N)/10_000
+			return base + 5*per10k*float64(c.N)/10_000
 		}
 		return base + per10k*float64(c.N)/10_000
 	}

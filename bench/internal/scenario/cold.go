@@ -24,5 +24,5 @@ var cold = Scenario{
 		b.memory(result)
 		return finish(r, result, b.complete(r))
 	},
-	Seconds: linear(3, 1),
+	Seconds: linear(1, 1),
 }

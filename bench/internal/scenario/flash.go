@@ -61,7 +61,7 @@ var flash = Scenario{
 		if c.Subject.Library == subject.Raw {
 			return 5
 		}
-		return linear(4, 0.7)(c) + flashSeconds*float64(flashRoundsOf(c))/flashRounds
+		return linear(1.5, 0.7)(c) + flashSeconds*float64(flashRoundsOf(c))/flashRounds
 	},
 }
 

@@ -57,7 +57,7 @@ var latency = Scenario{
 		slices.Sort(took)
 		return Result{"p50": stat.Quantile(took, 0.5), "p99": stat.Quantile(took, 0.99)}, err
 	},
-	Seconds: func(c Case) float64 { return linear(3, 0.7)(c) + 10*c.Effort },
+	Seconds: func(c Case) float64 { return linear(1.5, 0.7)(c) + 10*c.Effort },
 }
 
 // paced are the objects to be changed, each once at most, for ten seconds.

@@ -42,7 +42,7 @@ var reads = Scenario{
 		}
 		return runReads(ctx, b)
 	},
-	Seconds: func(c Case) float64 { return linear(3, 0.8)(c) + 4*readFor(c).Seconds() },
+	Seconds: func(c Case) float64 { return linear(1.5, 0.8)(c) + 4*readFor(c).Seconds() },
 }
 
 // readFor is how long each kind of read is done.

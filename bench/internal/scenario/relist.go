@@ -39,7 +39,7 @@ var relist = Scenario{
 		return proceed()
 	},
 	Run:     runRelist,
-	Seconds: linear(16, 3),
+	Seconds: linear(8, 2),
 }
 
 func runRelist(ctx context.Context, b *Bench) (Result, error) {

@@ -36,7 +36,7 @@ var restart = Scenario{
 		return append(larders(subject.Spec{Policy: informer.Disk, Dynamic: kind.Example == nil}), typed(kind)...)
 	},
 	Run:     runRestart,
-	Seconds: linear(3, 0.7),
+	Seconds: linear(1, 0.5),
 }
 
 func runRestart(ctx context.Context, b *Bench) (Result, error) {
@@ -80,7 +80,7 @@ var restartHandler = Scenario{
 		b.memory(result)
 		return finish(r, result, r.AwaitTold(ctx), b.resumed(r))
 	},
-	Seconds: linear(3, 1),
+	Seconds: linear(1, 0.8),
 }
 
 // restartChanged: one object in a hundred has changed while nobody watched.
@@ -108,7 +108,7 @@ var restartChanged = Scenario{
 		}
 		return finish(r, Result{"seen": seen.Seconds(), "bytes": float64(r.Network.Received())}, b.resumed(r))
 	},
-	Seconds: linear(3, 1),
+	Seconds: linear(1, 0.8),
 }
 
 // changeOnePercent changes one object in a hundred; the last one is the marker.

@@ -41,7 +41,7 @@ var updatesHot = Scenario{
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
 		return runUpdates(ctx, b, hotRounds*(b.Case.Marker+1))
 	},
-	Seconds: linear(4, 1.5),
+	Seconds: linear(2, 1.5),
 }
 
 // updatesSpread: every object is changed once, in no order, which is the worst for a tree on disk.
@@ -70,7 +70,7 @@ var updatesSpread = Scenario{
 		}
 		return runUpdates(ctx, b, b.Case.N)
 	},
-	Seconds: linear(4, 1.5),
+	Seconds: linear(2, 1.5),
 }
 
 // updated are the informers whose pipeline is measured.
