@@ -41,9 +41,17 @@ func (g Goal) Missed(larder, ratio float64) string {
 		figure = larder
 	}
 	if g.AtLeast {
-		return fmt.Sprintf("%.2g× too little", g.Limit/figure)
+		return times(g.Limit/figure) + " too little"
 	}
-	return fmt.Sprintf("%.2g× too much", figure/g.Limit)
+	return times(figure/g.Limit) + " too much"
+}
+
+// times writes a factor, to two digits.
+func times(factor float64) string {
+	if factor >= 10 {
+		return count(factor) + "×"
+	}
+	return fmt.Sprintf("%.1f×", factor)
 }
 
 // goalOf returns the goal of a row, if it has one.
