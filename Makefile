@@ -20,7 +20,7 @@ BENCHTIME ?= 0.3s
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
@@ -73,7 +73,7 @@ bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements
 	@$(GO) -C bench run . -quick $(BENCHFLAGS)
 
 .PHONY: bench-micro
-bench-micro: ## micro-benchmarks, compared with bench/baseline.txt by benchstat
+bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat; accept them: cp bench/results/micro.txt bench/baseline.txt
 	@mkdir -p bench/results
 	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
 	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt

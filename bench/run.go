@@ -141,11 +141,22 @@ func (s *settings) measure(ctx context.Context, args []string, stderr io.Writer)
 		id = "quick-" + id
 	}
 	path, err := report.Write(s.results, report.Run{
-		ID: id, Command: strings.Join(append([]string{"go -C bench run ."}, args...), " "),
+		ID: id, Command: strings.Join(append([]string{"go -C bench run ."}, quoted(args)...), " "),
 		Machine: machine(), Server: outcome.Server, Commit: commit(ctx),
 		Rows: report.Build(outcome.Samples, report.Goals, s.command),
 	})
 	return path, errors.Join(failed, err)
+}
+
+// quoted returns the arguments as a shell takes them.
+func quoted(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if strings.ContainsAny(arg, "|&;<>()$`\\\"' *?[") {
+			out[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return out
 }
 
 // command measures one scenario again.

@@ -84,6 +84,13 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
+func TestQuoted(t *testing.T) {
+	got := quoted([]string{"-only", "cold|reads", "it's"})
+	if want := []string{"-only", "'cold|reads'", `'it'\''s'`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestQuickIsADefaultThatFlagsOverride(t *testing.T) {
 	s, err := parse([]string{"-quick", "-runs", "7"}, &bytes.Buffer{})
 	if err != nil {

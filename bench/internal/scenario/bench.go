@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/bench/internal/proc"
 	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/store"
 )
 
 // start starts the subject of the case.
@@ -46,6 +48,26 @@ func (b *Bench) resumed(r *subject.Running) error {
 func (b *Bench) memory(result Result) {
 	peak := b.Memory.Peak()
 	result["rss_anon"], result["rss_file"] = float64(peak.Anon), float64(peak.File)
+}
+
+// written counts what is written from now on: by the store's own account, and by the kernel's, which knows of everything that the process
+// writes, and of nothing on a file system in memory.
+type written struct {
+	store     *store.Store
+	bytes, io int64
+}
+
+func countWritten(s *store.Store) (written, error) {
+	io, err := proc.WrittenBytes()
+	return written{store: s, bytes: s.Written(), io: io}, err
+}
+
+// add adds what has been written since, divided by a number of events.
+func (w written) add(result Result, events int) error {
+	io, err := proc.WrittenBytes()
+	result["written"] = float64(w.store.Written()-w.bytes) / float64(events)
+	result["io"] = float64(io-w.io) / float64(events)
+	return err
 }
 
 // finish stops the informer and joins what went wrong.

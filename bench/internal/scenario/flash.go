@@ -28,6 +28,7 @@ var flash = Scenario{
 	Kinds: []string{"pods"}, Embedded: true, Stored: true,
 	Metrics: []Metric{
 		{Key: "written", Title: "bytes written for each event", Unit: Bytes, Against: "committing each event"},
+		{Key: "io", Title: "bytes written for each event, by the kernel's account", Unit: Bytes, Against: "committing each event"},
 	},
 	Subjects: func(load.Kind) []subject.Spec {
 		return append(larders(subject.Spec{}), subject.Spec{Library: subject.Raw})
@@ -86,14 +87,17 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	if err = r.AwaitTold(ctx); err != nil {
 		return finish(r, nil, err)
 	}
-	before := r.Store.Written()
-	if err = b.Ready(ctx); err == nil {
+	before, err := countWritten(r.Store)
+	if err == nil {
+		err = b.Ready(ctx)
+	}
+	if err == nil {
 		err = await(ctx, "the last update", w.Seen)
 	}
 	// Stop writes what is pending: it belongs to the updates.
 	_, err = finish(r, nil, err)
-	events := len(hotOf(b.Case)) * flashRoundsOf(b.Case)
-	return Result{"written": float64(r.Store.Written()-before) / float64(events)}, err
+	result := Result{}
+	return result, errors.Join(err, before.add(result, len(hotOf(b.Case))*flashRoundsOf(b.Case)))
 }
 
 // eachEvent commits one change after the other to a copy of Larder's file.
@@ -120,7 +124,10 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	before := s.Written()
+	before, err := countWritten(s)
+	if err != nil {
+		return nil, err
+	}
 	hot := hotOf(b.Case)
 	for n := range flashSample {
 		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
@@ -128,7 +135,8 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 			return nil, err
 		}
 	}
-	return Result{"written": float64(s.Written()-before) / flashSample}, nil
+	result := Result{}
+	return result, before.add(result, flashSample)
 }
 
 func applyOne(ctx context.Context, c *store.Collection, obj runtime.Object) error {

@@ -26,14 +26,14 @@ type rawFile struct {
 	values [][]byte
 }
 
-// newRaw makes the file with n pods, and removes it when it is closed.
+// newRaw makes the file. Remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
 	raw := &rawFile{}
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if raw.DB, err = bolt.Open(path, 0o600, &bolt.Options{InitialMmapSize: 4 << 30, NoFreelistSync: false}); err != nil {
+	if raw.DB, err = bolt.Open(path, 0o600, &bolt.Options{InitialMmapSize: 4 << 30}); err != nil {
 		return nil, err
 	}
 	for i := range b.Case.N {
@@ -111,6 +111,7 @@ func rawWrites(_ context.Context, b *Bench) (Result, error) {
 // shuffled returns the numbers below n in an order that is always the same.
 func shuffled(n int) []int { return rand.New(rand.NewPCG(2, 3)).Perm(n) }
 
+// remove closes the file and removes it.
 func (r *rawFile) remove() error {
 	path := r.Path()
 	return errors.Join(r.Close(), os.Remove(path))

@@ -56,7 +56,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	if _, err := r.AwaitSync(ctx); err != nil {
 		return finish(r, nil, err)
 	}
-	keys, any := keysOf(b)
+	hot, all := keysOf(b)
 	indexer := r.Informer.GetIndexer()
 	result := Result{"heap": liveHeap()}
 	get := func(keys []string) func(*rand.Rand) error {
@@ -64,9 +64,9 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	}
 	var hot1, hot8, byIndex, cold float64
 	err = errors.Join(
-		rate(ctx, readFor(b.Case), 1, get(any), &cold),
-		rate(ctx, readFor(b.Case), 1, get(keys), &hot1),
-		rate(ctx, readFor(b.Case), readers, get(keys), &hot8),
+		rate(ctx, readFor(b.Case), 1, get(all), &cold),
+		rate(ctx, readFor(b.Case), 1, get(hot), &hot1),
+		rate(ctx, readFor(b.Case), readers, get(hot), &hot8),
 		rate(ctx, readFor(b.Case), 1, func(random *rand.Rand) error {
 			_, err := indexer.ByIndex(subject.NamespaceIndex, load.Namespace(random.IntN(b.Case.N)))
 			return err

@@ -18,6 +18,7 @@ var relist = Scenario{
 	Metrics: []Metric{
 		bytesMetric, rssAnonMetric, rssFileMetric,
 		{Key: "written", Title: "bytes written to disk", Unit: Bytes, Against: "the file's size"},
+		{Key: "io", Title: "bytes written to disk, by the kernel's account", Unit: Bytes, Against: "the file's size"},
 	},
 	Subjects: typed,
 	Before: func(_ context.Context, h Host, c *Case) error {
@@ -58,9 +59,12 @@ func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	if err := b.Ready(ctx); err != nil {
 		return finish(r, nil, err)
 	}
-	received, written := r.Network.Received(), int64(0)
+	received := r.Network.Received()
+	var before written
 	if r.Store != nil {
-		written = r.Store.Written()
+		if before, err = countWritten(r.Store); err != nil {
+			return finish(r, nil, err)
+		}
 	}
 	r.Network.Mend()
 	if err := await(ctx, "the change that a list tells", w.Seen); err != nil {
@@ -77,6 +81,6 @@ func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	size, _, sizeErr := r.Store.Size()
 	// Stop writes what is pending: it belongs to the list.
 	_, stopErr := finish(r, nil)
-	result["written"], result["written"+Reference] = float64(r.Store.Written()-written), float64(size)
-	return result, errors.Join(err, sizeErr, stopErr)
+	result["written"+Reference], result["io"+Reference] = float64(size), float64(size)
+	return result, errors.Join(err, sizeErr, stopErr, before.add(result, 1))
 }
