@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"image/color"
 	"math"
 	"os"
@@ -23,10 +24,10 @@ var pictures = []struct {
 	name, title string
 	unit        scenario.Unit
 }{
-	{"time", "Time, seconds", scenario.Seconds},
+	{"time", "Time", scenario.Seconds},
 	{"bytes", "Bytes", scenario.Bytes},
 	{"rate", "Operations a second", scenario.PerSecond},
-	{"latency", "Time, microseconds", scenario.Microseconds},
+	{"latency", "Time of one operation", scenario.Microseconds},
 }
 
 // series are the subjects, each with a colour that tells it apart without red and green.
@@ -62,7 +63,7 @@ func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
 		if len(chosen) == 0 {
 			continue
 		}
-		name := picture.name + "-" + kind + "-" + count(float64(n)) + ".svg"
+		name := fmt.Sprintf("%s-%s-%d.svg", picture.name, kind, n)
 		if err := drawPicture(filepath.Join(dir, name), picture.title+", "+count(float64(n))+" "+kind, chosen); err != nil {
 			return names, err
 		}
@@ -74,25 +75,19 @@ func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
 func drawPicture(path, title string, rows []Row) error {
 	p := plot.New()
 	p.Title.Text = title
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = false, false
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, unitTicks{rows[0].unit()}
 	p.Add(plotter.NewGrid())
-	var labels []string
-	places := map[string]int{}
-	for _, r := range rows {
-		if _, known := places[r.Scenario]; !known {
-			places[r.Scenario] = len(places)
-			labels = append(labels, r.Scenario)
-		}
-	}
+	labels, places := placesOfRows(rows)
 	for _, s := range series {
 		if err := addSeries(p, s.name, s.color, s.shape, pointsOf(rows, places, s.of)); err != nil {
 			return err
 		}
 	}
 	p.NominalY(labels...)
-	p.Y.Min, p.Y.Max = -0.8, float64(len(labels))-0.2
-	width, height := 24*vg.Centimeter, vg.Length(len(labels)+4)*0.9*vg.Centimeter
+	// Room for the legend below, and for the dots at the edges.
+	p.Y.Min, p.Y.Max = -legendRows, float64(len(labels))-0.4
+	p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
+	width, height := 30*vg.Centimeter, vg.Length(len(labels)+5)*0.8*vg.Centimeter
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.New(canvas))
 	var out bytes.Buffer
@@ -100,6 +95,38 @@ func drawPicture(path, title string, rows []Row) error {
 		return err
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// legendRows is how many rows the legend takes.
+const legendRows = 2.5
+
+// placesOfRows gives every scenario a line, the first at the top.
+func placesOfRows(rows []Row) (labels []string, places map[string]int) {
+	for _, r := range rows {
+		if !slices.Contains(labels, r.Scenario) {
+			labels = append(labels, r.Scenario)
+		}
+	}
+	slices.Reverse(labels)
+	places = map[string]int{}
+	for i, label := range labels {
+		places[label] = i
+	}
+	return labels, places
+}
+
+// unitTicks are those of a logarithmic scale, with the unit.
+type unitTicks struct{ unit scenario.Unit }
+
+// Ticks implements plot.Ticker.
+func (u unitTicks) Ticks(least, most float64) []plot.Tick {
+	ticks := plot.LogTicks{}.Ticks(least, most)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = Figure(ticks[i].Value, u.unit)
+		}
+	}
+	return ticks
 }
 
 // points are medians, with how far the least and the most are from them.
