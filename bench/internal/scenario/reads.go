@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -56,9 +57,12 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 	if _, err := r.AwaitSync(ctx); err != nil {
 		return finish(r, nil, err)
 	}
+	heap, err := steadyHeap(ctx)
+	if err != nil {
+		return finish(r, nil, err)
+	}
 	hot, all := keysOf(b)
 	indexer := r.Informer.GetIndexer()
-	result := Result{"heap": liveHeap()}
 	get := func(keys []string) func(*rand.Rand) error {
 		return func(random *rand.Rand) error { return getOne(indexer, keys[random.IntN(len(keys))]) }
 	}
@@ -73,8 +77,7 @@ func runReads(ctx context.Context, b *Bench) (Result, error) {
 		}, &byIndex),
 		b.complete(r),
 	)
-	result["hot_1"], result["hot_8"], result["by_index"], result["cold"] = hot1, hot8, byIndex, 1e6/cold
-	return finish(r, result, err)
+	return finish(r, Result{"heap": heap, "hot_1": hot1, "hot_8": hot8, "by_index": byIndex, "cold": 1e6 / cold}, err)
 }
 
 // keysOf returns the keys of the hot objects, spread over all, and of all.
@@ -94,6 +97,29 @@ func getOne(indexer cache.Indexer, key string) error {
 		err = fmt.Errorf("%s is not there", key)
 	}
 	return err
+}
+
+// A heap is steady when it has changed by less than that part in that time.
+const (
+	steadyPart  = 0.01
+	steadyAfter = 100 * time.Millisecond
+)
+
+// steadyHeap returns the live heap once it no longer changes: what fills in the background has been filled then.
+func steadyHeap(ctx context.Context) (float64, error) {
+	last := liveHeap()
+	for {
+		select {
+		case <-time.After(steadyAfter):
+		case <-ctx.Done():
+			return 0, fmt.Errorf("the heap did not become steady: %w", ctx.Err())
+		}
+		now := liveHeap()
+		if math.Abs(now-last) < steadyPart*last {
+			return now, nil
+		}
+		last = now
+	}
 }
 
 // liveHeap is what is still in use after the garbage has been collected, and what its finalizers held.
