@@ -46,12 +46,12 @@ func (g Goal) Missed(larder, ratio float64) string {
 	return times(figure/g.Limit) + " too much"
 }
 
-// times writes a factor, to two digits.
+// times writes a factor. A goal that is missed by little is not missed by "1.0×".
 func times(factor float64) string {
 	if factor >= 10 {
 		return count(factor) + "×"
 	}
-	return fmt.Sprintf("%.1f×", factor)
+	return fmt.Sprintf("%.2f×", factor)
 }
 
 // goalOf returns the goal of a row, if it has one.

@@ -16,13 +16,13 @@ func TestGoalMet(t *testing.T) {
 		missed        string
 	}{
 		{"a ratio at its most", Goal{Limit: 0.5}, 100, 0.5, true, ""},
-		{"a ratio above it", Goal{Limit: 0.5}, 100, 1, false, "2.0× too much"},
+		{"a ratio above it", Goal{Limit: 0.5}, 100, 1, false, "2.00× too much"},
 		{"a rate at its least", Goal{Limit: 0.9, AtLeast: true}, 1, 0.9, true, ""},
-		{"a rate below it", Goal{Limit: 0.9, AtLeast: true}, 1, 0.3, false, "3.0× too little"},
+		{"a rate below it", Goal{Limit: 0.9, AtLeast: true}, 1, 0.3, false, "3.00× too little"},
 		{"a value, whatever the ratio", Goal{Limit: 2.5, Value: true}, 2.4, 9, true, ""},
-		{"a value above its most", Goal{Limit: 2.5, Value: true}, 5, 0, false, "2.0× too much"},
+		{"a value above its most", Goal{Limit: 2.5, Value: true}, 5, 0, false, "2.00× too much"},
 		{"far above it", Goal{Limit: 0.01}, 1, 12.34, false, "1,234× too much"},
-		{"a rate by itself", Goal{Limit: 50, Value: true, AtLeast: true}, 25, 9, false, "2.0× too little"},
+		{"a rate by itself", Goal{Limit: 50, Value: true, AtLeast: true}, 25, 9, false, "2.00× too little"},
 	} {
 		if got := c.goal.Met(c.larder, c.ratio); got != c.want {
 			t.Errorf("%s: %t", c.name, got)

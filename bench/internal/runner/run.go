@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	var expected time.Duration
 	r.cases, expected = o.estimate()
 	fmt.Fprintf(o.Progress, "%d cases, about %s; the programs of the real server are built first where they are missing.\n",
-		r.cases, expected.Round(time.Minute))
+		r.cases, expected.Round(10*time.Second))
 	var errs []error
 	for _, g := range o.groups() {
 		if err := r.group(ctx, g); err != nil {
