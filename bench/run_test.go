@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 
 // Every scenario, once, small, on the embedded server.
 func TestEverything(t *testing.T) {
+	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir := t.TempDir()
 	results, docs := filepath.Join(dir, "results"), filepath.Join(dir, "benchmarks.md")
 	var stdout, stderr bytes.Buffer

@@ -19,8 +19,9 @@ import (
 const (
 	flashRounds  = 100
 	flashSeconds = 60.0
-	// flashSample is how many of the events are committed one by one, to know what that costs.
+	// flashSample is how many of the events are committed one by one, to know what that costs; flashLeast in a short run.
 	flashSample = 1000
+	flashLeast  = 100
 )
 
 // flash: what a few busy objects cost the disk.
@@ -130,14 +131,15 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 		return nil, err
 	}
 	hot := hotOf(b.Case)
-	for n := range flashSample {
+	events := max(int(flashSample*b.Case.Effort), flashLeast)
+	for n := range events {
 		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
 		if err := applyOne(ctx, c, obj); err != nil {
 			return nil, err
 		}
 	}
 	result := Result{}
-	return result, before.add(result, flashSample)
+	return result, before.add(result, events)
 }
 
 func applyOne(ctx context.Context, c *store.Collection, obj runtime.Object) error {
