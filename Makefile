@@ -7,7 +7,7 @@ GO ?= go
 STEP := test/tools/step
 LINT := bin/golangci-lint
 # The modules with code of ours; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples test/e2e test/cluster
+MODULES := . informer/controllerruntime examples bench test/e2e test/cluster
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
 PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
@@ -16,14 +16,17 @@ FUZZTIME ?= 10m
 # cache; only the race detector needs cgo.
 export CGO_ENABLED := 0
 SOAK_TIMEOUT ?= 3h
+# Further flags of the benchmark; see go -C bench run . -help.
+BENCHFLAGS ?=
+BENCHTIME ?= 0.3s
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
-	@for m in . informer/controllerruntime examples test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@for m in . informer/controllerruntime examples bench test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@$(MAKE) --no-print-directory cluster $(LINT)
 
 .PHONY: cluster
@@ -51,6 +54,7 @@ unit: ## unit, model and script tests and fuzz seeds, under the race detector
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
 	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./...
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
+	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e
@@ -65,6 +69,21 @@ soak: cluster ## longer runs of the same tests: more kills, whole minutes, fuzzi
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
 		$(STEP) "$$pkg $$fuzz" $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	done
+
+.PHONY: bench
+bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; writes docs/benchmarks.md (BENCHFLAGS)
+	@$(GO) -C bench run . -docs ../docs/benchmarks.md $(BENCHFLAGS)
+	@$(MAKE) --no-print-directory bench-micro
+
+.PHONY: bench-quick
+bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements: less than ten minutes
+	@$(GO) -C bench run . -quick $(BENCHFLAGS)
+
+.PHONY: bench-micro
+bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat; accept them: cp bench/results/micro.txt bench/baseline.txt
+	@mkdir -p bench/results
+	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
+	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt
 
 .PHONY: cross
 cross: ## type-check for the other systems, with tests and all that is imported; build the command for 32 bits

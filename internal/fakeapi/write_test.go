@@ -132,4 +132,15 @@ func TestWritesCopy(t *testing.T) {
 	if u, err := s.Update(podsGVR, mine); err != nil || u.GetResourceVersion() != "1002" || s.RV() != rv {
 		t.Errorf("an update that changes nothing: %v at %s", err, s.RV())
 	}
+	if err := s.Replace(podsGVR, mine); err != nil || s.RV() != rv {
+		t.Errorf("a replacement that changes nothing: %v at %s", err, s.RV())
+	}
+	mine.Labels["a"] = "c"
+	if err := s.Replace(podsGVR, mine); err != nil || s.RV() == rv || s.List(podsGVR)[0].GetLabels()["a"] != "c" {
+		t.Errorf("a replacement: %v at %s", err, s.RV())
+	}
+	mine.Name = "missing"
+	if err := s.Replace(podsGVR, mine); !errors.IsNotFound(err) {
+		t.Errorf("a replacement of nothing: %v", err)
+	}
 }

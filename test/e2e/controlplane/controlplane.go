@@ -82,6 +82,9 @@ func (c *ControlPlane) Config(userAgent string) *rest.Config { return c.server.c
 // Address is host:port of the server.
 func (c *ControlPlane) Address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.port) }
 
+// APIServerPID is the id of the API server's process; another one after each start.
+func (c *ControlPlane) APIServerPID() int { return c.server.proc.cmd.Process.Pid }
+
 // StopAPIServer kills the API server. etcd goes on.
 func (c *ControlPlane) StopAPIServer() { c.server.proc.kill() }
 

@@ -1,0 +1,66 @@
+package load
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// PerNamespace is how many objects a namespace holds.
+const PerNamespace = 1000
+
+// RevisionAnnotation says how often an object has been changed, and MadeAnnotation when (nanoseconds since 1970), where the
+// change was made by the embedded server.
+const (
+	RevisionAnnotation = "bench.larder.dev/revision"
+	MadeAnnotation     = "bench.larder.dev/made"
+)
+
+// Kind is one resource of the benchmark.
+type Kind struct {
+	// Name is the plural, and what the results call it.
+	Name string
+	GVR  schema.GroupVersionResource
+	// Example is an empty object; nil if there is no Go type for it.
+	Example runtime.Object
+	// New returns object i after so many changes.
+	New func(i, revision int) runtime.Object
+}
+
+// Key returns the key of object i.
+func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
+
+// ObjectName returns the name of object i.
+func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
+
+func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
+
+// Namespace returns the namespace of object i.
+func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
+
+// Namespaces returns those of n objects.
+func Namespaces(n int) []string {
+	var names []string
+	for i := 0; i < n; i += PerNamespace {
+		names = append(names, Namespace(i))
+	}
+	return names
+}
+
+// Kinds are all of them, by name.
+var Kinds = map[string]Kind{pods.Name: pods, configMaps.Name: configMaps, widgets.Name: widgets}
+
+// Revision returns how often an object has been changed, and when that was; zero if it does not say.
+func Revision(obj any) (revision int, made int64) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return 0, 0
+	}
+	annotations := m.GetAnnotations()
+	revision, _ = strconv.Atoi(annotations[RevisionAnnotation])
+	made, _ = strconv.ParseInt(annotations[MadeAnnotation], 10, 64)
+	return revision, made
+}

@@ -1,0 +1,36 @@
+package load
+
+import (
+	"encoding/json"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestPodIsOfTheSizeThatTheFiguresAreFor(t *testing.T) {
+	pod := WithManagedFields(newPod(7, 1)).(*corev1.Pod)
+	if fields := pod.ManagedFields[0].FieldsV1.GetRawBytes(); !json.Valid(fields) {
+		t.Errorf("managedFields are not JSON: %s", fields)
+	}
+	raw, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) < 2400 || len(raw) > 3200 {
+		t.Errorf("%d bytes of protobuf, want about 2,700", len(raw))
+	}
+}
+
+func TestObjectsSayTheirRevision(t *testing.T) {
+	for name, kind := range Kinds {
+		if revision, _ := Revision(kind.New(1, 42)); revision != 42 {
+			t.Errorf("%s: revision %d, want 42", name, revision)
+		}
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	if got := Namespaces(PerNamespace + 1); len(got) != 2 || got[1] != Namespace(PerNamespace) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,108 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/informer"
+)
+
+// samples are those of a run with both numbers of pods.
+func samples() []Sample {
+	larder := subject.Spec{Library: subject.Larder, Residency: none}
+	disk := larder
+	disk.Policy = informer.Disk
+	clientGo, list := subject.Spec{Library: subject.ClientGo}, subject.Spec{Library: subject.ClientGoList}
+	raw := subject.Spec{Library: subject.Raw}
+	var out []Sample
+	add := func(name string, n int, spec subject.Spec, result scenario.Result) {
+		out = append(out, Sample{Scenario: name, Kind: GoalsFor, N: n, Subject: spec, Result: result})
+	}
+	for _, n := range []int{10_000, 100_000} {
+		size := float64(n) / 10_000
+		add("restart", n, disk, scenario.Result{"synced_disk": 0.02 * size})
+		for _, run := range []float64{1, 3, 2} {
+			add("restart", n, larder, scenario.Result{"synced_resumed": 0.5 * run, "bytes": 20_000})
+			add("restart", n, clientGo, scenario.Result{"synced_disk": 0.6 * size, "synced_resumed": 0.6 * size * run, "bytes": 30e6 * size})
+			add("restart", n, list, scenario.Result{"synced_disk": 0.7 * size, "synced_resumed": 0.7 * size, "bytes": 1.2e6 * size})
+		}
+		add("relist", n, larder, scenario.Result{"written": 100e3, "written" + scenario.Reference: 40e6 * size})
+		add("updates-hot", n, larder, scenario.Result{"rate": 45_000})
+		add("updates-hot", n, clientGo, scenario.Result{"rate": 48_000})
+		add("updates-spread", n, larder, scenario.Result{"rate": 20_000})
+		add("updates-spread", n, clientGo, scenario.Result{"rate": 40_000})
+		add("updates-spread", n, raw, scenario.Result{"rate": 25_000})
+	}
+	return out
+}
+
+func testCommand(scenario, kind string, n int) string {
+	return fmt.Sprintf("bench %s %s %d", scenario, kind, n)
+}
+
+func find(t *testing.T, rows []Row, metric, against string, n int) Row {
+	t.Helper()
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Metric == metric && r.Against == against && r.N == n })
+	if i < 0 {
+		t.Fatalf("there is no row %s against %q with %d", metric, against, n)
+	}
+	return rows[i]
+}
+
+func TestBuild(t *testing.T) {
+	rows := Build(samples(), Goals, testCommand)
+	for _, c := range []struct {
+		metric, against string
+		n               int
+		ratio           float64
+		goal            string
+		met             bool
+	}{
+		{"restart/bytes", "", 100_000, 20_000 / 300e6, "at most 1/5,000", true},
+		{"restart/synced_disk", "", 10_000, 0.02 / 0.6, "at most 1/50", false},
+		{"restart/synced_disk", againstFewer, 100_000, 10, "at most 1.5×", false},
+		{"restart/synced_resumed", "", 100_000, 1.0 / 12, "at most 2.5 s", true},
+		{"relist/written", "the file's size", 100_000, 100e3 / 400e6, "at most 5 %", true},
+		{"updates-hot/rate", "", 100_000, 45.0 / 48, "at least 0.9×", true},
+		{"updates-hot/rate", againstNothing, 100_000, 45.0 / 48, "at least 50,000/s", false},
+		{"updates-spread/rate", "", 100_000, 0.5, "at least 0.9×", false},
+	} {
+		r := find(t, rows, c.metric, c.against, c.n)
+		if r.Ratio == nil || r.Met == nil {
+			t.Errorf("%s against %q: no ratio, or no verdict: %+v", c.metric, c.against, r)
+			continue
+		}
+		if diff := *r.Ratio - c.ratio; diff > 1e-9 || diff < -1e-9 {
+			t.Errorf("%s against %q: ratio %g, want %g", c.metric, c.against, *r.Ratio, c.ratio)
+		}
+		if r.Goal != c.goal || *r.Met != c.met || (r.Missed == "") != c.met {
+			t.Errorf("%s against %q: %q, met %t, missed %q", c.metric, c.against, r.Goal, *r.Met, r.Missed)
+		}
+	}
+	if r := find(t, rows, "updates-spread/rate", "raw bbolt, 4 MiB a transaction", 10_000); *r.Ratio != 0.8 || r.Met != nil {
+		t.Errorf("beside raw bbolt: %+v", r)
+	}
+	r := find(t, rows, "restart/synced_resumed", "", 10_000)
+	if s := r.Spread.Larder; s.Runs != 3 || s.Median != 1 || s.Min != 0.5 || s.Max != 1.5 || *r.Larder != s.Median {
+		t.Errorf("spread %+v", s)
+	}
+	if r.ClientGoList == nil || *r.ClientGoList != 0.7 || r.Command != "bench restart pods 10000" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Goals are for pods: other kinds are reported.
+func TestGoalsAreForPods(t *testing.T) {
+	others := samples()
+	for i := range others {
+		others[i].Kind = "configmaps"
+	}
+	for _, r := range Build(others, Goals, testCommand) {
+		if r.Goal != "" || r.Met != nil {
+			t.Errorf("%s of %s has the goal %q", r.Metric, r.Kind, r.Goal)
+		}
+	}
+}

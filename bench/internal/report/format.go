@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/bench/internal/scenario"
+)
+
+// Figure writes a value with its unit, to three digits.
+func Figure(value float64, unit scenario.Unit) string {
+	switch unit {
+	case scenario.Seconds:
+		if value < 1 {
+			return digits(value*1e3) + " ms"
+		}
+		return digits(value) + " s"
+	case scenario.Microseconds:
+		if value >= 1e3 {
+			return digits(value/1e3) + " ms"
+		}
+		return digits(value) + " µs"
+	case scenario.Bytes:
+		for _, prefix := range []string{"", "k", "M"} {
+			if value < 1000 {
+				return digits(value) + " " + prefix + "B"
+			}
+			value /= 1000
+		}
+		return digits(value) + " GB"
+	}
+	return digits(value) + string(unit)
+}
+
+// digits writes three digits at least, with commas between thousands.
+func digits(value float64) string {
+	if value == 0 {
+		return "0"
+	}
+	places := max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0)
+	text := strconv.FormatFloat(value, 'f', places, 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if fraction == "" {
+		return whole
+	}
+	return whole + "." + fraction
+}
+
+// count writes a whole number.
+func count(value float64) string {
+	whole, _, _ := strings.Cut(digits(math.Round(value)), ".")
+	return whole
+}
+
+// ratioText writes a ratio as a fraction where it is small.
+func ratioText(ratio *float64) string {
+	switch {
+	case ratio == nil:
+		return ""
+	case *ratio > 0 && *ratio < 0.1:
+		return "1/" + digits(math.Round(1 / *ratio))
+	}
+	return digits(*ratio) + "×"
+}
+
+// Line writes the figures of one case.
+func Line(s scenario.Scenario, result scenario.Result) string {
+	var parts []string
+	for _, m := range s.Metrics {
+		if value, has := result[m.Key]; has {
+			parts = append(parts, fmt.Sprintf("%s %s", m.Title, Figure(value, m.Unit)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

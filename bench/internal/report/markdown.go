@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Markdown writes the page of the documentation. plots are the pictures, as links from where the page is.
+func Markdown(out io.Writer, run Run, plots []string) error {
+	p := &page{out: out}
+	p.line("# Benchmarks")
+	p.line("")
+	p.line("Made by `%s` from `bench/results/%s.json`: do not edit. %s; %s; commit %s.", run.Command, run.ID, run.Machine, run.Server, run.Commit)
+	p.line("")
+	p.line("Larder and client-go's informer v0.37 do the same on the same server, in turn, each in a fresh process. Figures are medians, the least and the most in")
+	p.line("parentheses. client-go's default asks for the state by a watch (WatchList); LIST is the same with `KUBE_FEATURE_WatchListClient=false`. Ratios are Larder")
+	p.line("to client-go's default, or to what is named. RssAnon is memory of the process alone; mapped pages belong to the kernel, which takes them back as it")
+	p.line("likes. Goals are set for %s %s.", count(GoalsN), GoalsFor)
+	met, missed := Count(run)
+	p.line("")
+	p.line("With %s %s, %d goals are met, %d are missed.", count(float64(mostObjects(run))), GoalsFor, met, missed)
+	for _, plot := range plots {
+		p.line("")
+		p.line("![%s](%s)", strings.TrimSuffix(plot[strings.LastIndexByte(plot, '/')+1:], ".svg"), plot)
+	}
+	p.rows(run.Rows)
+	return p.err
+}
+
+// page is a writer that remembers its error.
+type page struct {
+	out io.Writer
+	err error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
+	}
+}
+
+// rows writes a table for each scenario, with the command that makes it.
+func (p *page) rows(rows []Row) {
+	last := ""
+	for _, r := range rows {
+		title, figure, _ := strings.Cut(r.Scenario, ": ")
+		head := fmt.Sprintf("%s, %s %s", title, count(float64(r.N)), r.Kind)
+		if head != last {
+			last = head
+			p.line("")
+			p.line("## %s", strings.ToUpper(head[:1])+head[1:])
+			p.line("")
+			p.line("`%s`", r.Command)
+			p.line("")
+			p.line("| figure | residency | Larder | client-go | client-go, LIST | compared with | ratio | goal | |")
+			p.line("|---|---|---|---|---|---|---|---|---|")
+		}
+		p.line("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", figure, r.Residency, spread(&r.Spread.Larder, r.unit()),
+			spread(r.Spread.ClientGo, r.unit()), spread(r.Spread.ClientGoList, r.unit()), r.other(), ratioText(r.Ratio), r.Goal, r.verdict())
+	}
+}

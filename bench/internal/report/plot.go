@@ -1,0 +1,169 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/stat"
+)
+
+// pictures are the SVG files: rows of one unit, on one logarithmic scale. Dots, since a bar has no beginning on such a scale.
+var pictures = []struct {
+	name, title string
+	unit        scenario.Unit
+}{
+	{"time", "Time", scenario.Seconds},
+	{"bytes", "Bytes", scenario.Bytes},
+	{"rate", "Operations a second", scenario.PerSecond},
+	{"latency", "Time of one operation", scenario.Microseconds},
+}
+
+// series are the subjects, each with a colour that tells it apart without red and green.
+var series = []struct {
+	name  string
+	color color.RGBA
+	shape draw.GlyphDrawer
+	of    func(Row) *stat.Summary
+}{
+	{"Larder All", color.RGBA{0, 114, 178, 255}, draw.CircleGlyph{}, larderOf(all)},
+	{"Larder Bounded", color.RGBA{86, 180, 233, 255}, draw.CircleGlyph{}, larderOf(bounded)},
+	{"Larder None", color.RGBA{0, 60, 110, 255}, draw.CircleGlyph{}, larderOf(none)},
+	{"client-go", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}, func(r Row) *stat.Summary { return r.Spread.ClientGo }},
+	{"client-go, LIST", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}, func(r Row) *stat.Summary { return r.Spread.ClientGoList }},
+}
+
+func larderOf(residency string) func(Row) *stat.Summary {
+	return func(r Row) *stat.Summary {
+		if r.Residency != residency {
+			return nil
+		}
+		return &r.Spread.Larder
+	}
+}
+
+// Plots writes the pictures of the rows with n objects of a kind into dir, and returns their names. What has no rows gets no picture.
+func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
+	var names []string
+	for _, picture := range pictures {
+		chosen := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+			return r.Kind != kind || r.N != n || r.unit() != picture.unit || r.Reference != nil || r.Against != ""
+		})
+		if len(chosen) == 0 {
+			continue
+		}
+		name := fmt.Sprintf("%s-%s-%d.svg", picture.name, kind, n)
+		if err := drawPicture(filepath.Join(dir, name), picture.title+", "+count(float64(n))+" "+kind, chosen); err != nil {
+			return names, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func drawPicture(path, title string, rows []Row) error {
+	p := plot.New()
+	p.Title.Text = title
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, unitTicks{rows[0].unit()}
+	p.Add(plotter.NewGrid())
+	labels, places := placesOfRows(rows)
+	for _, s := range series {
+		if err := addSeries(p, s.name, s.color, s.shape, pointsOf(rows, places, s.of)); err != nil {
+			return err
+		}
+	}
+	p.NominalY(labels...)
+	// Room for the legend below, and for the dots at the edges.
+	p.Y.Min, p.Y.Max = -legendRows, float64(len(labels))-0.4
+	p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
+	width, height := 30*vg.Centimeter, vg.Length(len(labels)+5)*0.8*vg.Centimeter
+	canvas := vgsvg.New(width, height)
+	p.Draw(draw.New(canvas))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// legendRows is how many rows the legend takes.
+const legendRows = 2.5
+
+// placesOfRows gives every scenario a line, the first at the top.
+func placesOfRows(rows []Row) (labels []string, places map[string]int) {
+	for _, r := range rows {
+		if !slices.Contains(labels, r.Scenario) {
+			labels = append(labels, r.Scenario)
+		}
+	}
+	slices.Reverse(labels)
+	places = map[string]int{}
+	for i, label := range labels {
+		places[label] = i
+	}
+	return labels, places
+}
+
+// unitTicks are those of a logarithmic scale, with the unit.
+type unitTicks struct{ unit scenario.Unit }
+
+// Ticks implements plot.Ticker.
+func (u unitTicks) Ticks(least, most float64) []plot.Tick {
+	ticks := plot.LogTicks{}.Ticks(least, most)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = Figure(ticks[i].Value, u.unit)
+		}
+	}
+	return ticks
+}
+
+// points are medians, with how far the least and the most are from them.
+type points struct {
+	plotter.XYs
+	plotter.XErrors
+}
+
+func pointsOf(rows []Row, places map[string]int, of func(Row) *stat.Summary) points {
+	var out points
+	for _, r := range rows {
+		s := of(r)
+		// A logarithm has no place for zero.
+		if s == nil || s.Min <= 0 || math.IsInf(s.Max, 0) {
+			continue
+		}
+		out.XYs = append(out.XYs, plotter.XY{X: s.Median, Y: float64(places[r.Scenario])})
+		out.XErrors = append(out.XErrors, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
+	}
+	return out
+}
+
+func addSeries(p *plot.Plot, name string, c color.RGBA, shape draw.GlyphDrawer, data points) error {
+	if len(data.XYs) == 0 {
+		return nil
+	}
+	dots, err := plotter.NewScatter(data.XYs)
+	if err != nil {
+		return err
+	}
+	dots.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(4), Shape: shape}
+	bars, err := plotter.NewXErrorBars(data)
+	if err != nil {
+		return err
+	}
+	bars.Color = c
+	p.Add(bars, dots)
+	p.Legend.Add(name, dots)
+	return nil
+}

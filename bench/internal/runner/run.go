@@ -1,0 +1,134 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/larder-dev/larder/bench/internal/cluster"
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/report"
+	"github.com/larder-dev/larder/bench/internal/scenario"
+)
+
+// Options say what to run.
+type Options struct {
+	// Pods are the numbers of pods; ConfigMaps and Widgets how many of those there are, 0 for none.
+	Pods                []int
+	ConfigMaps, Widgets int
+	// Runs is how often each case is run.
+	Runs int
+	// Effort is 1 in a full run, less in a quick one.
+	Effort float64
+	// Only are the names of the scenarios to run. Default: all.
+	Only *regexp.Regexp
+	// EmbeddedOnly runs what would take a real server on the embedded one.
+	EmbeddedOnly bool
+	// Profile is an absolute directory for a profile of each case. Default: none are made.
+	Profile string
+	// Dir holds the files of the run, and is left behind empty. Required.
+	Dir string
+	// Progress is told of each case.
+	Progress io.Writer
+}
+
+// Outcome is what a run has measured.
+type Outcome struct {
+	Samples []report.Sample
+	// Server is the version of the last real server; of the embedded one if there was none.
+	Server string
+}
+
+// Run runs every case. A case that fails is reported in the error; the others are run.
+func Run(ctx context.Context, o Options) (Outcome, error) {
+	r := &run{Options: o, started: time.Now()}
+	var expected time.Duration
+	r.cases, expected = o.estimate()
+	fmt.Fprintf(o.Progress, "%d cases, about %s; the programs of the real server are built first where they are missing.\n",
+		r.cases, expected.Round(10*time.Second))
+	var errs []error
+	for _, g := range o.groups() {
+		if err := r.group(ctx, g); err != nil {
+			errs = append(errs, fmt.Errorf("%d %s: %w", g.n, g.kind, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	fmt.Fprintf(o.Progress, "Took %s.\n", time.Since(r.started).Round(time.Second))
+	return r.outcome, errors.Join(errs...)
+}
+
+// run is a run that is under way.
+type run struct {
+	Options
+	started     time.Time
+	cases, done int
+	outcome     Outcome
+}
+
+// group starts a server, loads it and runs what is measured on it.
+func (r *run) group(ctx context.Context, g group) (err error) {
+	dir, err := os.MkdirTemp(r.Dir, "group-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	h := &host{dir: dir, stored: map[string]int{}}
+	if h.cluster, err = r.start(ctx, g, dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.cluster.Close()) }()
+	if r.outcome.Server == "" || g.real {
+		r.outcome.Server = h.cluster.Version()
+	}
+	r.say("loading %d %s into the %s", g.n, g.kind, h.cluster.Version())
+	if err := h.cluster.Load(ctx, load.Kinds[g.kind], g.n); err != nil {
+		return fmt.Errorf("loading: %w", err)
+	}
+	var errs []error
+	for _, s := range g.scenarios {
+		errs = append(errs, r.scenario(ctx, h, g, s))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *run) start(ctx context.Context, g group, dir string) (cluster.Cluster, error) {
+	if g.real {
+		return cluster.StartReal(ctx, dir)
+	}
+	return cluster.StartEmbedded(g.n)
+}
+
+// scenario runs the subjects in turn, so that what changes on the machine meanwhile meets all of them.
+func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenario) error {
+	var errs []error
+	for n := range r.Runs {
+		for _, c := range r.casesOf(g, s) {
+			if ctx.Err() != nil {
+				return errors.Join(append(errs, ctx.Err())...)
+			}
+			r.done++
+			result, err := h.run(ctx, s, c)
+			if err != nil {
+				err = fmt.Errorf("%s, %s, run %d: %w", s.Name, c.Subject, n+1, err)
+				r.say("failed: %v", err)
+				errs = append(errs, err)
+				continue
+			}
+			r.say("%s, %d %s, %s, run %d: %s", s.Name, c.N, c.Kind, c.Subject, n+1, report.Line(s, result))
+			r.outcome.Samples = append(r.outcome.Samples, report.Sample{
+				Scenario: c.Scenario, Kind: c.Kind, N: c.N, Subject: c.Subject, Result: result,
+			})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintf(r.Progress, "%6s %3d/%d  %s\n", time.Since(r.started).Round(time.Second), r.done, r.cases, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,171 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/store"
+)
+
+// One object in a hundred is changed a hundred times in a minute: at 100,000 objects that is 1,667 changes a second.
+const (
+	flashRounds  = 100
+	flashSeconds = 60.0
+	// flashSample is how many of the events are committed one by one, to know what that costs; flashLeast in a short run.
+	flashSample = 1000
+	flashLeast  = 100
+)
+
+// flash: what a few busy objects cost the disk.
+var flash = Scenario{
+	Name: "flash", Title: "1 % of the objects, each updated 100 times a minute",
+	Kinds: []string{"pods"}, Embedded: true, Stored: true,
+	Metrics: []Metric{
+		{Key: "written", Title: "bytes written for each event", Unit: Bytes, Against: "committing each event"},
+		{Key: "io", Title: "bytes written for each event, by the kernel's account", Unit: Bytes, Against: "committing each event"},
+	},
+	Subjects: func(load.Kind) []subject.Spec {
+		return append(larders(subject.Spec{}), subject.Spec{Library: subject.Raw})
+	},
+	Before: func(_ context.Context, h Host, c *Case) error {
+		c.Marker = len(hotOf(*c)) - 1
+		c.Revision = h.Revisions(flashRoundsOf(*c)) + flashRoundsOf(*c) - 1
+		h.Changed()
+		return nil
+	},
+	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
+		if err := proceed(); err != nil {
+			return err
+		}
+		round := *c
+		for n := range flashRoundsOf(*c) {
+			round.Revision = c.Revision - flashRoundsOf(*c) + 1 + n
+			if err := pace(ctx, h, &round, hotOf(*c), float64(len(hotOf(*c)))*flashRounds/flashSeconds); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	Run: func(ctx context.Context, b *Bench) (Result, error) {
+		if b.Case.Subject.Library == subject.Raw {
+			return eachEvent(ctx, b)
+		}
+		return runFlash(ctx, b)
+	},
+	Seconds: func(c Case) float64 {
+		if c.Subject.Library == subject.Raw {
+			return 5
+		}
+		return linear(1.5, 0.7)(c) + flashSeconds*float64(flashRoundsOf(c))/flashRounds
+	},
+}
+
+// hotOf are the objects that are changed: the first ones.
+func hotOf(c Case) []int {
+	numbers := make([]int, max(c.N/100, 1))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// flashRoundsOf is how often each is changed: as often as fits in the time. The rate stays the same.
+func flashRoundsOf(c Case) int { return max(int(flashRounds*c.Effort), 1) }
+
+func runFlash(ctx context.Context, b *Bench) (Result, error) {
+	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	r, err := b.start(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err = r.AwaitTold(ctx); err != nil {
+		return finish(r, nil, err)
+	}
+	before, err := countWritten(r.Store)
+	if err == nil {
+		err = b.Ready(ctx)
+	}
+	if err == nil {
+		err = await(ctx, "the last update", w.Seen)
+	}
+	// Stop writes what is pending: it belongs to the updates.
+	_, err = finish(r, nil, err)
+	result := Result{}
+	return result, errors.Join(err, before.add(result, len(hotOf(b.Case))*flashRoundsOf(b.Case)))
+}
+
+// eachEvent commits one change after the other to a copy of Larder's file.
+func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
+	path := b.Case.File + ".each"
+	if err := copyFile(path, b.Case.File); err != nil {
+		return nil, err
+	}
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(), os.Remove(path)) }()
+	codec, err := store.CodecFor(b.Kind.Example)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: b.Kind.GVR}, store.CollectionOptions{
+		Codec:         codec,
+		Indexers:      cache.Indexers{subject.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		IndexVersions: subject.IndexVersions(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before, err := countWritten(s)
+	if err != nil {
+		return nil, err
+	}
+	hot := hotOf(b.Case)
+	events := max(int(flashSample*b.Case.Effort), flashLeast)
+	for n := range events {
+		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
+		if err := applyOne(ctx, c, obj); err != nil {
+			return nil, err
+		}
+	}
+	result := Result{}
+	return result, before.add(result, events)
+}
+
+func applyOne(ctx context.Context, c *store.Collection, obj runtime.Object) error {
+	result, err := c.Apply(ctx, store.Batch{Ops: []store.Op{{Object: obj}}})
+	if err == nil && len(result.Changes) != 1 {
+		err = fmt.Errorf("%d changes, want one; skipped: %v", len(result.Changes), result.Skipped)
+	}
+	return err
+}
+
+// copyPage is how much copyFile writes at a time. The kernel's account is of whole folios of its cache, which are as large as the write
+// that made them: after a copy in one piece, a changed page would be counted as megabytes.
+const copyPage = 4096
+
+func copyFile(to, from string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	// The bare interfaces keep io from copying in the kernel, in pieces of its own choice.
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, copyPage))
+	return err
+}

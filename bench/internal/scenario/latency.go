@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/stat"
+	"github.com/larder-dev/larder/bench/internal/subject"
+)
+
+// eventsPerSecond of the latencies.
+const eventsPerSecond = 1000
+
+// latency: from the moment of an update at the server to the handler.
+var latency = Scenario{
+	Name: "latency", Title: "event to handler, 1,000 events/s",
+	Kinds: []string{"pods"}, Embedded: true, Stored: true,
+	Metrics: []Metric{
+		{Key: "p50", Title: "p50", Unit: Microseconds},
+		{Key: "p99", Title: "p99", Unit: Microseconds},
+	},
+	Subjects: updated,
+	Before: func(_ context.Context, h Host, c *Case) error {
+		events := paced(*c)
+		c.Marker, c.Revision = events[len(events)-1], h.Revisions(1)
+		h.Changed()
+		return nil
+	},
+	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
+		if err := proceed(); err != nil {
+			return err
+		}
+		return pace(ctx, h, c, paced(*c), eventsPerSecond)
+	},
+	Run: func(ctx context.Context, b *Bench) (Result, error) {
+		var took []float64
+		w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+		w.OnUpdated = func(obj any) {
+			if revision, made := load.Revision(obj); revision == b.Case.Revision {
+				took = append(took, float64(time.Now().UnixNano()-made)/1e3)
+			}
+		}
+		r, err := b.start(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if err = r.AwaitTold(ctx); err == nil {
+			err = b.Ready(ctx)
+		}
+		if err == nil {
+			err = await(ctx, "the last update", w.Seen)
+		}
+		_, err = finish(r, nil, err)
+		// The handlers have ended with the run.
+		slices.Sort(took)
+		return Result{"p50": stat.Quantile(took, 0.5), "p99": stat.Quantile(took, 0.99)}, err
+	},
+	Seconds: func(c Case) float64 { return linear(1.5, 0.7)(c) + 10*c.Effort },
+}
+
+// paced are the objects to be changed, each once at most, for ten seconds.
+func paced(c Case) []int {
+	all := shuffled(c.N)
+	return all[:min(len(all), max(int(10*c.Effort*eventsPerSecond), 1))]
+}
+
+// pace changes the objects at that rate, and catches up where it falls behind.
+func pace(ctx context.Context, h Host, c *Case, numbers []int, rate float64) error {
+	kind, start := load.Kinds[c.Kind], time.Now()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for done := 0; done < len(numbers); {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		due := min(int(time.Since(start).Seconds()*rate), len(numbers))
+		if err := h.Cluster().Change(ctx, kind, numbers[done:due], c.Revision); err != nil {
+			return err
+		}
+		done = due
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"context"
+	"time"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/subject"
+)
+
+// hotRounds is how often each hot object is changed.
+const hotRounds = 10
+
+var rateMetric = Metric{Key: "rate", Title: "rate", Unit: PerSecond}
+
+// updatesHot: one object in ten is changed again and again.
+var updatesHot = Scenario{
+	Name: "updates-hot", Title: "updates of hot keys, one handler",
+	Kinds: []string{"pods"}, Embedded: true, Stored: true,
+	Metrics:  []Metric{rateMetric},
+	Subjects: updated,
+	Before: func(_ context.Context, h Host, c *Case) error {
+		// The changes are made in order, so the last one is the last.
+		c.Marker, c.Revision = max(c.N/10, 1)-1, h.Revisions(hotRounds)+hotRounds-1
+		h.Changed()
+		return nil
+	},
+	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
+		kind := load.Kinds[c.Kind]
+		numbers := make([]int, c.Marker+1)
+		for i := range numbers {
+			numbers[i] = i
+		}
+		for round := range hotRounds {
+			if err := h.Cluster().Change(ctx, kind, numbers, c.Revision-hotRounds+1+round); err != nil {
+				return err
+			}
+		}
+		return proceed()
+	},
+	Run: func(ctx context.Context, b *Bench) (Result, error) {
+		return runUpdates(ctx, b, hotRounds*(b.Case.Marker+1))
+	},
+	Seconds: linear(2, 1.5),
+}
+
+// updatesSpread: every object is changed once, in no order, which is the worst for a tree on disk.
+var updatesSpread = Scenario{
+	Name: "updates-spread", Title: "updates of every key once, one handler",
+	Kinds: []string{"pods"}, Embedded: true, Stored: true,
+	Metrics: []Metric{rateMetric, {Key: "rate", Title: "rate", Unit: PerSecond, Against: "raw bbolt, 4 MiB a transaction"}},
+	Subjects: func(kind load.Kind) []subject.Spec {
+		return append(updated(kind), subject.Spec{Library: subject.Raw})
+	},
+	Before: func(_ context.Context, h Host, c *Case) error {
+		numbers := shuffled(c.N)
+		c.Marker, c.Revision = numbers[len(numbers)-1], h.Revisions(1)
+		h.Changed()
+		return nil
+	},
+	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
+		if err := h.Cluster().Change(ctx, load.Kinds[c.Kind], shuffled(c.N), c.Revision); err != nil {
+			return err
+		}
+		return proceed()
+	},
+	Run: func(ctx context.Context, b *Bench) (Result, error) {
+		if b.Case.Subject.Library == subject.Raw {
+			return rawWrites(ctx, b)
+		}
+		return runUpdates(ctx, b, b.Case.N)
+	},
+	Seconds: linear(2, 1.5),
+}
+
+// updated are the informers whose pipeline is measured.
+func updated(load.Kind) []subject.Spec {
+	return append(larders(subject.Spec{}), subject.Spec{Library: subject.ClientGo})
+}
+
+// runUpdates holds the network until the driver has made the changes, so that the pipeline is never waiting for the
+// server: what is measured is how fast it can go.
+func runUpdates(ctx context.Context, b *Bench, count int) (Result, error) {
+	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	r, err := b.start(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.AwaitTold(ctx); err != nil {
+		return finish(r, nil, err)
+	}
+	r.Network.Hold()
+	if err := b.Ready(ctx); err != nil {
+		return finish(r, nil, err)
+	}
+	start := time.Now()
+	r.Network.Release()
+	if err := await(ctx, "the last update", w.Seen); err != nil {
+		return finish(r, nil, err)
+	}
+	return finish(r, Result{"rate": float64(count) / time.Since(start).Seconds()}, b.resumed(r))
+}

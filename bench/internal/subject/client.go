@@ -1,0 +1,60 @@
+package subject
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+)
+
+// client is what an informer needs of a client.
+type client struct {
+	// rest reads the cluster's id and the schema's hash.
+	rest rest.Interface
+	lw   cache.ListerWatcher
+}
+
+// newClient returns a client with connections of its own: protobuf for typed objects, else JSON.
+func newClient(config *rest.Config, kind load.Kind, dynamicObjects bool) (*client, error) {
+	if dynamicObjects {
+		return newDynamicClient(config, kind)
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	c := kube.CoreV1().RESTClient()
+	lw := cache.NewFilteredListWatchFromClient(c, kind.GVR.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
+	return &client{rest: c, lw: cache.ToListWatcherWithWatchListSemantics(lw, kube)}, nil
+}
+
+func newDynamicClient(config *rest.Config, kind load.Kind) (*client, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	resource := objects.Resource(kind.GVR)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return resource.Watch(ctx, o)
+		},
+	}
+	return &client{rest: kube.CoreV1().RESTClient(), lw: cache.ToListWatcherWithWatchListSemantics(lw, objects)}, nil
+}

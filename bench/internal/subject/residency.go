@@ -1,0 +1,38 @@
+package subject
+
+import (
+	"fmt"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+// residency is one way in which Larder keeps objects in memory.
+type residency struct {
+	name string
+	set  func(*informer.Options)
+}
+
+// residencies are all that are measured: a new one is a line here. The names All, Bounded and None are what
+// the goals of package report and its pictures know.
+var residencies = []residency{
+	{"None", func(*informer.Options) {}},
+}
+
+// Residencies returns their names.
+func Residencies() []string {
+	var names []string
+	for _, r := range residencies {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+func setResidency(name string, o *informer.Options) error {
+	for _, r := range residencies {
+		if r.name == name {
+			r.set(o)
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no residency %q", name)
+}

@@ -1,0 +1,34 @@
+// Command bench compares Larder with client-go's informer, side by side, and says which of its goals Larder reaches.
+//
+//	go -C bench run . -quick     10,000 pods: less than ten minutes, once the programs of the server are built
+//	go -C bench run .            100,000 pods and more: hours, 16 GB of memory
+//	go -C bench run . -help      the flags
+//
+// It says beforehand how long it will take. -only runs some of the scenarios, -profile says where their time goes, and -render prints
+// an earlier run again.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/larder-dev/larder/bench/internal/runner"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == runner.ChildArgument {
+		err = runner.Child(ctx, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

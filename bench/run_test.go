@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/larder-dev/larder/bench/internal/report"
+	"github.com/larder-dev/larder/bench/internal/runner"
+	"github.com/larder-dev/larder/bench/internal/scenario"
+)
+
+// TestMain is the program that the tests start for each case, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == runner.ChildArgument {
+		if err := runner.Child(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Every scenario, once, small, on the embedded server.
+func TestEverything(t *testing.T) {
+	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	dir := t.TempDir()
+	results, docs := filepath.Join(dir, "results"), filepath.Join(dir, "benchmarks.md")
+	var stdout, stderr bytes.Buffer
+	err := run(t.Context(), []string{
+		"-quick", "-embedded", "-pods", "200", "-configmaps", "10", "-widgets", "50", "-runs", "1", "-effort", "0.02",
+		"-dir", dir, "-results", results, "-docs", docs,
+	}, &stdout, &stderr)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	files, err := filepath.Glob(filepath.Join(results, "quick-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("records: %v, %v", files, err)
+	}
+	record, err := report.Read(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenario.All() {
+		for _, m := range s.Metrics {
+			measured := slices.ContainsFunc(record.Rows, func(r report.Row) bool {
+				return r.Metric == s.Name+"/"+m.Key && r.Against == m.Against && *r.Larder >= 0 && r.Ratio != nil
+			})
+			// The embedded server has no process of its own.
+			if m.Key != scenario.ServerCPU && !measured {
+				t.Errorf("%s/%s against %q was not measured", s.Name, m.Key, m.Against)
+			}
+		}
+	}
+	page, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), ".svg)") || !strings.Contains(string(page), "-only relist") {
+		t.Errorf("the page lacks pictures or commands:\n%s", page)
+	}
+	if !strings.Contains(stdout.String(), "goals met") || !strings.Contains(stderr.String(), "cases, about") {
+		t.Errorf("printed:\n%s\n%s", stdout.String(), stderr.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "larder-bench-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for _, args := range [][]string{{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}} {
+		var stdout, stderr bytes.Buffer
+		if err := run(t.Context(), args, &stdout, &stderr); err == nil {
+			t.Errorf("%v was accepted", args)
+		}
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	got := quoted([]string{"-only", "cold|reads", "it's"})
+	if want := []string{"-only", "'cold|reads'", `'it'\''s'`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestQuickIsADefaultThatFlagsOverride(t *testing.T) {
+	s, err := parse([]string{"-quick", "-runs", "7"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Runs != 7 || !slices.Equal(s.Pods, []int{10_000}) || s.Effort != quickEffort || s.Widgets != 0 {
+		t.Errorf("%+v", s)
+	}
+}
