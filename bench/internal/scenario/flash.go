@@ -108,7 +108,7 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	if err := copyFile(path, b.Case.File); err != nil {
 		return nil, err
 	}
-	s, err := store.Open(path, store.Options{})
+	s, err := store.Open(path, store.Options{CommitInterval: -1})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
 )
 
 // residency is one way in which Larder keeps objects in memory.
@@ -12,10 +13,15 @@ type residency struct {
 	set  func(*informer.Options)
 }
 
+// boundedBytes is what the goals say: 64 MB.
+const boundedBytes = 64 << 20
+
 // residencies are all that are measured: a new one is a line here. The names All, Bounded and None are what
 // the goals of package report and its pictures know.
 var residencies = []residency{
-	{"None", func(*informer.Options) {}},
+	{"All", func(o *informer.Options) { o.Residency = store.All }},
+	{"Bounded", func(o *informer.Options) { o.Residency = store.Bounded(boundedBytes) }},
+	{"None", func(o *informer.Options) { o.Residency = store.None }},
 }
 
 // Residencies returns their names.
