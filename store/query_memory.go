@@ -68,7 +68,7 @@ func (t *table) between(after, prefix string) (keys []string, objs []runtime.Obj
 			return false
 		}
 		if e.key != after {
-			keys, objs = append(keys, e.key), append(objs, e.now.Load().obj)
+			keys, objs = append(keys, e.key), append(objs, e.obj)
 		}
 		return true
 	})

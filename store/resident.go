@@ -145,6 +145,7 @@ func (c *Collection) open(r *resident) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.touched = nil
+	r.table.byKey.settle()
 	r.ready.Store(true)
 }
 

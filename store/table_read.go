@@ -11,8 +11,8 @@ import (
 
 func (t *table) list() []runtime.Object {
 	objs := make([]runtime.Object, 0, t.len())
-	t.each("", func(e *row) bool {
-		objs = append(objs, e.now.Load().obj)
+	t.order.Ascend(func(e *row) bool {
+		objs = append(objs, e.obj)
 		return true
 	})
 	return objs
@@ -30,7 +30,7 @@ func (t *table) keys() []string {
 // page returns the objects whose keys follow the given one, up to a limit.
 func (t *table) page(after string, limit int) (keys []string, objs []runtime.Object) {
 	t.each(after, func(e *row) bool {
-		keys, objs = append(keys, e.key), append(objs, e.now.Load().obj)
+		keys, objs = append(keys, e.key), append(objs, e.obj)
 		return len(keys) < limit
 	})
 	return keys, objs
@@ -41,7 +41,7 @@ func (t *table) byValues(index string, values []string) []runtime.Object {
 	if len(values) == 1 {
 		p := t.indexes[index][values[0]]
 		objs := make([]runtime.Object, 0, p.len())
-		p.each(func(e *row) { objs = append(objs, e.now.Load().obj) })
+		p.each(func(e *row) { objs = append(objs, e.obj) })
 		return objs
 	}
 	objs, seen := []runtime.Object{}, map[*row]bool{}
@@ -49,7 +49,7 @@ func (t *table) byValues(index string, values []string) []runtime.Object {
 		t.indexes[index][value].each(func(e *row) {
 			if !seen[e] {
 				seen[e] = true
-				objs = append(objs, e.now.Load().obj)
+				objs = append(objs, e.obj)
 			}
 		})
 	}

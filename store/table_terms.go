@@ -7,7 +7,7 @@ type moreTerms map[*rowState]map[string][]string
 
 // compute calls the functions for e as it is now, unless that has been done. One that fails does not file it.
 func (a moreTerms) compute(added *indexSet, e *row) {
-	if s := e.now.Load(); a[s] == nil {
+	if s := e.now.Load(); s != nil && a[s] == nil { // nil is of a key that was removed
 		a[s] = added.workingTerms(s.obj)
 	}
 }

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// keyMap finds the rows of a table by key. Reads of keys that have been there for a while take no lock and share no counter, so
+// they scale with the cores; an update, which changes the row in place, does not concern it. One goroutine writes at a time.
+type keyMap struct {
+	// base is never changed once it is here. A row in it that has no state is of a key that was removed. It is set with mu held.
+	base    atomic.Pointer[map[string]*row]
+	amended atomic.Bool  // there are fresh keys
+	missed  atomic.Int64 // reads that found a fresh key, since base was made
+
+	mu    sync.RWMutex
+	fresh map[string]*row // the keys that base lacks; guarded by mu
+	gone  int             // about how many rows of base have no state; guarded by mu
+}
+
+// freshFew is how many fresh, or removed, keys are no reason to make base anew.
+const freshFew = 256
+
+func newKeyMap() *keyMap {
+	k := &keyMap{fresh: map[string]*row{}}
+	k.base.Store(&map[string]*row{})
+	return k
+}
+
+// load returns the row of key, or nil. Its state may be nil: the key has been removed.
+func (k *keyMap) load(key string) *row {
+	if e := (*k.base.Load())[key]; e != nil || !k.amended.Load() {
+		return e
+	}
+	return k.loadFresh(key)
+}
+
+// loadFresh also makes base anew, once so many fresh keys have been read that it would have paid.
+func (k *keyMap) loadFresh(key string) *row {
+	k.mu.RLock()
+	e, base := k.fresh[key], *k.base.Load() // it may have been moved there before the lock was taken
+	k.mu.RUnlock()
+	if e == nil {
+		return base[key]
+	}
+	if k.missed.Add(1) == int64(len(base)+freshFew) {
+		k.settle()
+	}
+	return e
+}
+
+// add puts in a row whose key load does not find.
+func (k *keyMap) add(e *row) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.addLocked(e)
+}
+
+func (k *keyMap) addLocked(e *row) {
+	k.fresh[e.key] = e
+	k.amended.Store(true)
+	if n := len(k.fresh); n > freshFew && n > len(*k.base.Load())/4 {
+		k.settleLocked()
+	}
+}
+
+// remove takes the state of a row, and with it its key. It returns nil if there was none.
+func (k *keyMap) remove(e *row) *rowState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := e.now.Swap(nil)
+	if k.fresh[e.key] == e {
+		delete(k.fresh, e.key)
+	} else if k.gone++; old != nil && k.gone > freshFew && k.gone > len(*k.base.Load())/4 {
+		k.settleLocked()
+	}
+	return old
+}
+
+// revive gives a row that load has found without a state a new one.
+func (k *keyMap) revive(e *row, s *rowState) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e.now.Store(s)
+	if (*k.base.Load())[e.key] == e {
+		k.gone--
+	} else { // a base was made without it meanwhile
+		k.addLocked(e)
+	}
+}
+
+// settle makes a base of all rows that have a state.
+func (k *keyMap) settle() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.settleLocked()
+}
+
+func (k *keyMap) settleLocked() {
+	old := *k.base.Load()
+	base := make(map[string]*row, max(len(old)+len(k.fresh)-k.gone, 0))
+	for key, e := range old {
+		if e.now.Load() != nil {
+			base[key] = e
+		}
+	}
+	maps.Copy(base, k.fresh)
+	k.base.Store(&base)
+	k.fresh, k.gone = map[string]*row{}, 0
+	k.missed.Store(0)
+	k.amended.Store(false)
+}
