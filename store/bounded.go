@@ -115,5 +115,5 @@ func weigh(codec Codec, key string, payload int) uint32 {
 	if codec.Name() != encodingProtobuf {
 		factor = weightUnstructured
 	}
-	return uint32(min(weightFixed+len(key)+factor*payload, 1<<31))
+	return uint32(min(uint64(weightFixed+len(key))+uint64(factor)*uint64(payload), 1<<31))
 }
