@@ -41,6 +41,14 @@ func (c *Collection) writeObjectsLocked(ctx context.Context, set *indexSet, fn f
 		c.bounded.closed.Add(1)
 		defer c.bounded.closed.Add(-1)
 	}
+	if c.resident.Load() != nil {
+		before, err := c.Info(ctx)
+		if err != nil {
+			return err
+		}
+		c.frozen.Store(&before)
+		defer c.frozen.Store(nil)
+	}
 	var last []*write
 	err := c.writeLocked(ctx, set, func(w *writer) (err error) {
 		last, err = fn(w)

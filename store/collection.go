@@ -31,15 +31,18 @@ type Collection struct {
 	mu sync.Mutex
 	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
 	front     sync.Mutex
-	replacing *replacement // the open one; set with mu and front held, read with either
-	closed    bool         // guarded by front
-	lost      error        // why Close could not commit what was pending; guarded by front
-	idled     atomic.Bool  // indexes that nobody claims have been marked
-	reported  atomic.Bool  // changes of objects have been reported in this process
+	replacing *replacement  // the open one; set with mu and front held, read with either
+	closed    bool          // guarded by front
+	paused    chan struct{} // batches wait until it is closed; nil if they need not; guarded by front
+	lost      error         // why Close could not commit what was pending; guarded by front
+	idled     atomic.Bool   // indexes that nobody claims have been marked
+	reported  atomic.Bool   // changes of objects have been reported in this process
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
 	resident atomic.Pointer[resident]
 	bounded  *bounded
+	// frozen is what Info says while the file may be ahead of the resident objects; nil if it is not.
+	frozen atomic.Pointer[Info]
 
 	builds builds
 	limits limits
@@ -258,6 +261,9 @@ func (c *Collection) flushAtClose() error {
 
 // afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
 func (c *Collection) afterClose(ctx context.Context) error {
+	if c.store.open.holds(c.name) {
+		return fmt.Errorf("it was closed, and another has it now: %w", ErrCollectionOpen)
+	}
 	if _, unsaved := c.overlay.current(); unsaved {
 		if err := c.store.Flush(ctx); err != nil {
 			return err

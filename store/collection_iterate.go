@@ -26,50 +26,49 @@ type rawRecord struct {
 
 // page is some objects in key order.
 type page struct {
-	records []rawRecord
-	objs    []k8sruntime.Object
-	more    bool // there may be others
-	err     error
+	keys []string
+	objs []k8sruntime.Object
+	more bool // there may be others
+	err  error
 }
 
-// Iterate calls fn for each object whose key is after the given one; see Interface. While it does, the next page is
-// read and decoded, on all cores.
+// Iterate calls fn for each object whose key is after the given one; see Interface.
 func (r *reader) Iterate(ctx context.Context, after string, fn func(key string, obj k8sruntime.Object) error) error {
-	ahead := make(chan page, 1)
-	for p := r.page(ctx, after); ; p = <-ahead {
+	return iteratePages(ctx, after, r.page, fn)
+}
+
+// iteratePages calls fn for the objects of each page, under no lock and in no transaction. A page is read when fn has had those before it.
+func iteratePages(ctx context.Context, after string, read func(ctx context.Context, after string) page, fn func(key string, obj k8sruntime.Object) error) error {
+	for {
+		p := read(ctx, after)
 		if p.err != nil {
 			return p.err
 		}
-		if p.more {
-			last := p.records[len(p.records)-1].key
-			go func() { ahead <- r.page(ctx, last) }()
+		for i, key := range p.keys {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(key, p.objs[i]); err != nil {
+				return err
+			}
 		}
-		err := p.each(ctx, fn)
-		if err != nil && p.more {
-			<-ahead
+		if !p.more {
+			return ctx.Err()
 		}
-		if err != nil || !p.more {
-			return err
-		}
+		after = p.keys[len(p.keys)-1]
 	}
 }
 
-func (p page) each(ctx context.Context, fn func(key string, obj k8sruntime.Object) error) error {
-	for i, record := range p.records {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := fn(record.key, p.objs[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// page reads and decodes the objects whose keys follow the given one.
+// page reads the objects whose keys follow the given one, and decodes them on all cores.
 func (r *reader) page(ctx context.Context, after string) (p page) {
-	if p.records, p.more, p.err = r.rawPage(ctx, after); p.err == nil {
-		p.objs, p.err = r.decodeRecords(p.records)
+	records, more, err := r.rawPage(ctx, after)
+	if err != nil {
+		return page{err: err}
+	}
+	p.more = more
+	p.objs, p.err = r.decodeRecords(records)
+	for _, record := range records {
+		p.keys = append(p.keys, record.key)
 	}
 	return p
 }
@@ -115,7 +114,9 @@ func (r *reader) decodeRecords(records []rawRecord) ([]k8sruntime.Object, error)
 	var wg sync.WaitGroup
 	for w := range workers {
 		from, to := w*share, min((w+1)*share, len(records))
-		work := func() { errs[w] = r.decodeSome(records[from:to], objs[from:to]) }
+		work := func() {
+			errs[w] = guard("the codec", func() error { return r.decodeSome(records[from:to], objs[from:to]) })
+		}
 		if w == workers-1 {
 			work()
 		} else {

@@ -9,6 +9,15 @@ import (
 
 // What a Collection reads from memory, if its Residency says so; else see reader.
 
+// Info returns the collection's state. It is never ahead of what the other methods read.
+func (c *Collection) Info(ctx context.Context) (Info, error) {
+	info, err := c.reader.Info(ctx)
+	if frozen := c.frozen.Load(); frozen != nil && err == nil {
+		return frozen.clone(), nil
+	}
+	return info, err
+}
+
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil {
@@ -78,10 +87,15 @@ func (c *Collection) Iterate(ctx context.Context, after string, fn func(key stri
 	if err := c.awaitFilled(ctx); err != nil {
 		return err
 	}
+	return iteratePages(ctx, after, c.page, fn)
+}
+
+// page reads the next objects, from memory or from the file.
+func (c *Collection) page(ctx context.Context, after string) page {
 	if r := c.inMemory(); r != nil {
-		return iteratePages(ctx, after, r.page, fn)
+		return r.page(after)
 	}
-	return c.reader.Iterate(ctx, after, fn)
+	return c.reader.page(ctx, after)
 }
 
 // ByIndex returns the objects that the named index files under value, in key order.
@@ -90,12 +104,12 @@ func (c *Collection) ByIndex(ctx context.Context, index, value string) ([]runtim
 }
 
 func (c *Collection) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
+	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+		return nil, err
+	}
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		if _, err := c.set.Load().find(index); err != nil {
-			return nil, err
-		}
 		return r.table.byValues(index, values), ctx.Err()
 	}
 	return c.fileByValues(ctx, index, values)
@@ -103,12 +117,12 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 
 // IndexKeys returns the keys of ByIndex.
 func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]string, error) {
+	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+		return nil, err
+	}
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		if _, err := c.set.Load().find(index); err != nil {
-			return nil, err
-		}
 		return r.table.indexKeys(index, value), ctx.Err()
 	}
 	return c.fileIndexKeys(ctx, index, value)
@@ -116,12 +130,12 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 
 // IndexValues returns every value of the named index, in order.
 func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, error) {
+	if _, err := c.set.Load().find(index); err != nil { // before the objects: those of a later filling have the index
+		return nil, err
+	}
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		if _, err := c.set.Load().find(index); err != nil {
-			return nil, err
-		}
 		return r.table.indexValues(index), ctx.Err()
 	}
 	return c.fileIndexValues(ctx, index)

@@ -28,7 +28,10 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		return err
 	}
 	terms := grownTerms{pending: map[*write]map[string][]string{}, resident: moreTerms{}}
-	for {
+	for round := 0; ; round++ {
+		if round == patience {
+			defer c.pause()()
+		}
 		for _, x := range c.overlay.all() {
 			if _, ok := terms.pending[x]; !ok && !x.del {
 				terms.pending[x] = c.addedTerms(added, x)
@@ -37,10 +40,29 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		for _, e := range c.resident.Load().rows() {
 			terms.resident.compute(added, e)
 		}
-		done, err := c.addComputed(ctx, indexers, versions, terms)
+		done, err := c.addComputed(ctx, added, indexers, versions, terms)
 		if done || err != nil {
 			return err
 		}
+	}
+}
+
+// patience is how often AddIndexers computes what has changed meanwhile before it has batches wait.
+const patience = 3
+
+// pause has batches wait, under no lock, until resume is called.
+func (c *Collection) pause() (resume func()) {
+	resumed := make(chan struct{})
+	c.front.Lock()
+	defer c.front.Unlock()
+	c.paused = resumed
+	return func() {
+		c.front.Lock()
+		defer c.front.Unlock()
+		if c.paused == resumed { // else another AddIndexers has come to it too
+			c.paused = nil
+		}
+		close(resumed)
 	}
 }
 
@@ -70,7 +92,7 @@ func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
 
 // addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches wait
 // for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the index.
-func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, versions map[string]string, terms grownTerms) (bool, error) {
+func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms) (bool, error) {
 	release, err := c.store.takeTurn(ctx)
 	if err != nil {
 		return false, err
@@ -83,7 +105,7 @@ func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, v
 	if err != nil {
 		return false, err
 	}
-	if !c.swapSet(set, terms) {
+	if !c.swapSet(set, added, terms) {
 		return false, nil
 	}
 	if err := c.claimLocked(ctx, set); err != nil {
@@ -96,10 +118,10 @@ func (c *Collection) addComputed(ctx context.Context, indexers cache.Indexers, v
 }
 
 // swapSet makes set the one that batches are indexed with, if there are terms for all that is pending.
-func (c *Collection) swapSet(set *indexSet, terms grownTerms) bool {
+func (c *Collection) swapSet(set, added *indexSet, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if !c.overlay.covered(terms.pending) || !c.resident.Load().addTerms(terms.resident) {
+	if !c.overlay.covered(terms.pending) || !c.resident.Load().addTerms(added, terms.resident) {
 		return false
 	}
 	if grown := c.overlay.reterm(terms.pending); grown != 0 {

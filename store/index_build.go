@@ -26,7 +26,8 @@ const (
 type builds struct {
 	mu      sync.Mutex
 	stopped bool                // guarded by mu
-	cancels []func()            // guarded by mu
+	cancels map[int]func()      // of those that run; guarded by mu
+	started int                 // guarded by mu
 	names   map[string]struct{} // being built; guarded by mu
 	running sync.WaitGroup
 }
@@ -36,11 +37,10 @@ func (b *builds) stop() bool {
 	b.mu.Lock()
 	first := !b.stopped
 	b.stopped = true
-	cancels := b.cancels
-	b.mu.Unlock()
-	for _, cancel := range cancels {
+	for _, cancel := range b.cancels {
 		cancel()
 	}
+	b.mu.Unlock()
 	b.running.Wait()
 	return first
 }
@@ -89,12 +89,24 @@ func (b *builds) start(s *Store, name string, fn func(ctx context.Context)) {
 	}
 }
 
+func (b *builds) ended(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.cancels, n)
+}
+
 func (b *builds) startLocked(s *Store, name string, fn func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	b.cancels = append(b.cancels, cancel)
+	if b.cancels == nil {
+		b.cancels = map[int]func(){}
+	}
+	n := b.started
+	b.started++
+	b.cancels[n] = cancel
 	b.running.Add(1)
 	s.goBackground(name, func(storeCtx context.Context) {
 		defer b.running.Done()
+		defer b.ended(n)
 		defer cancel()
 		defer context.AfterFunc(storeCtx, cancel)()
 		fn(ctx)

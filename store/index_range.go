@@ -127,12 +127,12 @@ func (c *Collection) IndexPrefix(ctx context.Context, index, prefix string) ([]r
 }
 
 func (c *Collection) inRange(ctx context.Context, index string, r valueRange) ([]runtime.Object, error) {
+	if _, err := c.set.Load().find(index); err != nil {
+		return nil, err
+	}
 	if m := c.inMemory(); m != nil {
 		m.mu.RLock()
 		defer m.mu.RUnlock()
-		if _, err := c.set.Load().find(index); err != nil {
-			return nil, err
-		}
 		return m.table.inRange(index, r), ctx.Err()
 	}
 	var objs []runtime.Object
@@ -201,14 +201,15 @@ func (m *Memory) inRange(ctx context.Context, index string, r valueRange) ([]run
 // inRange returns the objects filed in the range, each once.
 func (t *table) inRange(index string, r valueRange) []runtime.Object {
 	var found []indexed
+	byKey := map[string]runtime.Object{}
 	for value, p := range t.indexes[index] {
 		if r.has(value) {
-			p.each(func(e *row) { found = append(found, indexed{value, e.key}) })
+			p.each(func(e *row) { found, byKey[e.key] = append(found, indexed{value, e.key}), e.obj })
 		}
 	}
 	objs := []runtime.Object{}
 	for _, key := range firstOf(found) {
-		objs = append(objs, t.get(key))
+		objs = append(objs, byKey[key])
 	}
 	return objs
 }

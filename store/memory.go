@@ -157,7 +157,7 @@ func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string
 		for _, e := range m.rows() {
 			terms.compute(added, e)
 		}
-		done, err := m.addComputed(indexers, versions, terms)
+		done, err := m.addComputed(added, indexers, versions, terms)
 		if done || err != nil {
 			return err
 		}
@@ -175,14 +175,14 @@ func (m *Memory) rows() (rows []*row) {
 }
 
 // addComputed adds the functions, unless an object has changed since terms were computed.
-func (m *Memory) addComputed(indexers cache.Indexers, versions map[string]string, terms moreTerms) (bool, error) {
+func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions map[string]string, terms moreTerms) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	set, err := m.set.with(indexers, versions)
 	if err != nil {
 		return false, err
 	}
-	if !m.table.addTerms(terms) {
+	if !m.table.addTerms(added, terms) {
 		return false, nil
 	}
 	m.set = set

@@ -30,29 +30,10 @@ func (m *Memory) Iterate(ctx context.Context, after string, fn func(key string, 
 	return iteratePages(ctx, after, m.page, fn)
 }
 
-func (m *Memory) page(after string) ([]string, []runtime.Object) {
+func (m *Memory) page(_ context.Context, after string) page {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.table.page(after, iterateObjects)
-}
-
-// iteratePages calls fn for the objects of each page of a table, under no lock.
-func iteratePages(ctx context.Context, after string, page func(after string) ([]string, []runtime.Object), fn func(key string, obj runtime.Object) error) error {
-	for {
-		keys, objs := page(after)
-		for i, key := range keys {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := fn(key, objs[i]); err != nil {
-				return err
-			}
-		}
-		if len(keys) < iterateObjects {
-			return ctx.Err()
-		}
-		after = keys[len(keys)-1]
-	}
 }
 
 // ByIndex returns the objects that the named index files under value, in key order.

@@ -47,9 +47,6 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {
 		c.startBuild() // what gave up when the store failed
-		if c.resident.Load() != nil {
-			c.startFilling(false) // something may have been lost
-		}
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", s.path, err)
@@ -79,7 +76,11 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if err != nil {
 		return nil, err
 	}
-	return s.liveCollections(), old.close()
+	rebuilt := s.liveCollections()
+	for _, c := range rebuilt {
+		c.forgetResidents() // before anybody else who waits for the rebuild goes on
+	}
+	return rebuilt, old.close()
 }
 
 // renew puts a copy in the place of the old file. It takes the mark before it makes

@@ -19,15 +19,18 @@ type resident struct {
 	table *table // guarded by mu, but for get
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
 	touched map[string]struct{}
+	failed  bool // nothing is taken in any more; guarded by mu
 
 	ready atomic.Bool
 	// ended is closed when the filling has ended, well or not.
 	ended chan struct{}
 	err   error // why not; set before ended is closed
+	// replaced is closed when another takes its place.
+	replaced chan struct{}
 }
 
 func newResident() *resident {
-	return &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{})}
+	return &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
 }
 
 // inMemory returns the resident objects if reads are to use them, or nil.
@@ -45,6 +48,9 @@ func (r *resident) apply(last []*write) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failed {
+		return
+	}
 	for _, x := range last {
 		if r.touched != nil {
 			r.touched[x.key] = struct{}{}
@@ -63,7 +69,9 @@ func (r *resident) apply(last []*write) {
 func (c *Collection) startFilling(empty bool) {
 	r := newResident()
 	c.front.Lock()
-	c.resident.Store(r)
+	if old := c.resident.Swap(r); old != nil {
+		close(old.replaced)
+	}
 	r.apply(c.overlay.all())
 	c.front.Unlock()
 	if empty {
@@ -76,11 +84,23 @@ func (c *Collection) startFilling(empty bool) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := c.fill(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+		err := c.fill(ctx, r)
+		if err == nil {
+			return
+		}
+		r.fail()
+		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			r.err = err
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
 		}
 	})
+}
+
+// fail lets go of what has been filled in.
+func (r *resident) fail() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed, r.touched, r.table = true, nil, newTable()
 }
 
 // fill reads every object that has not been written since.
@@ -97,12 +117,35 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 		after = records[len(records)-1].key
 		objs, err := c.decodeRecords(records)
 		if err != nil {
-			return err
+			if records, objs, err = c.decodeUntouched(r, records); err != nil {
+				return err
+			}
 		}
 		c.fillIn(r, records, objs)
 	}
 	c.open(r)
 	return nil
+}
+
+// decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
+func (c *Collection) decodeUntouched(r *resident, all []rawRecord) (records []rawRecord, objs []runtime.Object, err error) {
+	for _, record := range all {
+		decoded, err := c.decodeRecords([]rawRecord{record})
+		switch {
+		case err == nil:
+			records, objs = append(records, record), append(objs, decoded[0])
+		case !r.isTouched(record.key):
+			return nil, nil, err
+		}
+	}
+	return records, objs, nil
+}
+
+func (r *resident) isTouched(key string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.touched[key]
+	return ok
 }
 
 // fillIn puts a page in place. If index functions are added meanwhile, their terms are computed again.
@@ -163,20 +206,35 @@ func (c *Collection) awaitFilled(ctx context.Context) error {
 }
 
 // WaitResident waits until the objects of a collection whose Residency is All are in memory, or ctx ends. An error
-// says why they can not be: reads decode them from the file then, until a list has replaced what can not be read. With
-// another Residency it returns at once.
+// says why they can not be: reads decode them from the file then, until a list has replaced what can not be read. Where the file is
+// damaged it waits for Rebuild. With another Residency it returns at once.
 func (c *Collection) WaitResident(ctx context.Context) error {
-	if err := c.awaitFilled(ctx); err != nil {
-		return err
+	for {
+		r := c.resident.Load()
+		if r == nil {
+			return ctx.Err()
+		}
+		select {
+		case <-r.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if c.resident.Load() != r {
+			continue
+		}
+		if !errors.Is(r.err, ErrDamaged) && !errors.Is(r.err, ErrOutcomeUnknown) {
+			return r.err
+		}
+		select { // a rebuild of the file has to come first
+		case <-r.replaced:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	if r := c.resident.Load(); r != nil {
-		return r.err
-	}
-	return nil
 }
 
 // page is a table's page.
-func (r *resident) page(after string) ([]string, []runtime.Object) {
+func (r *resident) page(after string) page {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.table.page(after, iterateObjects)
@@ -197,13 +255,23 @@ func (r *resident) rows() (rows []*row) {
 }
 
 // addTerms is table.addTerms; a nil resident has nothing to add to.
-func (r *resident) addTerms(terms moreTerms) bool {
+func (r *resident) addTerms(added *indexSet, terms moreTerms) bool {
 	if r == nil {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.table.addTerms(terms)
+	return r.table.addTerms(added, terms)
+}
+
+// forgetResidents lets reads go to the file: something that is in memory may have been lost there.
+func (c *Collection) forgetResidents() {
+	if c.resident.Load() != nil {
+		c.startFilling(false)
+	}
+	if c.bounded != nil {
+		c.bounded.clear()
+	}
 }
 
 // refill tries again to bring all objects to memory, where that has failed.

@@ -14,9 +14,10 @@ type keyMap struct {
 	amended atomic.Bool  // there are fresh keys
 	missed  atomic.Int64 // reads that found a fresh key, since base was made
 
-	mu    sync.RWMutex
-	fresh map[string]*row // the keys that base lacks; guarded by mu
-	gone  int             // about how many rows of base have no state; guarded by mu
+	mu      sync.RWMutex
+	fresh   map[string]*row // the keys that base lacks; guarded by mu
+	between func()          // for tests: called between load's two looks
+	gone    int             // about how many rows of base have no state; guarded by mu
 }
 
 // freshFew is how many fresh, or removed, keys are no reason to make base anew.
@@ -30,10 +31,21 @@ func newKeyMap() *keyMap {
 
 // load returns the row of key, or nil. Its state may be nil: the key has been removed.
 func (k *keyMap) load(key string) *row {
-	if e := (*k.base.Load())[key]; e != nil || !k.amended.Load() {
-		return e
+	for {
+		base := k.base.Load()
+		e := (*base)[key]
+		if e == nil && k.between != nil {
+			k.between()
+		}
+		switch {
+		case e != nil:
+			return e
+		case k.amended.Load():
+			return k.loadFresh(key)
+		case k.base.Load() == base: // else it may have been fresh, and be in the new base
+			return nil
+		}
 	}
-	return k.loadFresh(key)
 }
 
 // loadFresh also makes base anew, once so many fresh keys have been read that it would have paid.
@@ -44,7 +56,7 @@ func (k *keyMap) loadFresh(key string) *row {
 	if e == nil {
 		return base[key]
 	}
-	if k.missed.Add(1) == int64(len(base)+freshFew) {
+	if k.missed.Add(1) >= int64(len(base)+freshFew) {
 		k.settle()
 	}
 	return e
@@ -106,7 +118,7 @@ func (k *keyMap) settleLocked() {
 		}
 	}
 	maps.Copy(base, k.fresh)
-	k.base.Store(&base)
+	k.base.Store(&base) // before amended, for load
 	k.fresh, k.gone = map[string]*row{}, 0
 	k.missed.Store(0)
 	k.amended.Store(false)

@@ -28,12 +28,13 @@ func (t *table) keys() []string {
 }
 
 // page returns the objects whose keys follow the given one, up to a limit.
-func (t *table) page(after string, limit int) (keys []string, objs []runtime.Object) {
+func (t *table) page(after string, limit int) (p page) {
 	t.each(after, func(e *row) bool {
-		keys, objs = append(keys, e.key), append(objs, e.obj)
-		return len(keys) < limit
+		p.keys, p.objs = append(p.keys, e.key), append(p.objs, e.obj)
+		p.more = len(p.keys) == limit
+		return !p.more
 	})
-	return keys, objs
+	return p
 }
 
 // byValues returns the objects filed under any of the values, each once.

@@ -12,8 +12,9 @@ func (a moreTerms) compute(added *indexSet, e *row) {
 	}
 }
 
-// addTerms gives each object its added terms, if there are some for every one of them as it is now.
-func (t *table) addTerms(a moreTerms) bool {
+// addTerms gives each object its added terms, if there are some for every one of them as it is now. Terms of those names that are there
+// already are of functions that could not be added in the end.
+func (t *table) addTerms(added *indexSet, a moreTerms) bool {
 	complete := true
 	t.each("", func(e *row) bool {
 		complete = a[e.now.Load()] != nil
@@ -22,17 +23,22 @@ func (t *table) addTerms(a moreTerms) bool {
 	if !complete {
 		return false
 	}
+	for name := range added.funcs {
+		delete(t.indexes, name)
+	}
 	t.each("", func(e *row) bool {
-		now := e.now.Load()
-		if added := a[now]; len(added) > 0 {
-			next := *now
-			if next.terms = maps.Clone(now.terms); next.terms == nil {
-				next.terms = map[string][]string{}
-			}
-			maps.Copy(next.terms, added)
-			e.now.Store(&next)
-			t.file(e, added)
+		next := *e.now.Load()
+		more := a[e.now.Load()]
+		next.terms = maps.Clone(next.terms)
+		if next.terms == nil {
+			next.terms = make(map[string][]string, len(more))
 		}
+		for name := range added.funcs {
+			delete(next.terms, name)
+		}
+		maps.Copy(next.terms, more)
+		e.now.Store(&next)
+		t.file(e, more)
 		return true
 	})
 	return true
