@@ -128,7 +128,7 @@ func (s *Store) ensureFile() error {
 	default:
 		s.logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
 	}
-	return createFile(s.path)
+	return createFile(s.path, s.o.pageSize)
 }
 
 // makeDir makes the directory, for its owner only, if it is not there.

@@ -38,6 +38,19 @@ type Options struct {
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
+
+	// pageSize of a file that is made, for tests. Default defaultPageSize.
+	pageSize int
+}
+
+// defaultPageSize is that of a file that is made, on every system; docs/adr/0006 has the figures.
+const defaultPageSize = 4 << 10
+
+func (o Options) newPageSize() int {
+	if o.pageSize == 0 {
+		return defaultPageSize
+	}
+	return o.pageSize
 }
 
 // defaultLockTimeout is Options.LockTimeout if that is zero.
