@@ -129,7 +129,6 @@ type Store struct {
 	background  background
 	hooks       hooks
 	commits     commits
-	written     atomic.Int64 // bytes of pages
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
@@ -139,6 +138,7 @@ type Store struct {
 	handle   *handle                  // guarded by mu; nil once closed
 	failure  error                    // guarded by mu; why nothing is written any more
 	failed   chan struct{}            // guarded by mu; closed while failure is not nil
+	written  int64                    // guarded by mu; bytes of pages, through the handles before this one
 	rebuilds int                      // guarded by mu; how many Rebuilds there were
 	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
 	live     map[*Collection]struct{} // guarded by mu; the open collections
@@ -209,9 +209,16 @@ func (s *Store) Size() (total, free int64, err error) {
 	return total, free, err
 }
 
-// Written returns how many bytes this Store's transactions have written since it was opened: whole pages, as bbolt
-// writes them.
-func (s *Store) Written() int64 { return s.written.Load() }
+// Written returns how many bytes this Store has written since it was opened: whole pages, as bbolt
+// writes them, those of a Rebuild and of a Compact too.
+func (s *Store) Written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == nil {
+		return s.written
+	}
+	return s.written + s.handle.written.Load()
+}
 
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.
@@ -226,7 +233,7 @@ func (s *Store) Close() error {
 	defer release()
 	s.mu.Lock()
 	h, failure := s.handle, s.failure
-	s.handle = nil
+	s.replaceHandleLocked(nil)
 	s.mu.Unlock()
 	if h == nil {
 		return nil
