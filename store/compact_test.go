@@ -303,7 +303,7 @@ func TestCompactRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf := bytes.Clone(data)
-	clear(leaf[objectPages(t, data)[0]:][:4096])
+	clear(leaf[objectPages(t, data)[0]:][:filePageSize])
 	record := bytes.Clone(data)
 	record[bytes.Index(data, []byte("xxxx"))] ^= 1
 	for what, test := range map[string]struct {
