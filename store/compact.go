@@ -25,8 +25,11 @@ type Compacted struct {
 // the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the rest.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 	s := newStore(path, Options{LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, ForgetAfter: -1, pageSize: o.pageSize})
-	if _, err := os.Stat(path); err != nil {
+	switch info, err := os.Stat(path); {
+	case err != nil:
 		return Compacted{}, fmt.Errorf("compact: %w", err)
+	case !info.Mode().IsRegular():
+		return Compacted{}, fmt.Errorf("compact %s: it is no regular file: %w", path, ErrForeign)
 	}
 	deadline := time.Now().Add(s.o.lockTimeout())
 	err := s.openMarked(deadline, func(mark *openMark) error { return s.openAsIs(mark, deadline) })

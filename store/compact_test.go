@@ -293,6 +293,9 @@ func TestCompactFails(t *testing.T) {
 
 // TestCompactRefuses: a file that is not a good store, and nobody else's, is left as it is.
 func TestCompactRefuses(t *testing.T) {
+	if _, err := Compact(t.Context(), t.TempDir(), Options{}); !errors.Is(err, ErrForeign) {
+		t.Errorf("a directory: %v", err)
+	}
 	good, _, _ := filled(t, Options{})
 	if _, err := Compact(t.Context(), good.Path(), Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) || !isHeldHere(err) {
 		t.Errorf("open already: %v", err)
