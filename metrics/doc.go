@@ -35,7 +35,7 @@
 //	larder_handler_duration_seconds           histogram  handler   Time that the handler took for a call.
 //	larder_store_size_bytes                   gauge      file      Size of the file; no label of the informers.
 //	larder_store_free_bytes                   gauge      file      Free pages within it.
-//	larder_store_written_bytes_total          counter    file      Pages written to it since it was opened.
+//	larder_store_written_bytes_total          counter    file      Pages written to it since it was opened, rebuilding and compaction included.
 //	larder_received_bytes_total               counter              Bytes from API servers, once Metrics.CountReceived is used. No labels.
 //
 // The age of the resourceVersion is kept across restarts. On a quiet resource it goes up to a minute, when the server sends a bookmark;

@@ -22,6 +22,8 @@ func child() int {
 	case "crash":
 		fmt.Println("begun")
 		err = childCrash(os.Args[1])
+	case "compact":
+		err = childCompact(os.Args[1])
 	case "hold":
 		err = childHold(os.Args[1])
 	default:

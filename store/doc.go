@@ -26,7 +26,7 @@
 //
 //	<path>.opening            the lock of those who open it, and how many opens have not ended: after a crash the
 //	                          file is verified, without being mapped, before it is used
-//	<path>.new-*              a file that is being made, or was when a process died; the next open removes it
+//	<path>.new-*              a file that is being made, or was when a process died; the next open for writing removes it
 //	<path>.damaged-<UTC>      a damaged file that was moved aside; the newest two are kept
 //
 // The terms in a record's header are what the indexes file it under. A write
@@ -105,7 +105,8 @@
 // checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
 // could not be read for a moment is left, and Open fails. Damage met later, by whichever
 // reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed); Rebuild
-// then writes what can be read to a new file under the same name, and collections that lost something say so. Where there is no space, nothing
+// then writes what can be read to a new file under the same name, and collections that lost something say so. (A file that is
+// good is written anew by Compact, to be smaller.) Where there is no space, nothing
 // has happened, and the write can be repeated.
 //
 // # Concurrency and shutdown

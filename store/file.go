@@ -21,6 +21,8 @@ type handle struct {
 	file *os.File
 	// users are the transactions that run or are about to.
 	users sync.WaitGroup
+	// written is how many bytes of pages were written through it.
+	written atomic.Int64
 	// stuck: a panic left one of bbolt's locks taken. Nothing may wait for them.
 	stuck atomic.Bool
 	// unreadable: it left those that every transaction needs.
@@ -87,6 +89,8 @@ func (h *handle) update(fn, commit func(tx *bolt.Tx) error) error {
 		if err := commit(tx); err != nil {
 			return &commitError{err: err, txid: txid}
 		}
+		stats := tx.Stats()
+		h.written.Add(stats.GetPageAlloc())
 		return nil
 	})
 }

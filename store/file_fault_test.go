@@ -13,14 +13,14 @@ import (
 // it, while it is mapped. Reads and writes fail and say so, nobody crashes,
 // and Close returns.
 func TestFileChangedWhileOpen(t *testing.T) {
-	cut := func(size int64) func(path string) error {
-		return func(path string) error { return os.Truncate(path, size) }
+	cut := func(size int) func(path string) error {
+		return func(path string) error { return os.Truncate(path, int64(size)) }
 	}
 	for what, change := range map[string]func(path string) error{
 		"cut to 0":       cut(0),
-		"cut to a page":  cut(4096),
-		"cut to 64 KiB":  cut(64 << 10),
-		"cut to 400 KiB": cut(400 << 10),
+		"cut to a page":  cut(filePageSize),
+		"cut to 64 KiB":  cut(scaled(64 << 10)),
+		"cut to 400 KiB": cut(scaled(400 << 10)),
 		"zeros over it": func(path string) error {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
@@ -76,7 +76,7 @@ func TestStuckLock(t *testing.T) {
 		s.background.wg.Wait() // it reads the file too
 		mapped := s.handle.file
 		s.handle.file = whole // what our look sees
-		if err := os.Truncate(path, 4096); err != nil {
+		if err := os.Truncate(path, int64(filePageSize)); err != nil {
 			t.Fatal(err)
 		}
 		if writable {

@@ -13,19 +13,29 @@ func TestFileSizeLimit(t *testing.T) {
 	runChild(t, "file-size-limit", filepath.Join(t.TempDir(), "store"))
 }
 
-// TestFullDisk fills a small file system, makes room, and goes on. Only root may
-// mount one; TestFileSizeLimit and TestMaxSize need no rights.
-func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
+// mountSmall mounts a file system of 8 MiB, or reports false: only root may. the tests with MaxSize need no rights.
+func mountSmall(t *testing.T) (dir string, ok bool) {
+	t.Helper()
+	dir = t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=8m"); err != nil {
 		t.Logf("no file system of our own: %v", err)
-		return
+		return "", false
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
+	return dir, true
+}
+
+// TestFullDisk fills a small file system, makes room, and goes on. Only root may
+// mount one; TestFileSizeLimit and TestMaxSize need no rights.
+func TestFullDisk(t *testing.T) {
+	dir, ok := mountSmall(t)
+	if !ok {
+		return
+	}
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 3<<20), 0o600); err != nil {
 		t.Fatal(err)

@@ -72,14 +72,7 @@ func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx)
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	return s.settle(h, h.update(fn, func(tx *bolt.Tx) error {
-		err := commit(tx)
-		if err == nil {
-			stats := tx.Stats()
-			s.written.Add(stats.GetPageAlloc())
-		}
-		return err
-	}))
+	return s.settle(h, h.update(fn, commit))
 }
 
 // settle turns an error of a transaction into what the caller is told, and
@@ -124,10 +117,17 @@ func (s *Store) classify(h *handle, failed *commitError) error {
 
 // takeIntoUseLocked makes h the store's file; nothing is known against it.
 func (s *Store) takeIntoUseLocked(h *handle) {
-	s.handle = h
+	s.replaceHandleLocked(h)
 	if s.failure != nil {
 		s.failure, s.failed = nil, make(chan struct{})
 	}
+}
+
+func (s *Store) replaceHandleLocked(h *handle) {
+	if s.handle != nil {
+		s.written += s.handle.written.Load()
+	}
+	s.handle = h
 }
 
 // fail stops all writing until Rebuild. The first reason stays. It leaves a

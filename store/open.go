@@ -21,10 +21,7 @@ func Open(path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
 	}
-	s := &Store{
-		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
-		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
-	}
+	s := newStore(path, o)
 	open := s.openToWrite
 	if o.ReadOnly {
 		open = s.openToRead
@@ -36,13 +33,40 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// newStore returns one that is not open yet.
+func newStore(path string, o Options) *Store {
+	return &Store{
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
+		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
+	}
+}
+
 // openTries bounds how often a damaged file is moved aside in one Open.
 const openTries = 3
 
-func (s *Store) openToWrite(deadline time.Time) (err error) {
+func (s *Store) openToWrite(deadline time.Time) error {
 	if err := makeDir(filepath.Dir(s.path)); err != nil {
 		return err
 	}
+	return s.openMarked(deadline, func(mark *openMark) error {
+		for range openTries {
+			if err := s.ensureFile(); err != nil {
+				return err
+			}
+			err := s.openAsIs(mark, deadline)
+			if !errors.Is(err, ErrDamaged) {
+				return err
+			}
+			if err := s.quarantine(err); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it was damaged each time it was made anew: %w", ErrDamaged)
+	})
+}
+
+// openMarked calls open while it holds the mark.
+func (s *Store) openMarked(deadline time.Time, open func(mark *openMark) error) (err error) {
 	mark, err := takeMark(s.path, deadline)
 	if err != nil {
 		return err
@@ -53,29 +77,23 @@ func (s *Store) openToWrite(deadline time.Time) (err error) {
 			_ = leaveMark(s.path) // again, for it was ours that went away
 		}
 	}()
-	for range openTries {
-		if err := s.ensureFile(); err != nil {
-			return err
-		}
-		f, err := openLocked(s.path, os.O_RDWR, true, deadline)
-		if err != nil {
-			return err
-		}
-		removeDebris(s.path)
-		mark.count()
-		o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
-		h, rt, err := o.open()
-		if err == nil {
-			err = o.judge(s.start(h, rt, o.unseen))
-		}
-		if !errors.Is(err, ErrDamaged) {
-			return err
-		}
-		if err := s.quarantine(err); err != nil {
-			return err
-		}
+	return open(mark)
+}
+
+// openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.
+func (s *Store) openAsIs(mark *openMark, deadline time.Time) error {
+	f, err := openLocked(s.path, os.O_RDWR, true, deadline)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("it was damaged each time it was made anew: %w", ErrDamaged)
+	removeDebris(s.path)
+	mark.count()
+	o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
+	h, rt, err := o.open()
+	if err == nil {
+		err = o.judge(s.start(h, rt, o.unseen))
+	}
+	return err
 }
 
 func (s *Store) openToRead(deadline time.Time) error {
@@ -128,7 +146,7 @@ func (s *Store) ensureFile() error {
 	default:
 		s.logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
 	}
-	return createFile(s.path)
+	return createFile(s.path, s.o.pageSize)
 }
 
 // makeDir makes the directory, for its owner only, if it is not there.

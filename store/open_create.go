@@ -15,8 +15,8 @@ import (
 // createFile makes an empty store at path. It is complete, and on the disk,
 // before it gets its name: a crash leaves no store or a good one. The caller
 // holds the mark.
-func createFile(path string) error {
-	h, err := newFile(path, 0, 0)
+func createFile(path string, pageSize int) error {
+	h, err := newFile(path, 0, Options{pageSize: pageSize})
 	if err != nil {
 		return fmt.Errorf("make it: %w", err)
 	}
@@ -33,14 +33,14 @@ func createFile(path string) error {
 
 // newFile makes an empty store under a temporary name beside path, and leaves
 // it open and locked.
-func newFile(path string, mapped int, maxSize int64) (*handle, error) {
+func newFile(path string, mapped int, o Options) (*handle, error) {
 	name := path + suffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, classifySpace(err)
 	}
-	o := opening{path: name, file: f, maxSize: maxSize}
-	h, err := o.openBolt(mapped)
+	making := opening{path: name, file: f, maxSize: o.MaxSize, pageSize: o.newPageSize()}
+	h, err := making.openBolt(mapped)
 	if err == nil {
 		err = h.update(func(tx *bolt.Tx) error { return writeRoot(tx, time.Now()) }, (*bolt.Tx).Commit)
 		if err != nil {

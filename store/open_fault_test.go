@@ -40,7 +40,7 @@ func TestFaultWhileOpening(t *testing.T) {
 func TestJudge(t *testing.T) {
 	good, _ := populated(t, true)
 	bad, _ := populated(t, true)
-	if err := os.Truncate(bad, 64<<10); err != nil {
+	if err := os.Truncate(bad, int64(scaled(64<<10))); err != nil {
 		t.Fatal(err)
 	}
 	missing := filepath.Join(t.TempDir(), "missing")

@@ -19,6 +19,8 @@ type opening struct {
 	file     *os.File
 	readOnly bool
 	maxSize  int64
+	// pageSize of a file that is made; one that is there tells its own.
+	pageSize int
 	// verify looks at every page before bbolt maps the file.
 	verify bool
 	// branchBytes is how much of the branch pages is read of a file that was closed cleanly.
@@ -143,6 +145,7 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 			ReadOnly:        o.readOnly,
 			FreelistType:    bolt.FreelistMapType,
 			InitialMmapSize: mapped,
+			PageSize:        o.pageSize,
 			MaxSize:         clampInt(o.maxSize),
 			NoStatistics:    true, // a lock that every reader would take
 			OpenFile:        o.openLockedFile,

@@ -26,6 +26,9 @@ func mustOpen(t *testing.T, path string, o Options) *Store {
 	if o.Logger == nil {
 		o.Logger = &quiet
 	}
+	if o.pageSize == 0 {
+		o.pageSize = filePageSize
+	}
 	s, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)

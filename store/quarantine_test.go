@@ -26,11 +26,11 @@ func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 		for i := range 1500 {
 			keys = append(keys, fmt.Sprintf("namespace-%d/a-name-as-long-as-that-of-a-pod-%d", i%10, i+200*round))
 		}
-		if err := put(s, bytes.Repeat([]byte{byte(round)}, 300), keys...); err != nil {
+		if err := put(s, bytes.Repeat([]byte{byte(round)}, scaled(300)), keys...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := put(s, bytes.Repeat([]byte("large"), 5000), "large/1", "large/2"); err != nil {
+	if err := put(s, bytes.Repeat([]byte("large"), scaled(5000)), "large/1", "large/2"); err != nil {
 		t.Fatal(err)
 	}
 	all, err := readAll(s)
@@ -155,13 +155,13 @@ func TestWrecked(t *testing.T) {
 	}
 	pages := pagesOf(t, data)
 	wrecks := map[string][]byte{"zeros": make([]byte, len(data)), "ones": bytes.Repeat([]byte{0xFF}, len(data))}
-	for _, size := range []int{1, 100, 4096, 5000, 8192, 100_000, len(data) / 3} {
+	for _, size := range []int{1, 100, filePageSize, filePageSize + 900, 2 * filePageSize, scaled(100_000), len(data) / 3} {
 		wrecks[fmt.Sprintf("cut to %d", size)] = data[:size]
 	}
 	for _, kind := range []string{"meta", "freelist"} {
 		bad := bytes.Clone(data)
 		for _, off := range pages[kind] {
-			clear(bad[off : off+4096])
+			clear(bad[off : off+filePageSize])
 		}
 		wrecks["no "+kind] = bad
 	}

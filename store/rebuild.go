@@ -110,7 +110,7 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	if info, err := old.file.Stat(); err == nil {
 		size = info.Size()
 	}
-	fresh, err := newFile(s.path, mapSize(size), s.o.MaxSize)
+	fresh, err := newFile(s.path, mapSize(size), s.o)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func patch(t *testing.T, s *Store, change func(data []byte)) {
 func objectPages(t *testing.T, data []byte) (leaves []int) {
 	t.Helper()
 	for _, off := range pagesOf(t, data)["leaf"] {
-		if page := data[off : off+4096]; bytes.Contains(page, []byte("/pod-05")) && bytes.Contains(page, []byte("padding")) {
+		if page := data[off : off+filePageSize]; bytes.Contains(page, []byte("/pod-05")) && bytes.Contains(page, []byte("padding")) {
 			leaves = append(leaves, off)
 		}
 	}
@@ -67,7 +67,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
 				for _, off := range leaves[len(leaves)/2:] {
-					if at := bytes.Index(data[off:off+4096], []byte("xxxx")); at >= 0 {
+					if at := bytes.Index(data[off:off+filePageSize], []byte("xxxx")); at >= 0 {
 						data[off+at] ^= 1
 						return
 					}
@@ -92,7 +92,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
 				for _, off := range leaves[2:8] {
-					clear(data[off : off+4096])
+					clear(data[off : off+filePageSize])
 				}
 			})
 		}, 500, 999},
@@ -105,19 +105,19 @@ func TestRebuildAfterDamage(t *testing.T) {
 			})
 		}, 0, 0},
 		"cut short": {func(t *testing.T, s *Store) {
-			if err := os.Truncate(s.Path(), 100<<10); err != nil {
+			if err := os.Truncate(s.Path(), int64(scaled(100<<10))); err != nil {
 				t.Fatal(err)
 			}
 		}, 0, 900},
 		"no meta pages": {func(t *testing.T, s *Store) {
-			patch(t, s, func(data []byte) { clear(data[:8192]) })
+			patch(t, s, func(data []byte) { clear(data[:2*filePageSize]) })
 		}, 0, 0},
 		"branches with more elements than there are": {func(t *testing.T, s *Store) { // bbolt goes wherever those point
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
 					count := int(binary.NativeEndian.Uint16(data[off+10:]))
 					binary.NativeEndian.PutUint16(data[off+10:], uint16(count+512))
-					for i := count; i < 255; i++ { // to the branch itself
+					for i := count; i < filePageSize/16-1; i++ { // to the branch itself
 						copy(data[off+16+16*i+8:], data[off:off+8])
 					}
 				}

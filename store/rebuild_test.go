@@ -25,7 +25,7 @@ func somePod(i int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: fmt.Sprintf("namespace-%d", i%5), Name: fmt.Sprintf("pod-%04d", i),
 			UID: types.UID(fmt.Sprintf("uid-%d", i)), ResourceVersion: fmt.Sprint(1000 + i),
-			Annotations: map[string]string{"padding": strings.Repeat("x", 300)},
+			Annotations: map[string]string{"padding": strings.Repeat("x", scaled(300))},
 		},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%7)},
 	}
@@ -207,7 +207,7 @@ func TestRebuildEndsLists(t *testing.T) {
 		if c == many {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
-				clear(data[leaves[0] : leaves[0]+4096])
+				clear(data[leaves[0] : leaves[0]+filePageSize])
 			})
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)

@@ -25,7 +25,7 @@ func TestRebuildWithinACommit(t *testing.T) {
 	}
 	patch(t, s, func(data []byte) {
 		leaves := objectPages(t, data)
-		clear(data[leaves[0] : leaves[0]+4096])
+		clear(data[leaves[0] : leaves[0]+filePageSize])
 	})
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)

@@ -38,6 +38,19 @@ type Options struct {
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
+
+	// pageSize of a file that is made, for tests. Default defaultPageSize.
+	pageSize int
+}
+
+// defaultPageSize is that of a file that is made, on every system; docs/adr/0006 has the figures.
+const defaultPageSize = 4 << 10
+
+func (o Options) newPageSize() int {
+	if o.pageSize == 0 {
+		return defaultPageSize
+	}
+	return o.pageSize
 }
 
 // defaultLockTimeout is Options.LockTimeout if that is zero.
@@ -116,7 +129,6 @@ type Store struct {
 	background  background
 	hooks       hooks
 	commits     commits
-	written     atomic.Int64 // bytes of pages
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
@@ -126,6 +138,7 @@ type Store struct {
 	handle   *handle                  // guarded by mu; nil once closed
 	failure  error                    // guarded by mu; why nothing is written any more
 	failed   chan struct{}            // guarded by mu; closed while failure is not nil
+	written  int64                    // guarded by mu; bytes of pages, through the handles before this one
 	rebuilds int                      // guarded by mu; how many Rebuilds there were
 	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
 	live     map[*Collection]struct{} // guarded by mu; the open collections
@@ -213,9 +226,16 @@ func (s *Store) Size() (total, free int64, err error) {
 	return total, free, err
 }
 
-// Written returns how many bytes this Store's transactions have written since it was opened: whole pages, as bbolt
-// writes them.
-func (s *Store) Written() int64 { return s.written.Load() }
+// Written returns how many bytes this Store has written since it was opened: whole pages, as bbolt
+// writes them, those of a Rebuild and of a Compact too.
+func (s *Store) Written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == nil {
+		return s.written
+	}
+	return s.written + s.handle.written.Load()
+}
 
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing.
@@ -230,7 +250,7 @@ func (s *Store) Close() error {
 	defer release()
 	s.mu.Lock()
 	h, failure := s.handle, s.failure
-	s.handle = nil
+	s.replaceHandleLocked(nil)
 	s.mu.Unlock()
 	if h == nil {
 		return nil

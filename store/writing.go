@@ -10,6 +10,7 @@ import (
 const (
 	rebuilding = "a rebuild of the file"
 	closing    = "the closing of the store"
+	compacting = "a compaction of the file"
 	upkeep     = "upkeep of the file"
 	committing = "a commit of what is pending"
 )

@@ -67,8 +67,8 @@ func printStatus(s IO, status source.Status) error {
 	if status.Sync == nil {
 		fmt.Fprintln(s.Out, "Sync:   none is running")
 	} else {
-		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s\n",
-			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started))
+		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
+			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
 	}
 	if len(status.Collections) == 0 {
 		_, err := fmt.Fprintln(s.Out, "\nNo collections.")

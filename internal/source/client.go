@@ -52,6 +52,13 @@ func (c *Client) Check(ctx context.Context) (store.Report, error) {
 	return r, err
 }
 
+// Compact implements Source.
+func (c *Client) Compact(ctx context.Context) (store.Compacted, error) {
+	var done store.Compacted
+	err := c.doJSON(ctx, http.MethodPost, pathCompact, &done)
+	return done, err
+}
+
 // Close implements Source.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
@@ -60,7 +67,7 @@ func (c *Client) Close() error {
 
 // Objects implements Source.
 func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
-	body, err := c.get(ctx, pathObjects+"?"+q.values().Encode())
+	body, err := c.do(ctx, http.MethodGet, pathObjects+"?"+q.values().Encode())
 	if err != nil {
 		return err
 	}
@@ -95,7 +102,11 @@ func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Uns
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, into any) error {
-	body, err := c.get(ctx, path)
+	return c.doJSON(ctx, http.MethodGet, path, into)
+}
+
+func (c *Client) doJSON(ctx context.Context, method, path string, into any) error {
+	body, err := c.do(ctx, method, path)
 	if err != nil {
 		return err
 	}
@@ -106,9 +117,9 @@ func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// get returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
-func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://larder"+path, nil)
+// do returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
+func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path, nil)
 	if err != nil {
 		return nil, err
 	}

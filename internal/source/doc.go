@@ -12,11 +12,12 @@
 //
 // # Protocol
 //
-// HTTP/1.1 over the socket that [SocketPath] names. Only GET.
+// HTTP/1.1 over the socket that [SocketPath] names. GET, and POST where it says so.
 //
 //	/v1/ping      Sync
 //	/v1/status    Status
 //	/v1/check     store.Report
+//	/v1/compact   store.Compacted; POST, since it writes the file anew
 //	/v1/objects   one JSON value a line: {"object":{…}} for each object, in key
 //	              order, perhaps {"unreadable":{…}} for those that are damaged, and {"end":N} after the last. A stream that does not finish with
 //	              "end" is incomplete; {"error":"…"} says why. The query holds the fields of Query.

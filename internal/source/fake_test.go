@@ -18,12 +18,16 @@ type fakeSource struct {
 	report      store.Report
 	err         error
 	collections map[string]*fakeReader
+	compacted   store.Compacted
 	closed      bool
 }
 
 func (f *fakeSource) Status(context.Context) (Status, error)      { return f.status, f.err }
 func (f *fakeSource) Check(context.Context) (store.Report, error) { return f.report, f.err }
-func (f *fakeSource) Close() error                                { f.closed = true; return nil }
+func (f *fakeSource) Compact(context.Context) (store.Compacted, error) {
+	return f.compacted, f.err
+}
+func (f *fakeSource) Close() error { f.closed = true; return nil }
 
 func (f *fakeSource) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
 	r := f.collections[q.Collection]

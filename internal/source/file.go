@@ -31,7 +31,7 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, Collections: []Collection{}}
+	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, WrittenBytes: f.store.Written(), Collections: []Collection{}}
 	for _, info := range infos {
 		s.Collections = append(s.Collections, NewCollection(info))
 	}
@@ -67,6 +67,9 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 
 // Check implements Source.
 func (f *File) Check(ctx context.Context) (store.Report, error) { return asProblem(f.store.Check(ctx)) }
+
+// Compact implements Source.
+func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.store.Compact(ctx) }
 
 // asProblem makes damage that ended a check a problem of the report: the
 // question was whether there is any.

@@ -14,6 +14,7 @@ const (
 	pathStatus  = "/v1/status"
 	pathCheck   = "/v1/check"
 	pathObjects = "/v1/objects"
+	pathCompact = "/v1/compact"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.

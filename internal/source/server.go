@@ -40,6 +40,7 @@ func NewServer(src Source, sync Sync) *Server {
 	mux.HandleFunc("GET "+pathStatus, s.status)
 	mux.HandleFunc("GET "+pathCheck, s.check)
 	mux.HandleFunc("GET "+pathObjects, s.objects)
+	mux.HandleFunc("POST "+pathCompact, s.compact)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
 }
@@ -95,6 +96,15 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, report)
+}
+
+func (s *Server) compact(w http.ResponseWriter, r *http.Request) {
+	done, err := s.source.Compact(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, done)
 }
 
 // objects streams. Once the first line has been written an error can only be

@@ -56,11 +56,12 @@ func serve(t *testing.T, src Source) (*Client, *Server) {
 func TestSocketAnswersAsTheSource(t *testing.T) {
 	ctx := context.Background()
 	src := &fakeSource{
-		status: Status{Store: "s", Bytes: 10, FreeBytes: 2, Collections: []Collection{{
+		status: Status{Store: "s", Bytes: 10, FreeBytes: 2, WrittenBytes: 7, Collections: []Collection{{
 			ID: "c", Version: "v1", Resource: "pods", Kind: "Pod", ShortNames: []string{"po"}, Objects: 2,
 			LastContact: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
 			Live:        &Live{Source: "live", Relists: map[string]int{"Expired": 2}, BytesReceived: 9},
 		}}},
+		compacted:   store.Compacted{Before: 9, After: 4},
 		report:      store.Report{Collections: 1, Objects: 2, Problems: []string{"p"}},
 		collections: map[string]*fakeReader{"c": newFakeReader(pod("a", "x", nil), pod("b", "y", nil))},
 	}
@@ -81,6 +82,9 @@ func TestSocketAnswersAsTheSource(t *testing.T) {
 	}
 	if d := cmp.Diff(src.report, report); d != "" {
 		t.Error("check:", d)
+	}
+	if done, err := client.Compact(ctx); err != nil || done != src.compacted {
+		t.Errorf("compact: %+v, %v", done, err)
 	}
 	var got []*unstructured.Unstructured
 	err = client.Objects(ctx, Query{Collection: "c"}, func(u *unstructured.Unstructured) error { got = append(got, u); return nil })
@@ -133,6 +137,7 @@ func TestSocketPassesErrors(t *testing.T) {
 		"at once": func() error { _, err := collect(ctx, client, Query{Collection: "early"}); return err },
 		"status":  func() error { _, err := client.Status(ctx); return err },
 		"check":   func() error { _, err := client.Check(ctx); return err },
+		"compact": func() error { _, err := client.Compact(ctx); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), boom.Error()) {
 			t.Errorf("%s: %v", what, err)

@@ -26,6 +26,8 @@ type Source interface {
 	Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error
 	// Check verifies the whole file.
 	Check(ctx context.Context) (store.Report, error)
+	// Compact writes the file anew without its free pages. A file that is open for reading only can not do it.
+	Compact(ctx context.Context) (store.Compacted, error)
 	// Close releases the file or the connection.
 	Close() error
 }

@@ -17,6 +17,8 @@ type Status struct {
 	// Bytes is the file's size, FreeBytes the part of it that will be used again.
 	Bytes     int64 `json:"bytes"`
 	FreeBytes int64 `json:"freeBytes"`
+	// WrittenBytes is what Sync has written to the file, in whole pages; 0 if none runs.
+	WrittenBytes int64 `json:"writtenBytes,omitempty"`
 	// Sync is the process that holds the file; nil if none does.
 	Sync        *Sync        `json:"sync,omitempty"`
 	Collections []Collection `json:"collections"`

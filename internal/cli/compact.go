@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+func newCompact(s IO) *cobra.Command {
+	var file storeFlag
+	cmd := &cobra.Command{
+		Use:   "compact --store FILE",
+		Short: "Write a store anew without its free space",
+		Long: `Write a store anew without its free space: after many deletes most of a file may be free, and every commit
+writes the list of it. larder status shows how much is free.
+
+A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
+There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or compact.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := file.check(); err != nil {
+				return usageError{err}
+			}
+			return runCompact(cmd.Context(), s, file.path)
+		},
+	}
+	file.add(cmd)
+	return cmd
+}
+
+func runCompact(ctx context.Context, s IO, path string) error {
+	done, err := compact(ctx, path)
+	if err != nil {
+		return compactError(path, err)
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", path, size(done.Before), size(done.After))
+	return err
+}
+
+// compact compacts the file, or has the sync that holds it do it.
+func compact(ctx context.Context, path string) (store.Compacted, error) {
+	done, err := store.Compact(ctx, path, store.Options{})
+	if !errors.Is(err, store.ErrLocked) {
+		return done, err
+	}
+	socket, socketErr := source.SocketPath(path)
+	if socketErr != nil {
+		return done, err
+	}
+	client, _, dialErr := source.Dial(ctx, socket)
+	if dialErr != nil {
+		return done, err
+	}
+	defer func() { _ = client.Close() }() // nothing is left to say
+	return client.Compact(ctx)
+}
+
+// compactError adds what to do.
+func compactError(path string, err error) error {
+	switch {
+	case wrongPlace(path) != nil:
+		return wrongPlace(path)
+	case errors.Is(err, fs.ErrNotExist) && !exists(path):
+		return withHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
+	case errors.Is(err, store.ErrLocked):
+		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it; only a larder sync compacts its file while it runs")
+	case errors.Is(err, store.ErrNoSpace):
+		return withHint(err, "make room on that disk; the file is as it was")
+	case errors.Is(err, store.ErrDamaged):
+		return withHint(err, "the file is as it was; larder check --store %s lists what is damaged, and the next larder sync repairs it", path)
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission) && exists(path):
+		return withHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
+	}
+	return pathError(path, err)
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestCompactSaysWhatToDo about a disk that is full and a directory that can not be written to, on a
+// file system of its own: only root may mount one.
+func TestCompactSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Logf("no file system of our own: %v", err)
+		return
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "s.larder")
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	if err := ballast.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		prepare func() error
+		want    string
+	}{
+		{func() error { return nil }, `room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`},
+		{
+			func() error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
+			`read-only file system(.|\n)*hint: the copy is made beside the file`,
+		},
+	} {
+		if err := test.prepare(); err != nil {
+			t.Fatal(err)
+		}
+		var stderr strings.Builder
+		code := Run(t.Context(), []string{"compact", "--store", path}, IO{Out: &stderr, Err: &stderr})
+		if code != exitFailed || !regexp.MustCompile(test.want).MatchString(stderr.String()) {
+			t.Errorf("exit code %d, %s", code, stderr.String())
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+			t.Errorf("%v are left, %v", entries, err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestCompactErrors: what can not be brought about everywhere is said with what to do all the same.
+func TestCompactErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.larder")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		err  error
+		hint string
+	}{
+		{store.ErrNoSpace, "make room"},
+		{store.ErrDamaged, "larder check --store " + path},
+		{fs.ErrPermission, "run as the user who may write to it and to its directory"},
+	} {
+		err := compactError(path, fmt.Errorf("compact: %w", test.err))
+		var h hinted
+		if !errors.As(err, &h) || !strings.Contains(h.hint, test.hint) || !errors.Is(err, test.err) {
+			t.Errorf("%v: %v, hint %q", test.err, err, h.hint)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// Compacted says what Compact has done.
+type Compacted struct {
+	// Before and After are sizes of the file, in bytes.
+	Before int64 `json:"before"`
+	After  int64 `json:"after"`
+}
+
+// Compact compacts the store at path, which no process may have open, and closes it. Unlike Open it makes no file and moves none
+// aside: a file that is missing, damaged (ErrDamaged), newer or not a store is an error and left alone. Of
+// the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the rest.
+func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
+	s := newStore(path, Options{LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, ForgetAfter: -1, pageSize: o.pageSize})
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return Compacted{}, fmt.Errorf("compact: %w", err)
+	case !info.Mode().IsRegular():
+		return Compacted{}, fmt.Errorf("compact %s: it is no regular file: %w", path, ErrForeign)
+	}
+	deadline := time.Now().Add(s.o.lockTimeout())
+	err := s.openMarked(deadline, func(mark *openMark) error { return s.openAsIs(mark, deadline) })
+	if err != nil {
+		return Compacted{}, fmt.Errorf("compact %s: open it: %w", path, err)
+	}
+	done, err := s.Compact(ctx)
+	return done, errors.Join(err, s.Close())
+}
+
+// Compact writes the store anew without its free pages, and puts the new file in the place of the old one. bbolt uses
+// free pages again and never returns them; after many deletes they are most of a file, and each commit writes the list of them.
+//
+// The store is checked first: a damaged one is left as it is (ErrDamaged), and Rebuild is what helps. The copy
+// is in the directory and on the disk before it gets the name, in one step: whenever the process dies, one of the two is there, whole; the next Open removes
+// what is left of a copy. It needs room for that copy (ErrNoSpace says how much).
+//
+// Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy; Apply does not, until
+// too much is pending. On Windows, where a file that is open can not be replaced, it always fails.
+func (s *Store) Compact(ctx context.Context) (Compacted, error) {
+	done, err := s.compact(ctx)
+	if err != nil {
+		return Compacted{}, fmt.Errorf("compact %s: %w", s.path, err)
+	}
+	return done, nil
+}
+
+func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
+	switch {
+	case s.readOnly():
+		return done, ErrReadOnly
+	case !renamesOpen:
+		return done, errors.New("not possible on this system, where a file that is open can not be replaced")
+	}
+	report, err := s.Check(ctx)
+	if err != nil {
+		return done, err
+	}
+	if len(report.Problems) > 0 {
+		return done, fmt.Errorf("%w: %s", ErrDamaged, report.Problems[0])
+	}
+	release, err := s.takeWriter(ctx, compacting)
+	if err != nil {
+		return done, err
+	}
+	defer release()
+	if err := s.Err(); err != nil {
+		return done, fmt.Errorf("nothing is written any more: %w", err)
+	}
+	old, err := s.acquire()
+	if err != nil {
+		return done, err
+	}
+	done, err = s.replaceByCopy(ctx, old)
+	old.release()
+	if err != nil {
+		return done, err
+	}
+	return done, old.close()
+}
+
+// replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
+func (s *Store) replaceByCopy(ctx context.Context, old *handle) (done Compacted, err error) {
+	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	if err != nil {
+		return done, err
+	}
+	defer func() {
+		if released := mark.release(); released != nil {
+			s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
+		}
+	}()
+	total, used, err := s.used()
+	if err != nil {
+		return done, err
+	}
+	fresh, err := s.compactCopy(ctx, old)
+	if errors.Is(err, ErrNoSpace) {
+		return done, fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (used+1<<20-1)>>20, err)
+	}
+	if err != nil {
+		return done, err
+	}
+	info, err := fresh.file.Stat()
+	if err == nil {
+		err = s.takePlace(old, fresh)
+	}
+	if err != nil {
+		return done, errors.Join(err, fresh.discard())
+	}
+	done = Compacted{Before: total, After: info.Size()}
+	s.logger().V(2).Info("The store has been compacted", "bytesBefore", done.Before, "bytesAfter", done.After)
+	return done, nil
+}
+
+// used returns the file's size and the part of it that holds something.
+func (s *Store) used() (total, used int64, err error) {
+	total, free, err := s.Size()
+	if err != nil {
+		return 0, 0, err
+	}
+	err = s.viewPages(context.Background(), func(_ *handle, pages *boltcheck.File) error {
+		used = int64(pages.HighWater)*int64(pages.PageSize) - free // what is beyond has never been written
+		return nil
+	})
+	return total, used, err
+}
+
+// compactCopy makes the copy, complete and on the disk, not yet under the store's name.
+func (s *Store) compactCopy(ctx context.Context, old *handle) (*handle, error) {
+	size := int64(0)
+	if info, err := old.file.Stat(); err == nil {
+		size = info.Size()
+	}
+	fresh, err := newFile(s.path, mapSize(size), s.o)
+	if err != nil {
+		return nil, err
+	}
+	c := &compaction{fresh: fresh, listing: map[string]bool{}}
+	for _, live := range s.liveCollections() {
+		c.listing[live.name] = true
+	}
+	err = old.view(func(tx *bolt.Tx) error { return c.run(ctx, tx) })
+	if c.failed == nil {
+		err = s.settle(old, err)
+	}
+	if err != nil {
+		return nil, classifySpace(errors.Join(err, fresh.discard()))
+	}
+	return fresh, nil
+}
+
+// takePlace gives the copy the name of the old file, and makes it the store's.
+func (s *Store) takePlace(old, fresh *handle) error {
+	if !hasName(old.file, s.path) {
+		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
+	}
+	if err := os.Rename(fresh.path, s.path); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(s.path)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
+	}
+	fresh.path = s.path
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takeIntoUseLocked(fresh)
+	return nil
+}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// BenchmarkCompact deletes nine of ten pods and compacts the file; docs/adr/0006 has the figures. Run it with -benchtime 1x -count 3.
+func BenchmarkCompact(b *testing.B) {
+	for b.Loop() {
+		f := &fileBench{
+			path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
+			o: Options{CommitInterval: -1, Logger: &quiet},
+		}
+		f.template, _ = benchObjects(b)
+		f.open(b)
+		f.fill(b)
+		f.compact(b, "full")
+		f.writtenPerUpdate(b, "full")
+		f.thin(b)
+		f.writtenPerUpdate(b, "thinned")
+		f.compact(b, "thinned")
+		f.writtenPerUpdate(b, "compacted")
+		f.close(b)
+	}
+}
+
+// thin deletes all pods but every tenth.
+func (f *fileBench) thin(b *testing.B) {
+	b.Helper()
+	for from := 0; from < f.pods; from += benchPageSize {
+		var batch Batch
+		for i := from; i < from+benchPageSize; i++ {
+			if i%10 != 0 {
+				batch.Ops = append(batch.Ops, Op{Type: Delete, Object: f.pod(i)})
+			}
+		}
+		batch.ResourceVersion = strconv.Itoa(f.rv)
+		if _, err := f.c.Apply(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (f *fileBench) compact(b *testing.B, what string) {
+	b.Helper()
+	began := time.Now()
+	done, err := f.s.Compact(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(time.Since(began).Seconds(), what+"-compact-s")
+	b.ReportMetric(float64(done.Before)/(1<<20), what+"-before-MiB")
+	b.ReportMetric(float64(done.After)/(1<<20), what+"-after-MiB")
+}
+
+// writtenPerUpdate commits batches of 10 pods that are there.
+func (f *fileBench) writtenPerUpdate(b *testing.B, what string) {
+	b.Helper()
+	const batches, size = 20, 10
+	before := f.s.Written()
+	for n := range batches {
+		var batch Batch
+		for i := range size {
+			p := f.pod((n*size + i) * 310 % f.pods / 10 * 10)
+			p.Status.Message = fmt.Sprint(n)
+			batch.Ops = append(batch.Ops, Op{Object: p})
+		}
+		batch.ResourceVersion = strconv.Itoa(f.rv)
+		if _, err := f.c.Apply(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(f.s.Written()-before)/(batches*size*1024), what+"-KiB/update")
+}

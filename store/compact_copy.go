@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// compaction is one copy of all that is in a store. Each bucket is copied in the order of its keys, so that its pages
+// are filled one after the other, and buckets that this program does not know are copied too.
+type compaction struct {
+	fresh *handle
+	// listing are the collections whose staging bucket may be in use; another one's is what a crash has left.
+	listing map[string]bool
+	// failed is why the copy could not be written. That says nothing of the file that is copied.
+	failed error
+}
+
+// run copies everything.
+func (c *compaction) run(ctx context.Context, old *bolt.Tx) error {
+	// New files are clean; if we die with this one in place, the next process shall verify it.
+	err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) })
+	if err != nil {
+		return err
+	}
+	return c.bucket(ctx, old.Bucket(bucketLarder), []string{string(bucketLarder)})
+}
+
+// bucket copies a bucket and those in it.
+func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []string) error {
+	var batch []entry
+	size := 0
+	keys := scanAfter(from, "")
+	for k, v := keys.next(); k != nil; k, v = keys.next() {
+		if err := c.verify(path, k, v); err != nil {
+			return err
+		}
+		switch {
+		case c.left(path, k):
+			continue
+		case v == nil:
+			err := c.bucket(ctx, from.Bucket(k), append(path[:len(path):len(path)], string(k)))
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		batch, size = append(batch, entry{k, v}), size+len(k)+len(v)
+		if size < salvageBytes {
+			continue
+		}
+		if err := c.put(ctx, path, batch); err != nil {
+			return err
+		}
+		batch, size = batch[:0], 0
+	}
+	if keys.err != nil {
+		return keys.err
+	}
+	return c.put(ctx, path, batch)
+}
+
+// left reports whether something is not copied: the mark of a clean close, and lists that a crash has ended.
+func (c *compaction) left(path []string, key []byte) bool {
+	switch name := string(key); len(path) {
+	case 1:
+		return name == string(keyClean)
+	case 2:
+		return name == string(bucketStaging) && !c.listing[path[1]]
+	}
+	return false
+}
+
+// verify looks at the checksum of a record: it may have changed since the check.
+func (c *compaction) verify(path []string, key, value []byte) error {
+	if len(path) != 3 || path[2] != string(bucketObjects) {
+		return nil
+	}
+	_, err := parseHeader(path[1], string(key), value)
+	return err
+}
+
+// put writes entries that come after those that are in the bucket, and makes the bucket.
+func (c *compaction) put(ctx context.Context, path []string, entries []entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.write(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(path[0]))
+		for _, name := range path[1:] {
+			if err != nil {
+				return err
+			}
+			b, err = b.CreateBucketIfNotExists([]byte(name))
+		}
+		if err != nil {
+			return err
+		}
+		b.FillPercent = coldFill
+		for _, e := range entries {
+			if err := b.Put(e.key, e.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// write runs fn in a transaction of the copy.
+func (c *compaction) write(fn func(tx *bolt.Tx) error) error {
+	c.failed = c.fresh.update(fn, (*bolt.Tx).Commit)
+	return c.failed
+}

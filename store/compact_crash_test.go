@@ -1,0 +1,158 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// compactPods is how many pods there are between the steps of childCompact.
+const compactPods = 300
+
+func openCompactPods(s *Store) (*Collection, error) {
+	codec, err := CodecFor(&corev1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	return s.Collection(context.Background(), pods(), CollectionOptions{
+		Codec: codec, Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	})
+}
+
+// compactStep brings every pod to resourceVersion n.
+func compactStep(c *Collection, n uint64) error {
+	batch := Batch{ResourceVersion: fmt.Sprint(n)}
+	for i := range compactPods {
+		p := somePod(i)
+		p.ResourceVersion, p.Annotations["large"] = fmt.Sprint(n), strings.Repeat("y", 10_000)
+		batch.Ops = append(batch.Ops, Op{Object: p})
+	}
+	_, err := c.Apply(context.Background(), batch)
+	return err
+}
+
+// childCompact writes and compacts for ever, and says what it has committed.
+func childCompact(path string) error {
+	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	c, err := openCompactPods(s)
+	if err != nil {
+		return err
+	}
+	info, err := c.Info(context.Background())
+	if err != nil {
+		return err
+	}
+	n := uint64(0)
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
+	for {
+		n++
+		if err := compactStep(c, n); err != nil {
+			return err
+		}
+		fmt.Println(n)
+		if _, err := s.Compact(context.Background()); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+}
+
+// TestKilledWhileCompacting kills a process that compacts, at random moments: the store
+// is whole, at what was committed, and what was left of a copy goes away with the next Open.
+func TestKilledWhileCompacting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(9, 10))
+	last, copies := uint64(0), 0
+	for kill := range 40 {
+		said := killCompacting(t, path, time.Duration(random.IntN(40_000))*time.Microsecond)
+		copies += len(beside(path, suffixNew))
+		s, err := Open(path, Options{Logger: &quiet})
+		if err != nil {
+			t.Fatalf("kill %d: %v", kill, err)
+		}
+		if s.Quarantined() != "" {
+			t.Fatalf("kill %d: a good file was moved aside", kill)
+		}
+		c, err := openCompactPods(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := uint64(0)
+		objs, info := mustListAll(t, c)
+		_, _ = fmt.Sscan(info.ResourceVersion, &n)
+		if last = max(last, said); n != last && n != last+1 {
+			t.Fatalf("kill %d: the child said %d, the store has %d", kill, last, n)
+		}
+		last = n
+		for _, p := range objs {
+			if p.ResourceVersion != info.ResourceVersion {
+				t.Fatalf("kill %d: %s is at %s, the collection at %s", kill, p.Name, p.ResourceVersion, info.ResourceVersion)
+			}
+		}
+		if n > 0 && len(objs) != compactPods {
+			t.Fatalf("kill %d: %d pods", kill, len(objs))
+		}
+		if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+			t.Fatalf("kill %d: check: %q, %v", kill, r.Problems, err)
+		}
+		mustClose(t, s)
+		wantNames(t, filepath.Dir(path), "store")
+	}
+	if copies == 0 {
+		t.Error("no kill came while there was a copy")
+	}
+	t.Logf("%d of 40 kills came while there was a copy", copies)
+}
+
+func mustListAll(t *testing.T, c *Collection) (all []*corev1.Pod, info Info) {
+	t.Helper()
+	objs, err := c.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objs {
+		all = append(all, obj.(*corev1.Pod))
+	}
+	return all, mustInfo(t, c)
+}
+
+// killCompacting starts a child, kills it some time after it has written, and returns the last that it said.
+func killCompacting(t *testing.T, path string, after time.Duration) (said uint64) {
+	t.Helper()
+	cmd := childCommand("compact", path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var timer *time.Timer
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if timer == nil {
+			timer = time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			defer timer.Stop()
+		}
+		if _, err := fmt.Sscan(lines.Text(), &said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait() // killed
+	if timer == nil || problems.Len() > 0 {
+		t.Fatalf("the child: %s", problems.String())
+	}
+	return said
+}

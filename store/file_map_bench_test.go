@@ -1,0 +1,88 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest
+// time that another read has taken, for different sizes of the mapping. It is what mapSize was chosen with.
+func BenchmarkLongReader(b *testing.B) {
+	for _, mapped := range []int{0, 128 << 20, 1 << 30, mapSize(60 << 20)} {
+		b.Run(fmt.Sprintf("map=%dMiB", mapped>>20), func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(float64(longReader(b, mapped).Microseconds()), "longest-read-µs")
+			}
+		})
+	}
+}
+
+func longReader(b *testing.B, mapped int) (longest time.Duration) {
+	b.Helper()
+	h, err := newFile(filepath.Join(b.TempDir(), "store"), mapped, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h.db.NoSync = true
+	n := 0
+	grow := func() error {
+		return h.update(func(tx *bolt.Tx) error {
+			n++
+			return tx.Bucket(bucketLarder).Put(fmt.Appendf(nil, "key-%d", n), make([]byte, 4<<20))
+		}, (*bolt.Tx).Commit)
+	}
+	for range 15 {
+		if err := grow(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	begun := make(chan struct{})
+	held, wrote := make(chan error, 1), make(chan error, 1)
+	go func() {
+		held <- h.view(func(*bolt.Tx) error {
+			close(begun)
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+	}()
+	<-begun
+	go func() {
+		var err error
+		for i := 0; i < 25 && err == nil; i++ {
+			err = grow()
+		}
+		wrote <- err
+	}()
+	for done := false; !done; {
+		began := time.Now()
+		err := h.view(func(tx *bolt.Tx) error {
+			if tx.Bucket(bucketLarder).Get([]byte("key-1")) == nil {
+				return ErrDamaged
+			}
+			return nil
+		})
+		longest = max(longest, time.Since(began))
+		if err != nil {
+			b.Fatal(err)
+		}
+		select {
+		case err := <-wrote:
+			if err != nil {
+				b.Fatal(err)
+			}
+			done = true
+		default:
+		}
+	}
+	if err := <-held; err != nil {
+		b.Fatal(err)
+	}
+	if err := h.close(); err != nil {
+		b.Fatal(err)
+	}
+	return longest
+}
