@@ -35,6 +35,7 @@ type Collection struct {
 	closed    bool          // guarded by front
 	paused    chan struct{} // batches wait until it is closed; nil if they need not; guarded by front
 	lost      error         // why Close could not commit what was pending; guarded by front
+	released  atomic.Bool   // another may open it
 	idled     atomic.Bool   // indexes that nobody claims have been marked
 	reported  atomic.Bool   // changes of objects have been reported in this process
 
@@ -233,6 +234,7 @@ func (c *Collection) Close() error {
 	}
 	err := c.flushAtClose()
 	c.store.delist(c)
+	c.released.Store(true)
 	c.store.open.release(c.name)
 	return err
 }
@@ -261,7 +263,7 @@ func (c *Collection) flushAtClose() error {
 
 // afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
 func (c *Collection) afterClose(ctx context.Context) error {
-	if c.store.open.holds(c.name) {
+	if c.released.Load() && c.store.open.holds(c.name) {
 		return fmt.Errorf("it was closed, and another has it now: %w", ErrCollectionOpen)
 	}
 	if _, unsaved := c.overlay.current(); unsaved {

@@ -96,7 +96,7 @@ func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord
 
 func (r *reader) copyRecord(key string, data []byte, x *write) (rawRecord, error) {
 	if x != nil {
-		return rawRecord{key: key, header: header{UID: x.uid, RV: x.rv}, obj: x.obj}, nil
+		return rawRecord{key: key, header: header{UID: x.uid, RV: x.rv, Terms: x.terms}, obj: x.obj}, nil
 	}
 	h, payload, err := parseRecord(r.name, key, data)
 	return rawRecord{key: key, header: h, payload: slices.Clone(payload)}, err

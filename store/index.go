@@ -118,6 +118,24 @@ func (s *indexSet) workingTerms(obj any) map[string][]string {
 	return terms
 }
 
+// residentTerms is workingTerms for an object that comes from the file, whose record has the terms of indexes that are ready.
+func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string][]string {
+	terms := make(map[string][]string, len(s.funcs))
+	for name, fn := range s.funcs {
+		values := stored[name]
+		if !s.ready[name] {
+			var err error
+			if values, err = indexValues(name, fn, obj); err != nil {
+				continue
+			}
+		}
+		if len(values) > 0 {
+			terms[name] = values
+		}
+	}
+	return terms
+}
+
 // indexValues calls an index function; it survives a panic of it. The values
 // come back in order, each once.
 func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {

@@ -154,7 +154,7 @@ func (c *Collection) fillIn(r *resident, records []rawRecord, objs []runtime.Obj
 		set := c.set.Load()
 		states := make([]*rowState, len(records))
 		for i, record := range records {
-			states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.workingTerms(objs[i])}
+			states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
 		}
 		done = c.tryFillIn(r, set, records, states)
 	}
