@@ -92,7 +92,7 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 	if q.subresource != "" && (q.subresource != "status" || !q.kind.hasStatus) {
 		return errNoSuchPath()
 	}
-	options, err := parseListOptions(q.r.URL.Query(), q.kind)
+	options, err := parseListOptions(q.r.URL.Query(), q.kind, s.release.watchList())
 	if err != nil {
 		return err
 	}
