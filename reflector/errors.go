@@ -25,6 +25,14 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
+// Why a list does not come as a watch (Options.UseWatchList) for the rest of the run.
+var (
+	// ErrNoInitialEvents: the server took the watch, but does not tell where its initial events end.
+	ErrNoInitialEvents = errors.New("the server does not mark the end of a watch's initial events")
+	// ErrSlowInitialEvents: the watch's whole time was not enough, or nothing came for minutes.
+	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
+)
+
 // ErrStrays: a list had nothing but objects that are none of those asked for (Status.Stray), so it was thrown away.
 var ErrStrays = errors.New("the ListerWatcher lists something else")
 
@@ -46,6 +54,9 @@ func isTooLarge(err error) bool {
 func isDenied(err error) bool {
 	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
+
+// isRefused reports that the server does not take the request's parameters.
+func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // retryAfter is what the server asked us to wait.
 func retryAfter(err error) time.Duration {
