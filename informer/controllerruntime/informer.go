@@ -42,6 +42,9 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = informer.OpenAPIHash(a.client, id.GroupVersion())
 	}
+	if o.ServerVersion == nil {
+		o.ServerVersion = informer.ServerVersion(a.client)
+	}
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}

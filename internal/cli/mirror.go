@@ -38,9 +38,10 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
 	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:   informer.KubeSystemUID(conn.raw),
-		OpenAPIHash: informer.OpenAPIHash(conn.raw, r.GroupVersion()),
-		Lookup:      conn.lookup(id),
+		ClusterID:     informer.KubeSystemUID(conn.raw),
+		OpenAPIHash:   informer.OpenAPIHash(conn.raw, r.GroupVersion()),
+		ServerVersion: informer.ServerVersion(conn.raw),
+		Lookup:        conn.lookup(id),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
