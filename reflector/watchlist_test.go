@@ -137,11 +137,13 @@ func TestWatchListMoves(t *testing.T) {
 // TestWatchListBreaks: an error in the middle throws it away and it is asked for again.
 func TestWatchListBreaks(t *testing.T) {
 	faults := map[string]func(w *watch.FakeWatcher){
-		"410":       func(w *watch.FakeWatcher) { w.Error(&gone().ErrStatus) },
-		"500":       func(w *watch.FakeWatcher) { w.Error(&apierrors.NewInternalError(errors.New("boom")).ErrStatus) },
-		"too large": func(w *watch.FakeWatcher) { w.Error(&apierrors.NewTimeoutError("Too large resource version: 5", 1).ErrStatus) },
-		"end":       func(w *watch.FakeWatcher) { w.Stop() },
-		"late end":  func(w *watch.FakeWatcher) { time.Sleep(time.Minute); w.Stop() },
+		"410": func(w *watch.FakeWatcher) { w.Error(&gone().ErrStatus) },
+		"500": func(w *watch.FakeWatcher) { w.Error(&apierrors.NewInternalError(errors.New("boom")).ErrStatus) },
+		"too large": func(w *watch.FakeWatcher) {
+			w.Error(&apierrors.NewTimeoutError("Too large resource version: 5", 1).ErrStatus)
+		},
+		"end":      func(w *watch.FakeWatcher) { w.Stop() },
+		"late end": func(w *watch.FakeWatcher) { time.Sleep(time.Minute); w.Stop() },
 	}
 	for name, fault := range faults {
 		for _, warm := range []bool{false, true} {
@@ -198,22 +200,12 @@ func TestWatchListGivenUp(t *testing.T) {
 		{"silence", func(g *rig) { g.s.initialEvents = ignoresThem; g.s.noBookmarks = true }, silenceLimit + time.Second, 1, ErrSlowInitialEvents},
 		{"its whole time", func(g *rig) {
 			g.script(func(w *watch.FakeWatcher) {
-				for range 11 * 60 {
+				for range *g.s.seen()[0].TimeoutSeconds {
 					w.Add(g.item("a/00"))
 					time.Sleep(time.Second)
-					if w.IsStopped() {
-						return
-					}
 				}
+				w.Stop()
 			})
-			inner := g.s.onWatch
-			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
-				w, err := inner(ctx, r)
-				if f, ok := w.(*watch.FakeWatcher); ok {
-					time.AfterFunc(time.Duration(*r.TimeoutSeconds)*time.Second, f.Stop)
-				}
-				return w, err
-			}
 		}, 11 * time.Minute, 1, ErrSlowInitialEvents},
 		{"the ListerWatcher can not", func(*rig) {}, 0, 0, nil},
 	} {
