@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -46,6 +47,15 @@ func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context
 			return "", fmt.Errorf("the server's /openapi/v3 has no valid URL for %s: %w", name, err)
 		}
 		return u.Query().Get("hash"), nil
+	}
+}
+
+// ServerVersion returns a function for Options.ServerVersion: the gitVersion of the server's /version, which everybody may read by default.
+func ServerVersion(client rest.Interface) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var info version.Info
+		err := getJSON(ctx, client, "/version", "application/json", &info)
+		return info.GitVersion, err
 	}
 }
 

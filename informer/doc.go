@@ -8,10 +8,11 @@
 //	client := clientset.CoreV1().RESTClient()
 //	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "web"}
 //	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
-//		Store:       st,
-//		Identity:    id,
-//		ClusterID:   informer.KubeSystemUID(client),
-//		OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
+//		Store:         st,
+//		Identity:      id,
+//		ClusterID:     informer.KubeSystemUID(client),
+//		OpenAPIHash:   informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
+//		ServerVersion: informer.ServerVersion(client),
 //	})
 //	inf.AddEventHandler(handler)
 //	inf.RunWithContext(ctx) // blocks
@@ -75,6 +76,16 @@
 // soon as the stored state has been queued for the handlers; if no list was ever complete, it waits for one. A
 // registration has synced when its handler has returned from every call up to there, updates and deletes included.
 //
+// # Lists
+//
+// A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.UseWatchList asks for lists as
+// watches, for servers that are to be spared; Options.ServerVersion tells servers before 1.34, which read pages from etcd and are asked for one
+// list from their cache; that one is whole in memory. Package reflector's documentation says what is chosen when. In each case
+// readers see a repeated list at its end, in one step.
+//
+// API servers compress lists if the client asks for it, as client-go's do unless rest.Config.DisableCompression is set, and never compress watches. client-go's typed
+// clients speak JSON unless rest.Config.ContentType is application/vnd.kubernetes.protobuf: for built-in types set it.
+//
 // # What is stored, and when
 //
 // What is there of the stream, up to a bound, is applied to the store in one step together with the
@@ -102,7 +113,7 @@
 //
 // A request has 90 s. If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
 // so, with an error that wraps reflector.ErrOverdue; it is waited for until the end of the run, and no longer than five seconds after that. Of
-// Options.ClusterID, OpenAPIHash, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
+// Options.ClusterID, OpenAPIHash, ServerVersion, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
 // or done without; while five calls of one function have not returned, it is not called again.
 //
 // # When the store fails

@@ -67,9 +67,17 @@ type Options struct {
 	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see OpenAPIHash. It
 	// has 40 s; if it fails otherwise than by an answer of the server, it is tried again at the next connect, and Status.Unguarded says why. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
+	// ServerVersion reads the server's version before a list; see the function ServerVersion. Below 1.34 the list then comes in one piece from
+	// the server's cache: pages, which cost less memory here, come from etcd there. It has 10 s; if it fails, the list comes in
+	// pages. Default: pages.
+	ServerVersion func(ctx context.Context) (string, error)
+	// UseWatchList asks for lists as watches that begin with all objects (client-go's WatchListClient). It is for servers whose memory
+	// counts more than the link: they compress lists and do not compress watches (308 MB against 11.7 MB for 100,000 pods). Where the server or
+	// the ListerWatcher can not do it, lists come as without. Default false.
+	UseWatchList bool
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
-	// PageSize of lists. Default 2000.
+	// PageSize of lists, and of what is held of one at a time. Default 2000.
 	PageSize int64
 
 	// Observer is told what happens, for metrics. Default: none.

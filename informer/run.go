@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/fifo"
@@ -118,7 +119,10 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
-		Verify: attrs.verify, Lookup: i.o.Lookup,
+		// The conversion of lw may hide what it can not do.
+		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
+		ServerVersion: i.o.ServerVersion,
+		Verify:        attrs.verify, Lookup: i.o.Lookup,
 		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
 	})
 	i.reflector = r

@@ -124,7 +124,7 @@ func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error 
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.forList(reason)})
 }
 
-// Page pushes a page of the list.
+// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other is held.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}
@@ -139,7 +139,10 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 		p.items = append(p.items, out)
 	}
 	d.Object = p
-	return s.queue.Push(ctx, d)
+	if err := s.queue.Push(ctx, d); err != nil {
+		return err
+	}
+	return s.queue.WaitIdle(ctx)
 }
 
 // EndReplace pushes the end of the list.

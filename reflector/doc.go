@@ -10,6 +10,7 @@
 //	   │                    │  └───────────────┴──ended────────────┘ │
 //	   └──mustList──────────┴───────────► Relist ────────listed──────┘
 //
+//	Relist ──listedStale──► Verify, after a list from the server's cache
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
 //	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist)
@@ -75,6 +76,27 @@
 // exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
 // If that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
 //
+// So much for the default. Two options ask for lists otherwise, and the sink sees no difference but the order in which things come:
+//
+//	Options.UseWatchList, and the server     one watch that begins with all objects (sendInitialEvents) and then goes on. Its ADDED events are
+//	does it                                  pages up to the first other event; from there on all are Events. The bookmark annotated
+//	                                         k8s.io/initial-events-end ends the list. While the sink takes a page one more is read
+//	else Options.ServerVersion is below      one list of everything from the server's cache, not older than what is held (resourceVersion 0
+//	v1.34                                    if that is nothing). It is whole in memory
+//	else, also where the version can not     pages
+//	be read
+//
+// A watch that breaks before its initial events have ended is given up, and begun again after a wait. For the rest of the run lists are not asked for by
+// watch if the server refuses the parameters (400, 422), sends another bookmark before that one (ErrNoInitialEvents), or is not done in the watch's
+// time, five to ten minutes, or silent for two and a half (ErrSlowInitialEvents); nor ever, if the
+// ListerWatcher has an IsWatchListSemanticsUnSupported that says so. 403, 404 and 405 are answered with pages for that list.
+//
+// Servers before 1.34 read every page but the first, and before 1.31 that too, from etcd; from 1.34 on their cache serves them (KEP-4988,
+// ListFromCacheSnapshot). Their cache serves a whole list, but may be behind. So such a list is thrown away, and pages are asked for, if it is older than what is held
+// or than a list that was given up; it is not asked for after ReasonAhead, ReasonRewound and ReasonCluster, when what is held is of another history, nor
+// again if the watch after one was refused before anything came. What the cache lacked comes as events: after it the machine goes on with Verify, and Synced is called when
+// that has drained. If the request fails, which may be because it is too large for its 90 s, the next attempt is by pages.
+//
 // # Strays
 //
 // An object of another type than the expected, or that Options.Admit refuses, means that the ListerWatcher does not list what the
@@ -89,13 +111,13 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, one for a watch that is being opened) and waits for them. If
+// for a page, or for the initial events of a watch, one for a watch that is being opened) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
 //
 // A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before. One that goes on for five
 // seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
 // until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
-// Options.Verify and Options.Lookup are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
+// Options.Verify, Options.Lookup and Options.ServerVersion are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
 // returned, it is not called. A watch has five seconds to end after its Stop was called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.

@@ -23,6 +23,7 @@ type live struct {
 	t      *testing.T
 	s      *fakeapi.Server
 	m      *memory
+	o      Options
 	r      *Reflector
 	cancel context.CancelFunc
 	done   chan error
@@ -30,8 +31,11 @@ type live struct {
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-func newLive(t *testing.T, objects int) *live {
-	l := &live{t: t, s: fakeapi.New(fakeapi.Options{}), m: newMemory()}
+func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
+	l := &live{t: t, s: fakeapi.New(fakeapi.Options{}), m: newMemory(), o: Options{PageSize: 20, ExpectedType: &corev1.ConfigMap{}}}
+	for _, f := range before {
+		f(l)
+	}
 	for i := range objects {
 		l.put(fmt.Sprintf("cm-%03d", i), "1")
 	}
@@ -48,7 +52,17 @@ func newLive(t *testing.T, objects int) *live {
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
 	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {})
-	l.r = New(lw, l.m, Options{PageSize: 20, ExpectedType: &corev1.ConfigMap{}})
+	o := l.o
+	if o.ServerVersion != nil {
+		o.ServerVersion = func(context.Context) (string, error) {
+			info, err := client.Discovery().ServerVersion()
+			if err != nil {
+				return "", err
+			}
+			return info.GitVersion, nil
+		}
+	}
+	l.r = New(lw, l.m, o)
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
 	l.done = make(chan error, 1)

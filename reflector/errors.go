@@ -14,7 +14,7 @@ import (
 
 // Why a connection is down; Status.Err and Options.OnError wrap them.
 var (
-	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked: the ListerWatcher, Options.Verify, Options.Lookup or Options.ServerVersion panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
 	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
 	// Options.Verify or Options.Lookup is left to itself.
@@ -23,6 +23,14 @@ var (
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
+)
+
+// Why a list does not come as a watch (Options.UseWatchList) for the rest of the run.
+var (
+	// ErrNoInitialEvents: the server took the watch, but does not tell where its initial events end.
+	ErrNoInitialEvents = errors.New("the server does not mark the end of a watch's initial events")
+	// ErrSlowInitialEvents: the watch's whole time was not enough, or nothing came for minutes.
+	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
 )
 
 // ErrStrays: a list had nothing but objects that are none of those asked for (Status.Stray), so it was thrown away.
@@ -46,6 +54,9 @@ func isTooLarge(err error) bool {
 func isDenied(err error) bool {
 	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
+
+// isRefused reports that the server does not take the request's parameters.
+func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // retryAfter is what the server asked us to wait.
 func retryAfter(err error) time.Duration {

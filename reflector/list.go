@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 )
 
@@ -40,7 +41,14 @@ func (s *session) relist(ctx context.Context) outcome {
 	if err != nil {
 		return s.lose(ctx, err)
 	}
-	l := &list{s: s, reason: stronger(s.pos.Reason, reason), newest: newListNewest(), pages: newPager(s)}
+	reason = stronger(s.pos.Reason, reason)
+	if s.useWatchList {
+		if o, ok := s.streamList(ctx, reason); ok {
+			return o
+		}
+	}
+	l := newList(s, reason)
+	l.pages = newPager(s, s.cachedFrom(ctx, reason))
 	l.tail = &tail{l: l}
 	o := l.run(ctx)
 	l.pages.close()
@@ -49,9 +57,18 @@ func (s *session) relist(ctx context.Context) outcome {
 		return l.finish(ctx)
 	}
 	l.tail.close(ctx)
+	return l.abort(ctx, o)
+}
+
+func newList(s *session, reason Reason) *list {
+	return &list{s: s, reason: reason, newest: newListNewest()}
+}
+
+// abort forgets what the sink was given, if anything, and returns what is to come of the list.
+func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
-		if err := s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
-			return s.sinkClosed(err)
+		if err := l.s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
+			return l.s.sinkClosed(err)
 		}
 	}
 	return o
@@ -118,6 +135,9 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
 	}
+	if err := l.staleCache(p.rv); err != nil {
+		return l.pageInstead(ctx, err)
+	}
 	l.s.heard()
 	l.pages.err = nil
 	l.showErr()
@@ -150,6 +170,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	l.fold = cursor{rv: rv}
 	l.strays = l.s.strays
 	l.s.fresh = true
+	l.s.listedAt = maxRV(l.s.listedAt, rv)
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
 			if st.Relists == nil {
@@ -187,6 +208,26 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	return nil
 }
 
+// foldIn hands on an event that is newer than any page's item of its key.
+func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
+	s := l.s
+	ref, ok := s.check(ctx, ev)
+	if !ok {
+		l.newest.remove(ref.Key)
+		return nil
+	}
+	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
+		return err
+	}
+	l.delivered = true
+	if ev.Type == watch.Deleted {
+		l.newest.remove(ref.Key)
+	} else {
+		l.newest.put(ref)
+	}
+	return nil
+}
+
 // pageFailed sorts an error of a page. Until the first page there is nothing to lose; after it the same page is
 // asked for again, unless its token is no good any more.
 func (l *list) pageFailed(ctx context.Context, err error) outcome {
@@ -194,7 +235,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	if !l.begun {
-		return l.s.lose(ctx, err)
+		return l.firstFailed(ctx, err)
 	}
 	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
@@ -248,10 +289,14 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.moveTo(l.fold)
 	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
 	s.last, s.announced = lost, false
-	s.lastList = s.o.Clock.Now()
+	s.lastList, s.noCached = s.o.Clock.Now(), false
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {
 		klog.FromContext(ctx).Info("The server's resourceVersions can not be compared: every start will list", "resourceVersion", l.fold.rv)
+	}
+	if l.fromCache() {
+		s.cachedAt = l.fold.rv
+		return outcome{Kind: listedStale}
 	}
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)

@@ -67,6 +67,11 @@ func (m *model) run() {
 	m.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, m.fault() }
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
+	m.o.UseWatchList = rapid.Bool().Draw(m.t, "watch list")
+	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
+	if rapid.Bool().Draw(m.t, "old server") {
+		m.o.ServerVersion = func(context.Context) (string, error) { return "v1.33.4", m.fault() }
+	}
 	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
 		m.write()
 	}
@@ -85,6 +90,8 @@ func (m *model) run() {
 		{"faults", m.inject},
 		{"down", func() { m.setDown(true); m.s.cut(nil) }},
 		{"up", func() { m.setDown(false) }},
+		{"cache lags", func() { m.s.mu.Lock(); m.s.cacheAt = m.s.rv; m.s.mu.Unlock() }},
+		{"cache is current", func() { m.s.mu.Lock(); m.s.cacheAt = 0; m.s.mu.Unlock() }},
 		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks, m.muted = !m.s.noBookmarks, true; m.s.mu.Unlock() }},
 		{"compact", m.compact},
 		{"server restart", func() { m.compact(); m.s.cut(nil) }},
@@ -226,7 +233,7 @@ func (m *model) rewind() {
 // settle lets everything come to rest with a healthy server.
 func (m *model) settle() {
 	m.s.mu.Lock()
-	m.down, m.faults, m.s.noBookmarks, m.s.afterList = false, nil, false, nil
+	m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = false, nil, false, nil, 0
 	m.s.mu.Unlock()
 	m.s.other(1)
 	m.sleep(12 * time.Minute)
@@ -251,6 +258,7 @@ func (m *model) reasons() {
 		switch {
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
+		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList: // one that breaks is begun again, and counts again
 		default:
 			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)
 		}

@@ -23,6 +23,8 @@ type page struct {
 // pager fetches one page at a time on a goroutine of its own, and owns it.
 type pager struct {
 	s *session
+	// cached asks for one whole list that is not older than this, from the server's cache; empty: for pages.
+	cached string
 	// token of the page that is asked for.
 	token string
 	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.
@@ -38,8 +40,8 @@ type pager struct {
 	cancel  context.CancelFunc
 }
 
-func newPager(s *session) *pager {
-	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
+func newPager(s *session, cached string) *pager {
+	return &pager{s: s, cached: cached, answers: make(chan page, 2), cancel: func() {}}
 }
 
 // fetch asks for a page. The previous one must have been taken.
@@ -47,13 +49,17 @@ func (p *pager) fetch(ctx context.Context, token string) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.token, p.fetching = token, true
-	go func() { p.answers <- p.request(ctx, token) }()
+	o := metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token}
+	if token == "" && p.cached != "" {
+		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	}
+	go func() { p.answers <- p.request(ctx, o) }()
 }
 
 // request makes the request.
-func (p *pager) request(ctx context.Context, token string) page {
+func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
 	p.s.r.board.update(func(st *Status) { st.Lists++ })
-	list, m, err := p.s.listRequest(ctx, metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token}, func(err error) {
+	list, m, err := p.s.listRequest(ctx, o, func(err error) {
 		p.answers <- page{overdue: p.s.describe("list", err)}
 	})
 	if err != nil {

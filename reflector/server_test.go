@@ -59,6 +59,10 @@ type server struct {
 	ignoreLimit  bool
 	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
 	noListRV     bool // lists have no resourceVersion
+	// cacheAt is where the watch cache stands, which whole lists with a resourceVersion come from; 0: at the newest.
+	cacheAt int
+	// initialEvents is what the server does with sendInitialEvents.
+	initialEvents initialEvents
 	// onList and onWatch may answer in the server's place.
 	onList  func(r request) (runtime.Object, error)
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
@@ -67,6 +71,15 @@ type server struct {
 	// fixedSelector overwrites the field selector, as some tweaks do.
 	fixedSelector string
 }
+
+// initialEvents is what a server does with sendInitialEvents.
+type initialEvents string
+
+const (
+	sendsThem   initialEvents = ""        // as it should
+	refusesThem initialEvents = "refuses" // 422, as without the feature
+	ignoresThem initialEvents = "ignores" // it sends them, since there is no resourceVersion, and no end
+)
 
 func newServer() *server {
 	return &server{rv: 100, objects: map[string]*corev1.ConfigMap{}, snapshots: map[int][]*corev1.ConfigMap{}, expireInBand: true}
@@ -260,6 +273,12 @@ func (s *server) list(r request) (runtime.Object, error) {
 	defer s.mu.Unlock()
 	at, start := s.rv, ""
 	all := s.sortedLocked()
+	if r.ResourceVersion != "" {
+		var err error
+		if at, all, err = s.cacheLocked(r.ResourceVersion); err != nil {
+			return nil, err
+		}
+	}
 	if r.Continue != "" {
 		rv, key, _ := strings.Cut(r.Continue, ":")
 		start = key
@@ -299,9 +318,32 @@ func (s *server) list(r request) (runtime.Object, error) {
 	return l, nil
 }
 
-func (s *server) sortedLocked() []*corev1.ConfigMap {
+// cacheLocked is the watch cache's answer, if it is as new as asked for.
+func (s *server) cacheLocked(notOlderThan string) (at int, all []*corev1.ConfigMap, err error) {
+	at = s.rv
+	if s.cacheAt > 0 {
+		at = min(at, s.cacheAt)
+	}
+	if wanted, _ := strconv.Atoi(notOlderThan); wanted > at {
+		return 0, nil, apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, at), 1)
+	}
+	objects := map[string]*corev1.ConfigMap{}
+	for _, p := range s.ledger {
+		if p.rv <= at {
+			key := p.obj.Namespace + "/" + p.obj.Name
+			if objects[key] = p.obj; p.typ == watch.Deleted {
+				delete(objects, key)
+			}
+		}
+	}
+	return at, sorted(objects), nil
+}
+
+func (s *server) sortedLocked() []*corev1.ConfigMap { return sorted(s.objects) }
+
+func sorted(objects map[string]*corev1.ConfigMap) []*corev1.ConfigMap {
 	var all []*corev1.ConfigMap
-	for _, cm := range s.objects {
+	for _, cm := range objects {
 		all = append(all, cm)
 	}
 	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/guest"
@@ -56,12 +57,21 @@ type session struct {
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
+	// listedAt is the highest resourceVersion at which a list was begun, also one that was given up.
+	listedAt string
+	// useWatchList: lists are to come as watches, and this server can do that as far as is known.
+	useWatchList bool
+	// noCached: the server's cache is not asked for a list, until one by pages has ended.
+	noCached bool
+	// cachedAt is the resourceVersion of the last list that came from there.
+	cachedAt string
 	// sinkErr is why the sink made us stop.
 	sinkErr error
 
-	// What Options.Verify and Options.Lookup are called through.
-	verifier guest.Guest[Reason]
-	finder   guest.Guest[found]
+	// What Options.Verify, Options.Lookup and Options.ServerVersion are called through.
+	verifier  guest.Guest[Reason]
+	finder    guest.Guest[found]
+	versioner guest.Guest[string]
 }
 
 // ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
@@ -79,8 +89,10 @@ const (
 func newSession(r *Reflector) *session {
 	return &session{
 		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore},
-		verifier: guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
-		finder:   guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
+		useWatchList: r.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
+		verifier:     guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
+		finder:       guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
+		versioner:    guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
 }
 

@@ -45,7 +45,8 @@ type Sink interface {
 
 	// BeginReplace starts a list.
 	BeginReplace(ctx context.Context, reason Reason) error
-	// Page delivers the next items of the list.
+	// Page delivers the next items of the list. One more page is fetched meanwhile, and none beyond: what is held of a list is bounded if
+	// Page returns no sooner than the items are taken in.
 	Page(ctx context.Context, items []runtime.Object) error
 	// EndReplace ends it: pages and events since BeginReplace are the state at
 	// resourceVersion. It is empty if the server's can not be compared: then the state can not be resumed.

@@ -49,17 +49,19 @@ func watchTimeout() time.Duration {
 // open asks for a watch at rv and waits until it is accepted. It does not touch the session, so it
 // may run on another goroutine; overdue is called on it.
 func (s *session) open(ctx context.Context, rv string, timeout time.Duration, overdue func(error)) (*stream, error) {
+	return s.openWith(ctx, metav1.ListOptions{ResourceVersion: rv}, timeout, overdue)
+}
+
+// openWith asks for a watch with these options, and time-out and bookmarks.
+func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
+	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
 	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
 	s.r.board.update(func(b *Status) { b.Watches++ })
 	limited, cancel := context.WithCancel(ctx)
 	st.cancel = cancel
 	late := time.AfterFunc(requestTimeout, st.cancel)
-	w, err := s.lw.watch(ctx, limited, metav1.ListOptions{
-		ResourceVersion:     rv,
-		TimeoutSeconds:      &seconds,
-		AllowWatchBookmarks: true,
-	}, overdue)
+	w, err := s.lw.watch(ctx, limited, o, overdue)
 	if err == nil && !late.Stop() {
 		st.w = w
 		st.close(ctx, s)

@@ -94,21 +94,7 @@ func (t *tail) fold(ctx context.Context, ev watch.Event) error {
 		l.fold.advance(eventRV(ev))
 		return nil
 	}
-	ref, ok := s.check(ctx, ev)
-	if !ok {
-		l.newest.remove(ref.Key)
-		return nil
-	}
-	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
-		return err
-	}
-	l.delivered = true
-	if ev.Type == watch.Deleted {
-		l.newest.remove(ref.Key)
-	} else {
-		l.newest.put(ref)
-	}
-	return nil
+	return l.foldIn(ctx, ev)
 }
 
 // ended: the server ended the watch in order. Another follows, at once if this one had a healthy life.

@@ -42,10 +42,13 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = informer.OpenAPIHash(a.client, id.GroupVersion())
 	}
+	if o.ServerVersion == nil {
+		o.ServerVersion = informer.ServerVersion(a.client)
+	}
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}
-	inf, err := informer.New(narrowing(cache.ToListerWatcherWithContext(lw)), exampleOf(obj), o)
+	inf, err := informer.New(cache.ToListWatcherWithWatchListSemantics(narrowing(cache.ToListerWatcherWithContext(lw)), lw), exampleOf(obj), o)
 	if errors.Is(err, store.ErrCollectionOpen) {
 		return nil, fmt.Errorf("%w; give each manager and cluster a store.Store of its own", err)
 	}

@@ -18,6 +18,7 @@ import (
 // wrong with the options is said by what ForResource returns.
 func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, o Options) dynamicinformer.DynamicSharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
+		client:  client,
 		example: func() runtime.Object { return &unstructured.Unstructured{} },
 		requests: func(gvr schema.GroupVersionResource, namespace string) requests {
 			return of(client.Resource(gvr).Namespace(namespace))

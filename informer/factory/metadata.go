@@ -17,6 +17,7 @@ import (
 // wrong with the options is said by what ForResource returns.
 func NewMetadataSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, o Options) metadatainformer.SharedInformerFactory {
 	return newUntypedFactory(defaultResync, o, form{
+		client:  client,
 		example: func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 		requests: func(gvr schema.GroupVersionResource, namespace string) requests {
 			return of(client.Resource(gvr).Namespace(namespace))

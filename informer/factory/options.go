@@ -27,8 +27,8 @@ type Options struct {
 	TweakListOptions func(*metav1.ListOptions)
 	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with. Default: that of the
-	// typed client's discovery; the dynamic client has none. Metadata do not depend on the schema.
+	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and the server's version. Default: that of the
+	// typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend on the schema.
 	RESTClient rest.Interface
 
 	// CustomResync are resync periods of single types in place of the default; of the typed factory only.
@@ -99,6 +99,9 @@ func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, eac
 	io.ObjectDescription, io.OpenAPIHash = each.ObjectDescription, each.OpenAPIHash
 	if io.ClusterID == nil {
 		io.ClusterID = each.ClusterID
+	}
+	if io.ServerVersion == nil && !missing(o.RESTClient) {
+		io.ServerVersion = informer.ServerVersion(o.RESTClient)
 	}
 	if io.Indexers[cache.NamespaceIndex] == nil {
 		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)

@@ -40,8 +40,8 @@ func (s scope) identity(gvr schema.GroupVersionResource) store.Identity {
 	}
 }
 
-// listWatch makes requests with the selectors. The reflector's own field selector, which looks up one object, is added.
-func (s scope) listWatch(r requests) *cache.ListWatch {
+// listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object, is added.
+func (s scope) listWatch(client any, r requests) cache.ListerWatcher {
 	limit := func(o metav1.ListOptions) metav1.ListOptions {
 		o.LabelSelector, o.ShardSelector = s.label, s.shard
 		switch {
@@ -52,7 +52,7 @@ func (s scope) listWatch(r requests) *cache.ListWatch {
 		}
 		return o
 	}
-	return &cache.ListWatch{
+	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return r.list(ctx, limit(o))
 		},
@@ -60,4 +60,6 @@ func (s scope) listWatch(r requests) *cache.ListWatch {
 			return r.watch(ctx, limit(o))
 		},
 	}
+	// The fakes do not know WatchList.
+	return cache.ToListWatcherWithWatchListSemantics(lw, client)
 }

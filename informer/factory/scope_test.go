@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -67,10 +68,10 @@ func TestScope(t *testing.T) {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
 		}
-		lw := o.scope().listWatch(requests{
+		lw := cache.ToListerWatcherWithContext(o.scope().listWatch(nil, requests{
 			list:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { check(o); return nil, nil },
 			watch: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) { check(o); return nil, nil },
-		})
+		}))
 		asked := metav1.ListOptions{FieldSelector: lookup, Limit: 7, ResourceVersion: "9"}
 		_, err := lw.ListWithContext(t.Context(), asked)
 		must(t, err)

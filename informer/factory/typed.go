@@ -95,7 +95,7 @@ func (m typedMaker) informer(client kubernetes.Interface, r resource, resync tim
 	if !r.namespaced {
 		s.namespace = ""
 	}
-	return m.o.newInformer(s.listWatch(r.requests(client, s.namespace)), r.example, informer.Options{
+	return m.o.newInformer(s.listWatch(client, r.requests(client, s.namespace)), r.example, informer.Options{
 		Identity:     s.identity(r.GroupVersionResource),
 		Resource:     r.info(),
 		ResyncPeriod: resync,

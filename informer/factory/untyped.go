@@ -36,6 +36,7 @@ type untypedFactory struct {
 
 // form is in what the two differ.
 type form struct {
+	client    any
 	example   func() runtime.Object
 	requests  func(gvr schema.GroupVersionResource, namespace string) requests
 	lister    func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister
@@ -98,7 +99,7 @@ func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedI
 	if f.form.schema {
 		each.OpenAPIHash = openAPIHash(f.o.RESTClient, gvr.GroupVersion())
 	}
-	ours, err := f.o.newInformer(f.scope.listWatch(f.form.requests(gvr, f.scope.namespace)), f.form.example(), each)
+	ours, err := f.o.newInformer(f.scope.listWatch(f.form.client, f.form.requests(gvr, f.scope.namespace)), f.form.example(), each)
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,10 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		Residency: store.None, // nobody reads through this informer
 
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:   informer.KubeSystemUID(conn.raw),
-		OpenAPIHash: informer.OpenAPIHash(conn.raw, r.GroupVersion()),
-		Lookup:      conn.lookup(id),
+		ClusterID:     informer.KubeSystemUID(conn.raw),
+		OpenAPIHash:   informer.OpenAPIHash(conn.raw, r.GroupVersion()),
+		ServerVersion: informer.ServerVersion(conn.raw),
+		Lookup:        conn.lookup(id),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)

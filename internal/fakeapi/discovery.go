@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 )
 
 // serveDiscovery answers what is about no resource.
@@ -31,7 +30,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, parts []
 	case path == "apis":
 		writeJSON(w, http.StatusOK, s.groups())
 	case path == "version":
-		writeJSON(w, http.StatusOK, version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3+embedded", Platform: "embedded"})
+		writeJSON(w, http.StatusOK, s.release.info())
 	case path == "healthz" || path == "readyz" || path == "livez":
 		_, _ = w.Write([]byte("ok"))
 	case parts[0] == "openapi":

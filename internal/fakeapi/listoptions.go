@@ -38,7 +38,7 @@ type listOptions struct {
 	timeout time.Duration
 }
 
-func parseListOptions(query url.Values, k *kind) (listOptions, error) {
+func parseListOptions(query url.Values, k *kind, watchList bool) (listOptions, error) {
 	o := listOptions{
 		token: query.Get("continue"),
 		match: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
@@ -64,7 +64,7 @@ func parseListOptions(query url.Values, k *kind) (listOptions, error) {
 	if o.fields, err = parseFieldSelector(query.Get("fieldSelector"), k); err != nil {
 		return o, apierrors.NewBadRequest(err.Error())
 	}
-	return o, o.validate()
+	return o, o.validate(watchList)
 }
 
 // parseFieldSelector accepts the fields that the kind can be selected by.
@@ -85,13 +85,15 @@ func parseFieldSelector(s string, k *kind) (fields.Selector, error) {
 	return selector, nil
 }
 
-// validate refuses what kube-apiserver refuses.
-func (o listOptions) validate() error {
+// validate refuses what kube-apiserver refuses; watchList is its feature gate.
+func (o listOptions) validate(watchList bool) error {
 	var errs field.ErrorList
 	forbid := func(name, why string) { errs = append(errs, field.Forbidden(field.NewPath(name), why)) }
 	switch {
 	case o.watch && o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan:
 		forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	case o.watch && o.initial != nil && !watchList:
+		forbid("sendInitialEvents", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 	case o.watch && o.initial == nil && o.match != "":
 		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
 	case !o.watch && o.initial != nil:

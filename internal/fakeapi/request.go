@@ -52,7 +52,7 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 		}
 		q := &request{w: w, r: r, stopping: stopping}
 		if err := s.parse(q, gv, rest); err != nil {
-			s.counters.request(schema.GroupVersionResource{}, verbDiscovery, r)
+			s.countRefused(q)
 			writeError(w, err)
 			return
 		}
@@ -61,6 +61,15 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 			conns.hijacked(connOf(r))
 		}
 	})
+}
+
+// countRefused counts a request that could not be parsed: as what it is, if that much is known.
+func (s *Server) countRefused(q *request) {
+	if q.kind == nil || q.verb == "" {
+		s.counters.request(schema.GroupVersionResource{}, verbDiscovery, q.r)
+		return
+	}
+	s.counters.request(q.kind.GroupVersionResource, q.verb, q.r)
 }
 
 // groupVersionOf splits a path into group-version and what follows it.
@@ -92,12 +101,12 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 	if q.subresource != "" && (q.subresource != "status" || !q.kind.hasStatus) {
 		return errNoSuchPath()
 	}
-	options, err := parseListOptions(q.r.URL.Query(), q.kind)
+	options, err := parseListOptions(q.r.URL.Query(), q.kind, s.release.watchList())
+	q.options = options
+	q.verb = verbOf(q)
 	if err != nil {
 		return err
 	}
-	q.options = options
-	q.verb = verbOf(q)
 	if q.verb == "" {
 		return apierrors.NewMethodNotSupported(q.kind.GroupResource(), q.r.Method)
 	}

@@ -43,6 +43,7 @@ type Server struct {
 	counters counters
 	faults   faults
 	openapi  openapi
+	release  release
 
 	mu sync.Mutex
 	// rv is the resourceVersion of the last write. Guarded by mu, like all below.

@@ -244,7 +244,7 @@ func TestBookmarksMustBeNews(t *testing.T) {
 			values.Set("resourceVersionMatch", "NotOlderThan")
 		}
 		k := s.byPath[podsGVR]
-		o, err := parseListOptions(values, k)
+		o, err := parseListOptions(values, k, true)
 		must(t, err)
 		w := &watcher{q: &request{kind: k, options: o}}
 		must(t, s.openWatch(w))

@@ -1,0 +1,210 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// A list of pagesOfList pages of perPage pods.
+const pagesOfList, perPage = 5, 10
+
+// press lets a test see which pages of a list are held: it is told of the requests, and of each object that is being
+// written, by the index function. It makes each page's writing last until the next page has come.
+type press struct {
+	t     *testing.T
+	inner *cache.ListWatch
+
+	mu       sync.Mutex
+	asked    int             // guarded by mu; pages of the list that is under way
+	answered []chan struct{} // guarded by mu; closed when that page has come
+	written  map[string]bool // guarded by mu
+	alive    int             // guarded by mu; the most pages that were held at a time
+	overlaps int             // guarded by mu; pages that came while the one before was being written
+}
+
+func newPress(t *testing.T, inner *cache.ListWatch) *press {
+	p := &press{t: t, inner: inner}
+	p.begin()
+	return p
+}
+
+// begin forgets the last list.
+func (p *press) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked, p.alive, p.overlaps, p.written = 0, 0, 0, map[string]bool{}
+	p.answered = make([]chan struct{}, pagesOfList)
+	for i := range p.answered {
+		p.answered[i] = make(chan struct{})
+	}
+}
+
+func (p *press) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if o.Limit == 1 {
+		return p.inner.ListWithContext(ctx, o)
+	}
+	p.mu.Lock()
+	n := p.asked
+	p.asked++
+	// Of the pages before, those that have not been written wholly are held; and this one is on its way.
+	p.alive = max(p.alive, n-len(p.written)/perPage+1)
+	done := p.answered[n]
+	p.mu.Unlock()
+	l, err := p.inner.ListWithContext(ctx, o)
+	close(done)
+	return l, err
+}
+
+func (p *press) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return p.inner.WatchWithContext(ctx, o)
+}
+
+func (p *press) List(o metav1.ListOptions) (runtime.Object, error) {
+	return p.ListWithContext(p.t.Context(), o)
+}
+
+func (p *press) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return p.WatchWithContext(p.t.Context(), o)
+}
+
+// index is an index function: it runs while an object is written.
+func (p *press) index(obj any) ([]string, error) {
+	name := obj.(*corev1.Pod).Name
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "p"))
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	answered, page := p.answered, n/perPage
+	known := p.written[name]
+	p.mu.Unlock()
+	if !known && n%perPage == 0 && page+1 < pagesOfList {
+		p.awaitPage(answered, page+1)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written[name] = true
+	return []string{name}, nil
+}
+
+// awaitPage waits until that page has come, and leaves time for one more to be asked for, which must not happen.
+func (p *press) awaitPage(answered []chan struct{}, page int) {
+	select {
+	case <-answered[page]:
+		p.mu.Lock()
+		p.overlaps++
+		p.mu.Unlock()
+	case <-time.After(20 * time.Second):
+		p.t.Errorf("page %d was not fetched while page %d was being written", page+1, page)
+		return
+	}
+	if page+1 < len(answered) {
+		select {
+		case <-answered[page+1]:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// want checks what was held in the last list.
+func (p *press) want() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked != pagesOfList || len(p.written) != pagesOfList*perPage || p.overlaps != pagesOfList-1 {
+		p.t.Errorf("%d pages, %d objects written, %d pages came while the last was written", p.asked, len(p.written), p.overlaps)
+	}
+	if p.alive != 2 {
+		p.t.Errorf("%d pages were held at a time, want the one that is written and the one on its way", p.alive)
+	}
+}
+
+// TestPagesHeld: cold and in a relist, on disk and in memory, a page is fetched while the last is written, and no other is held.
+func TestPagesHeld(t *testing.T) {
+	for _, memory := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in memory %v", memory), func(t *testing.T) {
+			api := fakeapi.New(fakeapi.Options{})
+			if err := api.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer api.Stop()
+			client, err := kubernetes.NewForConfig(api.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := func(n int, value string) *corev1.Pod {
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%02d", n), Labels: map[string]string{"value": value}}}
+			}
+			for n := range pagesOfList * perPage {
+				must(t)(api.Create(podsResource, pod(n, "old")))
+			}
+			p := newPress(t, ListWatch(client.CoreV1().RESTClient(), podsIdentity))
+			st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			i, err := New(p, &corev1.Pod{}, Options{
+				Store: st, InMemory: memory, Identity: podsIdentity, PageSize: perPage, Logger: &discard, Indexers: cache.Indexers{"name": p.index},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { i.RunWithContext(ctx) })
+			defer wg.Wait()
+			defer cancel()
+			within(t, func() bool { return i.HasSynced() })
+			p.want()
+
+			p.begin()
+			api.Stop()
+			for n := range pagesOfList * perPage {
+				must(t)(api.Update(podsResource, pod(n, "new")))
+			}
+			api.Compact()
+			if err := api.Start(); err != nil {
+				t.Fatal(err)
+			}
+			within(t, func() bool {
+				s := i.Status()
+				return s.Reflector.Relists[reflector.ReasonExpired] == 1 && s.Source == Live
+			})
+			p.want()
+		})
+	}
+}
+
+// within polls until ok, or fails.
+func within(t *testing.T, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatal("it did not come about")
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package reflector
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+)
+
+// lists returns what was asked for in order to list: the queries of lists and of watches with initial events.
+func (l *live) lists() (queries []string) {
+	for _, r := range l.s.Log() {
+		switch {
+		case r.Resource != configMaps.Resource:
+		case r.Verb == "list":
+			r.Query.Del("continue")
+			queries = append(queries, r.Query.Encode())
+		case r.Verb == "watch" && r.Query.Get("sendInitialEvents") != "":
+			queries = append(queries, "watch "+r.Query.Get("resourceVersion")+r.Query.Get("resourceVersionMatch"))
+		}
+	}
+	return queries
+}
+
+// relist makes the reflector miss history.
+func (l *live) relist() {
+	l.t.Helper()
+	l.stop()
+	l.m.forget()
+	l.s.ResetCounts()
+	l.put("cm-001", "2")
+	l.remove("cm-002")
+	l.s.Compact()
+	l.start()
+	l.wait("synced and equal", func() bool { return l.m.syncs() > 0 && l.equal() })
+	if st := l.r.Status(); st.Relists[ReasonExpired] != 1 || len(st.Relists) != 1 {
+		l.t.Errorf("status %+v", st)
+	}
+	l.wait("counted by both", l.counted)
+}
+
+// counted: the server has counted what the reflector has. A watch beside a list may still be on its way when the list ends.
+func (l *live) counted() bool {
+	st, c := l.r.Status(), l.s.Counts(configMaps)
+	return st.Lists == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
+}
+
+func watchListed(l *live) { l.o.UseWatchList = true }
+
+func versioned(v string) func(l *live) {
+	return func(l *live) {
+		l.s.SetVersion(v)
+		l.o.ServerVersion = func(context.Context) (string, error) { return "", nil } // of the client
+	}
+}
+
+// TestLiveLists: how lists are asked for, cold and after a 410, by version of the server.
+func TestLiveLists(t *testing.T) {
+	const page, watchList = "limit=20", "watch NotOlderThan"
+	for _, tt := range []struct {
+		name        string
+		before      []func(l *live)
+		cold, after []string
+	}{
+		{"by default", nil, []string{page, page, page}, []string{page, page, page}},
+		{"v1.36 by watch", []func(*live){versioned("v1.36.0"), watchListed}, []string{watchList}, []string{watchList}},
+		{"v1.33 refuses that", []func(*live){watchListed, versioned("v1.33.0")},
+			[]string{watchList, "resourceVersion=0&resourceVersionMatch=NotOlderThan"},
+			[]string{watchList, "resourceVersion=RV&resourceVersionMatch=NotOlderThan"}},
+		{"v1.33", []func(*live){versioned("v1.33.0")},
+			[]string{"resourceVersion=0&resourceVersionMatch=NotOlderThan"}, []string{"resourceVersion=RV&resourceVersionMatch=NotOlderThan"}},
+		{"v1.34", []func(*live){versioned("v1.34.0")}, []string{page, page, page}, []string{page, page, page}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLive(t, 50, tt.before...)
+			if got := l.lists(); !slices.Equal(got, tt.cold) {
+				t.Errorf("cold: asked for %q, want %q", got, tt.cold)
+			}
+			l.wait("counted by both", l.counted)
+			held := l.r.LastSyncResourceVersion()
+			l.relist()
+			for i := range tt.after {
+				tt.after[i] = strings.Replace(tt.after[i], "RV&", held+"&", 1)
+			}
+			if got := l.lists(); !slices.Equal(got, tt.after) {
+				t.Errorf("after a 410: asked for %q, want %q", got, tt.after)
+			}
+		})
+	}
+}
+
+// TestLiveWatchListBreaks: the connection breaks in the middle, in several ways; then it is asked for again, and the sink has seen nothing
+// but an aborted list.
+func TestLiveWatchListBreaks(t *testing.T) {
+	for name, fault := range map[string]fakeapi.Fault{
+		"reset": {Verb: "watch", Times: 1, Reset: true, AfterEvents: 30},
+		"EOF":   {Verb: "watch", Times: 1, EOF: true, AfterEvents: 30},
+		"410":   {Verb: "watch", Times: 1, Status: 410, Reason: "Expired", InStream: true, AfterEvents: 30},
+		"429":   {Verb: "watch", Times: 1, Status: 429, Reason: "TooManyRequests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLive(t, 50, watchListed, func(l *live) { l.s.InjectFault(fault) })
+			if st := l.r.Status(); st.Lists != 0 || st.Watches != 2 {
+				t.Errorf("status %+v, requests %q", st, l.s.Requests())
+			}
+			lines := l.m.lines()
+			if n := count(lines, "ABORT"); n != count(lines, "BEGIN")-1 || name != "429" && n != 1 {
+				t.Errorf("told %q", lines)
+			}
+			l.wait("counted by both", l.counted)
+			l.put("cm-001", "2")
+			l.wait("equal", l.equal)
+		})
+	}
+}

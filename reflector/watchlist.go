@@ -1,0 +1,181 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+)
+
+// errEarlyEnd is an orderly end in the middle of the initial events.
+var errEarlyEnd = errors.New("the watch ended before its initial events had")
+
+// streamed is the state Relist by a watch that begins with the list (Options.UseWatchList):
+//
+//	ADDED … ADDED ── (events that happen meanwhile) ── BOOKMARK k8s.io/initial-events-end (R) ── events
+//	└─ pages ───────┘└─ Event ─────────────────────┘   └─ EndReplace(R)                         └─ the live watch
+type streamed struct {
+	*list
+	st *stream
+	// items are those of the next page.
+	items []runtime.Object
+	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile, so
+	// that it is newer than that event and no item of a page.
+	moving bool
+	// complete: the bookmark at the end of the initial events has come.
+	complete bool
+}
+
+// streamList lists by a watch. It is not done if the list has to come in pages.
+func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
+	yes := true
+	st, err := s.openWith(ctx, metav1.ListOptions{
+		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}, watchTimeout(), s.tells(ctx, "watch"))
+	if err != nil {
+		return s.streamFailed(ctx, err)
+	}
+	l := &streamed{list: newList(s, reason), st: st}
+	s.heard()
+	if o, err = l.run(ctx); o.Kind == listed {
+		s.stream, s.fresh = st, false
+		return l.finish(ctx), true
+	}
+	st.close(ctx, s)
+	if l.begun {
+		// What handlers were told of a first list has no resourceVersion that a cache's list could be held against.
+		s.noCached = true
+	}
+	if done = true; err != nil {
+		o, done = s.streamFailed(ctx, s.describe("list by a watch", err))
+	}
+	if aborted := l.abort(ctx, o); aborted.Kind != o.Kind {
+		return aborted, true
+	}
+	return o, done
+}
+
+// streamFailed sorts an error of the watch. It is not done if the list is to come in pages: if the server refuses the parameters or does not
+// do what they ask for, for the rest of the run; if it does not serve watches, for this list.
+func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done bool) {
+	broken := errors.Is(err, ErrNoInitialEvents) || errors.Is(err, ErrSlowInitialEvents)
+	switch {
+	case ctx.Err() != nil:
+		return outcome{Kind: stop}, true
+	case isRefused(err):
+		s.useWatchList = false
+	case broken, isDenied(err):
+		s.useWatchList = s.useWatchList && !broken
+		s.report(ctx, err)
+	default:
+		return s.lose(ctx, err), true
+	}
+	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.useWatchList)
+	return outcome{}, false
+}
+
+// run reads the initial events. It returns an outcome, or an error of the watch.
+func (l *streamed) run(ctx context.Context) (outcome, error) {
+	s := l.s
+	g := gather(ctx, l.st.w.ResultChan(), int(s.o.PageSize))
+	defer g.close()
+	silence := s.o.Clock.NewTimer(l.st.limit())
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return outcome{Kind: stop}, nil
+		case <-g.beats:
+			s.heard()
+			l.st.heard = s.o.Clock.Now()
+		case events, ok := <-g.batches:
+			if !ok {
+				return outcome{}, l.ended()
+			}
+			if o, err := l.take(ctx, events); o.Kind != "" || err != nil {
+				return o, err
+			}
+			l.st.heard = s.o.Clock.Now()
+		case <-silence.C():
+			rest := l.st.limit() - s.o.Clock.Since(l.st.heard)
+			if rest <= 0 {
+				return outcome{}, ErrSlowInitialEvents
+			}
+			silence.Reset(rest)
+		}
+	}
+}
+
+// take handles events in order; the outcome is empty while more are to come.
+func (l *streamed) take(ctx context.Context, events []watch.Event) (outcome, error) {
+	for _, ev := range events {
+		if ev.Type == watch.Error {
+			return outcome{}, eventError(ev)
+		}
+		l.s.message(l.st)
+		if ev.Type == watch.Bookmark && !initialEventsEnd(ev) {
+			return outcome{}, ErrNoInitialEvents
+		}
+		if err := l.handle(ctx, ev); err != nil {
+			return l.s.sinkClosed(err), nil
+		}
+	}
+	if !l.complete {
+		return outcome{}, nil
+	}
+	l.s.healthy()
+	return l.judge(ctx), nil
+}
+
+// handle takes one event in. An error is the sink's.
+func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
+	if !l.begun {
+		if err := l.begin(ctx, ""); err != nil {
+			return err
+		}
+	}
+	l.moving = l.moving || ev.Type != watch.Added
+	if !l.moving {
+		l.items = append(l.items, ev.Object)
+		if len(l.items) < int(l.s.o.PageSize) {
+			return nil
+		}
+	}
+	items := l.items
+	l.items = nil
+	if err := l.deliver(ctx, items); err != nil {
+		return err
+	}
+	switch {
+	case ev.Type == watch.Bookmark:
+		l.s.bookmarks, l.complete = true, true
+		l.st.bookmarks++
+		l.fold = cursor{rv: eventRV(ev)}
+		l.s.listedAt = maxRV(l.s.listedAt, l.fold.rv)
+	case l.moving:
+		return l.foldIn(ctx, ev)
+	}
+	return nil
+}
+
+// ended is the error of a watch that ended in order without the bookmark.
+func (l *streamed) ended() error {
+	full, lively := l.st.end(l.s.o.Clock.Now())
+	switch {
+	case full:
+		return ErrSlowInitialEvents
+	case lively:
+		return errEarlyEnd
+	}
+	return ErrShortWatch
+}
+
+// initialEventsEnd reports the bookmark that ends the initial events. Servers send no other before it.
+func initialEventsEnd(ev watch.Event) bool {
+	acc, err := meta.Accessor(ev.Object)
+	return ev.Type == watch.Bookmark && err == nil && acc.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
