@@ -30,6 +30,7 @@ type childConfig struct {
 	Store, Namespace           string
 	PageSize                   int64
 	Log                        string
+	CommitInterval             time.Duration // the store's
 }
 
 // childReport is a line that the child prints: at every change, and every 100 ms.
@@ -65,7 +66,7 @@ func childMain() int {
 }
 
 func (c childConfig) run(ctx context.Context) error {
-	s, err := store.Open(c.Store, store.Options{})
+	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval})
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := f.start(t, src, func(o *informer.Options) { o.Codec = older{full} })
+	old := f.start(t, src, func(o *informer.Options) { o.Codec, o.Residency = older{full}, store.None })
 	old.sync(t)
 	lossy := old.held(t)
 	old.stop(t)

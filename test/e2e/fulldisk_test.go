@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -16,11 +17,16 @@ import (
 // Test 8: the disk is full while changes stream. The status says so, reads go on, and when
 // there is space again the informer catches up with nothing lost.
 func TestFullDisk(t *testing.T) {
+	t.Run("CommittedAtOnce", func(t *testing.T) { testFullDisk(t, -1) })
+	t.Run("CommittedLate", func(t *testing.T) { testFullDisk(t, 0) })
+}
+
+func testFullDisk(t *testing.T, commitInterval time.Duration) {
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 200))
 	f := newFile(t)
 	src := podSource(t, c.Config(t.Name()), c.ns)
-	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns})
+	p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, CommitInterval: commitInterval})
 	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
 
 	p.signal(t, syscall.SIGUSR1) // from here on the file cannot grow
@@ -34,11 +40,14 @@ func TestFullDisk(t *testing.T) {
 	p.waitFor(t, "reads while the disk is full", func(r childReport) bool {
 		return r.Listed >= 200 && r.Index == r.Listed && r.Objects == r.Listed
 	})
-	if r := p.report(); r.ResourceVersion != stuck.ResourceVersion || r.Err == "" {
+	want := c.pods(t)
+	if commitInterval >= 0 {
+		p.waitFor(t, "changes in memory while the disk is full", func(r childReport) bool {
+			return r.Err != "" && r.Objects == len(want) && r.Listed == len(want)
+		})
+	} else if r := p.report(); r.ResourceVersion != stuck.ResourceVersion || r.Err == "" {
 		t.Errorf("nothing can be written, but the status went from %+v to %+v", stuck, r)
 	}
-
-	want := c.pods(t)
 	c.mark(t)
 	p.signal(t, syscall.SIGUSR2)
 	p.waitFor(t, "catching up", func(r childReport) bool { return r.Err == "" && r.Objects == len(want) && r.Listed == len(want) })

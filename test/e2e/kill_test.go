@@ -22,6 +22,8 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 		kills = 1000
 	}
 	random := newRandom(t)
+	// A process lives for less than a second here. The default interval is tested by all the others.
+	intervals := []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond}
 
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))
@@ -32,7 +34,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 
 	advanced, lastRV := 0, ""
 	for n := range kills {
-		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20})
+		p := startChild(t, c.Config(t.Name()), childConfig{Store: f.path, Namespace: c.ns, PageSize: 20, CommitInterval: intervals[n%len(intervals)]})
 		if n%2 == 0 { // in the stream; the others are anywhere: opening, first list, resuming
 			p.waitFor(t, "the first object", func(r childReport) bool { return r.Synced })
 		}
