@@ -62,7 +62,7 @@ e2e: cluster ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -p 1 -count=1 -timeout 20m ./...
 
 .PHONY: soak
-soak: cluster ## longer runs of the same tests: more kills, whole minutes, fuzzing (FUZZTIME each)
+soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, fuzzing (FUZZTIME each)
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000

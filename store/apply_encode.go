@@ -47,6 +47,7 @@ func (e encoder) encode(ops []Op) encoded {
 	for _, op := range ops {
 		x, err := e.identify(op)
 		if err == nil && !x.del {
+			x.payloadSize = op.Size
 			err = e.fill(x)
 		}
 		if err != nil {
@@ -112,16 +113,18 @@ func (e encoder) fill(x *write) error {
 
 // sureEncoder is a codec that can encode every object of its type.
 type sureEncoder interface {
-	// encodedSize returns how long the payload of obj is; ok is false if it may not be possible to encode it.
-	encodedSize(obj runtime.Object) (n int, ok bool)
+	// encodes reports whether it is certain that obj can be encoded.
+	encodes(obj runtime.Object) bool
+	// encodedSize returns how long the payload of such an obj is.
+	encodedSize(obj runtime.Object) int
 }
 
 func (e encoder) fillPayload(x *write) error {
-	if sure, ok := e.codec.(sureEncoder); ok && e.late {
-		if n, ok := sure.encodedSize(x.obj); ok {
-			x.payloadSize = n
-			return nil
+	if sure, ok := e.codec.(sureEncoder); ok && e.late && sure.encodes(x.obj) {
+		if x.payloadSize <= 0 {
+			x.payloadSize = sure.encodedSize(x.obj)
 		}
+		return nil
 	}
 	err := x.encode(e.codec)
 	x.payloadSize = len(x.payload)

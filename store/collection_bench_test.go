@@ -105,6 +105,13 @@ func BenchmarkRelistUnchanged10000(b *testing.B) {
 }
 
 func BenchmarkApply100(b *testing.B) {
+	benchApply100(b, func(*corev1.Pod) int { return 0 })
+}
+
+// BenchmarkApplySized100 is given the sizes, as the informer has them.
+func BenchmarkApplySized100(b *testing.B) { benchApply100(b, (*corev1.Pod).Size) }
+
+func benchApply100(b *testing.B, size func(*corev1.Pod) int) {
 	c := benchCollection(b)
 	benchList(b, c, benchTotal+1)
 	b.ReportAllocs()
@@ -113,8 +120,9 @@ func BenchmarkApply100(b *testing.B) {
 		b.StopTimer()
 		var batch Batch
 		for i, obj := range benchPods(b, 5000, 100, rv) {
-			obj.(*corev1.Pod).Status.Message = strconv.Itoa(rv + i)
-			batch.Ops = append(batch.Ops, Op{Object: obj})
+			pod := obj.(*corev1.Pod)
+			pod.Status.Message = strconv.Itoa(rv + i)
+			batch.Ops = append(batch.Ops, Op{Object: pod, Size: size(pod)})
 		}
 		rv += 100
 		batch.ResourceVersion = strconv.Itoa(rv)

@@ -139,7 +139,7 @@ func (s *indexSet) residentTerms(stored map[string][]string, obj any) map[string
 // indexValues calls an index function; it survives a panic of it. The values
 // come back in order, each once.
 func indexValues(name string, fn cache.IndexFunc, obj any) (values []string, err error) {
-	err = guard(fmt.Sprintf("the function of index %q", name), func() error {
+	err = guard("the function", func() error {
 		values, err = fn(obj)
 		return err
 	})

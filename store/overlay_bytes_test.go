@@ -182,3 +182,45 @@ func TestUpdatesDuringACommit(t *testing.T) {
 	}
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=4", "a/y uid=uid-a/y rv=2")
 }
+
+// The size that an Op is given counts where its codec encodes later, and the one that was found elsewhere.
+func TestSizeOfAnOp(t *testing.T) {
+	protobuf, err := store.ProtobufCodec(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgpack, err := store.MsgpackCodec(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const given = 100_000
+	for name, c := range map[string]struct {
+		codec store.Codec
+		size  int
+		taken bool
+	}{
+		"given":            {protobuf, given, true},
+		"not given":        {protobuf, 0, false},
+		"negative":         {protobuf, -given, false},
+		"encoded at once":  {msgpack, given, false},
+		"nothing to write": {nil, given, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.Open(t, byHand())
+			op := upsert("a/x", "1")
+			if op.Size = c.size; c.codec == nil {
+				op.Type, c.codec = store.Delete, protobuf
+			}
+			pods, err := s.Collection(t.Context(), storetest.Pods, store.CollectionOptions{Codec: c.codec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pods.Close()
+			apply(t, pods, "1", op)
+			if n := s.Pending(); n <= 0 || (n >= given) != c.taken || n > given+1000 {
+				t.Errorf("%d bytes are pending", n)
+			}
+			flush(t, s)
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
 	"github.com/larder-dev/larder/bench/internal/subject"
@@ -30,11 +31,16 @@ func samples() []Sample {
 			add("restart", n, list, scenario.Result{"synced_disk": 0.7 * size, "synced_resumed": 0.7 * size, "bytes": 1.2e6 * size})
 		}
 		add("relist", n, larder, scenario.Result{"written": 100e3, "written" + scenario.Reference: 40e6 * size})
-		add("updates-hot", n, larder, scenario.Result{"rate": 45_000})
+		add("updates-hot", n, larder, scenario.Result{"rate": 45_000, "durable": 0.9, "durable" + scenario.Reference: 1.2})
 		add("updates-hot", n, clientGo, scenario.Result{"rate": 48_000})
 		add("updates-spread", n, larder, scenario.Result{"rate": 20_000})
 		add("updates-spread", n, clientGo, scenario.Result{"rate": 40_000})
 		add("updates-spread", n, raw, scenario.Result{"rate": 25_000})
+		seldom := larder
+		seldom.CommitInterval = 10 * time.Second
+		add("flash", n, larder, scenario.Result{"written": 1000})
+		add("flash", n, seldom, scenario.Result{"written_seldom": 500})
+		add("flash", n, raw, scenario.Result{"written": 8000, "written_seldom": 8000})
 	}
 	return out
 }
@@ -68,6 +74,9 @@ func TestBuild(t *testing.T) {
 		{"relist/written", "the file's size", 100_000, 100e3 / 400e6, "at most 5 %", true},
 		{"updates-hot/rate", "", 100_000, 45.0 / 48, "at least 0.9×", true},
 		{"updates-hot/rate", againstNothing, 100_000, 45.0 / 48, "at least 50,000/s", false},
+		{"updates-hot/durable", scenario.SecondAndCommit, 100_000, 0.75, "durable within a second", true},
+		{"flash/written", scenario.EachEvent, 100_000, 1.0 / 8, "at most 1/5", true},
+		{"flash/written_seldom", scenario.EachEvent, 100_000, 1.0 / 16, "at most 1/20", false},
 		{"updates-spread/rate", "", 100_000, 0.5, "at least 0.9×", false},
 	} {
 		r := find(t, rows, c.metric, c.against, c.n)

@@ -62,11 +62,11 @@ func countWritten(s *store.Store) (written, error) {
 	return written{store: s, bytes: s.Written(), io: io}, err
 }
 
-// add adds what has been written since, divided by a number of events.
-func (w written) add(result Result, events int) error {
+// add adds what has been written since, divided by a number of events, under keys with a suffix.
+func (w written) add(result Result, suffix string, events int) error {
 	io, err := proc.WrittenBytes()
-	result["written"] = float64(w.store.Written()-w.bytes) / float64(events)
-	result["io"] = float64(io-w.io) / float64(events)
+	result["written"+suffix] = float64(w.store.Written()-w.bytes) / float64(events)
+	result["io"+suffix] = float64(io-w.io) / float64(events)
 	return err
 }
 

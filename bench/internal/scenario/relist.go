@@ -82,5 +82,5 @@ func runRelist(ctx context.Context, b *Bench) (Result, error) {
 	// Stop writes what is pending: it belongs to the list.
 	_, stopErr := finish(r, nil)
 	result["written"+Reference], result["io"+Reference] = float64(size), float64(size)
-	return result, errors.Join(err, sizeErr, stopErr, before.add(result, 1))
+	return result, errors.Join(err, sizeErr, stopErr, before.add(result, "", 1))
 }

@@ -2,22 +2,33 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/store"
 )
 
 // hotRounds is how often each hot object is changed.
 const hotRounds = 10
 
-var rateMetric = Metric{Key: "rate", Title: "rate", Unit: PerSecond}
+// SecondAndCommit is what the time to the disk is compared with: an interval of commits, and a commit.
+const SecondAndCommit = "a second and the commit"
+
+// commitInterval is the default of store.Options.
+const commitInterval = time.Second
+
+var (
+	rateMetric    = Metric{Key: "rate", Title: "rate", Unit: PerSecond}
+	durableMetric = Metric{Key: "durable", Title: "the last update, from handler to disk", Unit: Seconds, Against: SecondAndCommit}
+)
 
 // updatesHot: one object in ten is changed again and again.
 var updatesHot = Scenario{
 	Name: "updates-hot", Title: "updates of hot keys, one handler",
 	Kinds: []string{"pods"}, Embedded: true, Stored: true,
-	Metrics:  []Metric{rateMetric},
+	Metrics:  []Metric{rateMetric, durableMetric},
 	Subjects: updated,
 	Before: func(_ context.Context, h Host, c *Case) error {
 		// The changes are made in order, so the last one is the last.
@@ -48,7 +59,7 @@ var updatesHot = Scenario{
 var updatesSpread = Scenario{
 	Name: "updates-spread", Title: "updates of every key once, one handler",
 	Kinds: []string{"pods"}, Embedded: true, Stored: true,
-	Metrics: []Metric{rateMetric, {Key: "rate", Title: "rate", Unit: PerSecond, Against: "raw bbolt, 4 MiB a transaction"}},
+	Metrics: []Metric{rateMetric, durableMetric, {Key: "rate", Title: "rate", Unit: PerSecond, Against: "raw bbolt, 4 MiB a transaction"}},
 	Subjects: func(kind load.Kind) []subject.Spec {
 		return append(updated(kind), subject.Spec{Library: subject.Raw})
 	},
@@ -98,5 +109,32 @@ func runUpdates(ctx context.Context, b *Bench, count int) (Result, error) {
 	if err := await(ctx, "the last update", w.Seen); err != nil {
 		return finish(r, nil, err)
 	}
-	return finish(r, Result{"rate": float64(count) / time.Since(start).Seconds()}, b.resumed(r))
+	result := Result{"rate": float64(count) / time.Since(start).Seconds()}
+	return finish(r, result, b.durable(ctx, r, result), b.resumed(r))
+}
+
+// durable adds how long it takes until the marker, which the handler has just been told of, is in the file.
+func (b *Bench) durable(ctx context.Context, r *subject.Running, result Result) error {
+	if !b.larder() {
+		return nil
+	}
+	told := time.Now()
+	commit, err := r.AwaitCommit(ctx)
+	if err != nil {
+		return err
+	}
+	result["durable"], result["durable"+Reference] = time.Since(told).Seconds(), (commitInterval + commit).Seconds()
+	codec, err := store.CodecFor(b.Kind.Example)
+	if err != nil {
+		return err
+	}
+	view, err := r.Store.ViewWith(ctx, r.Larder.Identity(), codec)
+	if err != nil {
+		return err
+	}
+	obj, err := view.Get(ctx, b.markerKey())
+	if revision, _ := load.Revision(obj); err == nil && revision < b.Case.Revision {
+		err = fmt.Errorf("nothing is pending, and the file has revision %d of %s, want %d", revision, b.markerKey(), b.Case.Revision)
+	}
+	return err
 }

@@ -16,12 +16,18 @@ type residency struct {
 // boundedBytes is what the goals say: 64 MB.
 const boundedBytes = 64 << 20
 
-// residencies are all that are measured: a new one is a line here. The names All, Bounded and None are what
-// the goals of package report and its pictures know.
+// The names of the residencies, which the goals of package report and its pictures know.
+const (
+	All     = "All"
+	Bounded = "Bounded"
+	None    = "None"
+)
+
+// residencies are all that are measured: a new one is a line here.
 var residencies = []residency{
-	{"All", func(o *informer.Options) { o.Residency = store.All }},
-	{"Bounded", func(o *informer.Options) { o.Residency = store.Bounded(boundedBytes) }},
-	{"None", func(o *informer.Options) { o.Residency = store.None }},
+	{All, func(o *informer.Options) { o.Residency = store.All }},
+	{Bounded, func(o *informer.Options) { o.Residency = store.Bounded(boundedBytes) }},
+	{None, func(o *informer.Options) { o.Residency = store.None }},
 }
 
 // Residencies returns their names.

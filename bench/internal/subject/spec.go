@@ -2,6 +2,7 @@ package subject
 
 import (
 	"strings"
+	"time"
 
 	"github.com/larder-dev/larder/informer"
 )
@@ -24,6 +25,8 @@ type Spec struct {
 	Residency string `json:"residency,omitempty"`
 	// Policy is Larder's, where a scenario asks for both; Resumed where it is empty.
 	Policy informer.SyncPolicy `json:"policy,omitempty"`
+	// CommitInterval is Larder's, where a scenario asks for another; its default where it is 0.
+	CommitInterval time.Duration `json:"commitInterval,omitempty"`
 	// Dynamic is for unstructured objects.
 	Dynamic bool `json:"dynamic,omitempty"`
 }
@@ -36,6 +39,9 @@ func (s Spec) String() string {
 	}
 	if s.Policy != "" {
 		parts = append(parts, string(s.Policy))
+	}
+	if s.CommitInterval != 0 {
+		parts = append(parts, s.CommitInterval.String())
 	}
 	if s.Dynamic {
 		parts = append(parts, "dynamic")

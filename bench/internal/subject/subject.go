@@ -24,6 +24,9 @@ const NamespaceIndex = cache.NamespaceIndex
 // IndexVersions say that the index is the same in every process, so that a restart need not build it.
 func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
 
+// seldomBytes is store.Options.CommitBytes where a Spec has a CommitInterval: so much that the interval decides.
+const seldomBytes = 32 << 20
+
 // Options say what to start.
 type Options struct {
 	Spec   Spec
@@ -43,6 +46,7 @@ type Running struct {
 	Store  *store.Store
 	// Network is the way to the server.
 	Network *Network
+	commits *commits
 	// Handler is the registration of Options.Handler; nil without one.
 	Handler cache.ResourceEventHandlerRegistration
 	// Started is when the first thing was done.
@@ -55,7 +59,7 @@ type Running struct {
 // Start makes an informer and runs it.
 func Start(ctx context.Context, o Options) (*Running, error) {
 	klog.SetLogger(logr.Discard())
-	r := &Running{Started: time.Now(), Network: NewNetwork(), done: make(chan struct{})}
+	r := &Running{Started: time.Now(), Network: NewNetwork(), commits: newCommits(), done: make(chan struct{})}
 	c, err := newClient(r.Network.Wrap(o.Config), o.Kind, o.Spec.Dynamic)
 	if err != nil {
 		return nil, err
@@ -88,7 +92,11 @@ func Start(ctx context.Context, o Options) (*Running, error) {
 
 func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err error) {
 	discard := logr.Discard()
-	if r.Store, err = store.Open(o.File, store.Options{Logger: &discard}); err != nil {
+	so := store.Options{Logger: &discard}
+	if so.CommitInterval = o.Spec.CommitInterval; so.CommitInterval > 0 {
+		so.CommitBytes = seldomBytes
+	}
+	if r.Store, err = store.Open(o.File, so); err != nil {
 		return err
 	}
 	options := informer.Options{
@@ -99,6 +107,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 		IndexVersions: IndexVersions(),
 		ClusterID:     informer.KubeSystemUID(c.rest),
 		OpenAPIHash:   informer.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
+		Observer:      r.commits,
 		Logger:        &discard,
 	}
 	if err := setResidency(o.Spec.Residency, &options); err != nil {

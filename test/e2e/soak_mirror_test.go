@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+)
+
+// mirror is a handler that holds what it has been told of, by key.
+type mirror struct {
+	mu       sync.Mutex
+	versions map[string]string // guarded by mu
+	updates  int               // guarded by mu
+	leak     *leak
+}
+
+var _ cache.ResourceEventHandler = &mirror{}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (m *mirror) OnAdd(obj any, _ bool) { m.set(obj, versionOf(obj)) }
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (m *mirror) OnUpdate(_, obj any) {
+	m.set(obj, versionOf(obj))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.updates++
+	m.leak.update(m.updates, obj)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (m *mirror) OnDelete(obj any) { m.set(obj, "") }
+
+func (m *mirror) set(obj any, version string) {
+	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.versions[key] = version; version == "" {
+		delete(m.versions, key)
+	}
+}
+
+// diff says how what was told differs from what there is; empty if it does not.
+func (m *mirror) diff(want map[string]string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, version := range want {
+		if m.versions[key] != version {
+			return fmt.Sprintf("%s was told with RV %q, want %q", key, m.versions[key], version)
+		}
+	}
+	if len(m.versions) != len(want) {
+		return fmt.Sprintf("%d objects were told, want %d", len(m.versions), len(want))
+	}
+	return ""
+}
+
+func versionOf(obj any) string {
+	a, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return a.GetResourceVersion()
+}
+
+// leak is what a program must not do, for a test that finds it.
+type leak struct {
+	// every says of how many updates that a handler is told of one object is kept; 0 keeps none.
+	every int
+	kept  []any
+	// goroutines makes each restart leave one behind, which ends when it is closed.
+	goroutines chan struct{}
+}
+
+func (l *leak) update(n int, obj any) {
+	if l.every > 0 && n%l.every == 0 {
+		l.kept = append(l.kept, obj)
+	}
+}
+
+func (l *leak) restart() {
+	if l.goroutines != nil {
+		go func() { <-l.goroutines }()
+	}
+}

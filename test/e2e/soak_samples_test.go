@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// soakSample is what a lap has left when all it was told has been taken in and committed.
+type soakSample struct {
+	heap       int64 // bytes that are live
+	goroutines int
+	file       int64
+}
+
+// What the median of the last third of the laps may have more than that of the first. The heap of the same state varies by a
+// tenth of a megabyte. One pod that is kept is 4 KB: one a second, in twenty minutes, makes a difference of 3 MB. The goroutines are those
+// of connections and of a commit, which come and go. The file grows in steps of bbolt's; if pages were
+// not used again it would be a gigabyte after those twenty minutes.
+const (
+	soakHeapGrowth      = 1 << 20
+	soakGoroutineGrowth = 4
+	soakFileGrowth      = 32 << 20
+)
+
+// grown compares the samples of one residency.
+func grown(t *testing.T, name string, samples []soakSample) (problems []string) {
+	t.Helper()
+	for _, m := range []struct {
+		what  string
+		limit int64
+		of    func(soakSample) int64
+	}{
+		{"bytes of live heap", soakHeapGrowth, func(s soakSample) int64 { return s.heap }},
+		{"goroutines", soakGoroutineGrowth, func(s soakSample) int64 { return int64(s.goroutines) }},
+		{"bytes of file", soakFileGrowth, func(s soakSample) int64 { return s.file }},
+	} {
+		third := len(samples) / 3
+		first, last := medianOf(samples[:third], m.of), medianOf(samples[len(samples)-third:], m.of)
+		t.Logf("%s, %d laps: %d %s, %d in the first third", name, len(samples), last, m.what, first)
+		if last-first > m.limit {
+			problems = append(problems, fmt.Sprintf("%s: %d %s, %d in the first third of the laps: more than %d has been added",
+				name, last, m.what, first, m.limit))
+		}
+	}
+	return problems
+}
+
+func medianOf(samples []soakSample, of func(soakSample) int64) int64 {
+	var values []int64
+	for _, s := range samples {
+		values = append(values, of(s))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// The tolerances are such that a leak of one object a second does not pass the long soak.
+func TestSoakGrown(t *testing.T) {
+	const laps, seconds, object = 38, 30, 4 << 10 // of one residency in twenty minutes: a lap in three
+	for name, c := range map[string]struct {
+		each soakSample // is added with each lap
+		want int
+	}{
+		"flat":                    {soakSample{}, 0},
+		"one object a second":     {soakSample{heap: seconds * object}, 1},
+		"a goroutine a restart":   {soakSample{goroutines: 3}, 1},
+		"pages that are not used": {soakSample{file: 15_000 * 4096}, 1},
+	} {
+		var samples []soakSample
+		for n := range int64(laps) {
+			noise := n * 7 % 5
+			samples = append(samples, soakSample{
+				heap:       20<<20 + noise<<15 + n*c.each.heap,
+				goroutines: 40 + int(noise+n*int64(c.each.goroutines)),
+				file:       16<<20 + noise<<20 + n*c.each.file,
+			})
+		}
+		if got := grown(t, "All", samples); len(got) != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
