@@ -155,7 +155,7 @@ func benchUnstructured(b *testing.B, obj runtime.Object) *unstructured.Unstructu
 }
 
 // benchPayloads returns how many bytes the codec made of the objects, and how many the records have of them, dictionaries included.
-func benchPayloads(b *testing.B, c *Collection) (plain, packed int) {
+func benchPayloads(b testing.TB, c *Collection) (plain, packed int) {
 	b.Helper()
 	err := c.view(context.Background(), func(bucket *bolt.Bucket) error {
 		if dicts := bucket.Bucket(bucketDictionaries); dicts != nil {

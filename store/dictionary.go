@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -74,9 +75,7 @@ func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cap(buf) < size+unpackSlack {
-		buf = make([]byte, 0, size+unpackSlack)
-	}
+	buf = slices.Grow(buf[:0], size+unpackSlack)
 	// The decoder writes no further than the capacity, whatever the frame says.
 	plain, err := decoder.DecodeAll(packed, buf[:0:size+unpackSlack])
 	if err == nil && len(plain) != size {
