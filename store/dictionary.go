@@ -69,7 +69,7 @@ const packedOverhead = 16
 // unpackSlack is room behind a payload that lets the decoder copy in larger pieces.
 const unpackSlack = 16
 
-// unpack returns the payload of that size, in buf if there is room.
+// unpack returns the payload of that size, in the memory of buf if there is room.
 func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 	decoder, err := d.decoder()
 	if err != nil {
@@ -78,10 +78,13 @@ func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 	buf = slices.Grow(buf[:0], size+unpackSlack)
 	// The decoder writes no further than the capacity, whatever the frame says.
 	plain, err := decoder.DecodeAll(packed, buf[:0:size+unpackSlack])
-	if err == nil && len(plain) != size {
-		err = fmt.Errorf("%d bytes where the header says %d", len(plain), size)
+	if err != nil {
+		return nil, err
 	}
-	return plain, err
+	if len(plain) != size {
+		return nil, fmt.Errorf("%d bytes where the header says %d", len(plain), size)
+	}
+	return buf[:size], nil // with all of its capacity, for the next one
 }
 
 func dictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
