@@ -174,13 +174,10 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 		return nil, nil
 	}
 	obj, err := r.decodeRecord(s.objects, key, s.header, s.payload)
-	switch {
-	case errors.Is(err, ErrDamaged):
-		return nil, err
-	case err != nil:
-		return nil, nil
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, nil //nolint:nilerr // see above
 	}
-	return obj, nil
+	return obj, err
 }
 
 // before returns the object that is stored, decoded already if it is in memory.

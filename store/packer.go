@@ -80,8 +80,8 @@ func (p *packer) pack(writes []*write) {
 // packAlone is how many payloads one goroutine compresses at least.
 const packAlone = 64
 
-// packers is how many goroutines compress at a time: each has half a megabyte of tables.
-func packers() int { return min(4, runtime.GOMAXPROCS(0)) }
+// packers is how many goroutines compress at a time: each needs 0.8 MB, which stays with the collection.
+func packers() int { return min(2, runtime.GOMAXPROCS(0)) }
 
 func packSome(dict *dictionary, writes []*write) {
 	for _, x := range writes {
