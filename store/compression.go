@@ -13,7 +13,7 @@ const (
 	NoCompression Compression = ""
 	// Zstd compresses each object with a dictionary that is made of some of the collection's, once there are 256 KiB of them. It is
 	// for disks that are small or wear, and for page caches that are short. Of 100,000 pods that differ (protobuf) the file has a quarter of the size and
-	// an update writes two fifths of the bytes; in CPU time a Get costs 1.3 times as much, Iterate 1.3, a commit 1.5, a first list no more. Select
+	// an update writes two fifths of the bytes; in CPU time a Get costs 1.3 times as much, Iterate 1.3 to 1.7, a commit 1.2 to 1.5, a first list 1.0 to 1.3. Select
 	// costs 5 to 6 times as much where it has to look at objects that are neither in memory nor selected. Memory: 1.7 MB
 	// for a collection that is written. docs/adr/0007 has the figures and the command that makes them:
 	//

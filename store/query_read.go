@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// eachScan is how many bytes of records one page of Each looks at, selected or
+// eachScan is how many bytes of payloads one page of Each looks at, selected or
 // not: a reader that stays long pins the pages that are being replaced.
 const eachScan = 32 << 20
 
@@ -106,7 +106,7 @@ type selecting struct {
 	objects *bolt.Bucket
 	m       *matcher
 	scan    *overScan
-	scanned int    // bytes of records
+	scanned int    // bytes of payloads, without compression
 	decoded int    // bytes of the payloads that were selected
 	buf     []byte // for a payload that is compressed
 }
@@ -136,11 +136,11 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	if x != nil {
 		return s.matched(key, x.obj)
 	}
-	s.scanned += len(data)
 	b, err := s.body(key, data)
 	if err != nil {
 		return key, nil, err
 	}
+	s.scanned += b.size
 	match, known := s.m.payload(s.r.codec, b.encoding, b.payload)
 	if known && !match {
 		return key, nil, nil

@@ -160,7 +160,7 @@ func (m *warmReplace) compare(b, objects *bolt.Bucket, it *item) error {
 	return nil
 }
 
-// sameAsDisk reports whether x need not be written.
+// sameAsDisk reports whether x need not be written. Bodies are compared without their compression.
 func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 	if !disk.found || disk.UID != x.uid || disk.RV != x.rv {
 		return false, nil
