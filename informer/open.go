@@ -90,7 +90,10 @@ func (i *Informer) open() error {
 		o.Codec = codec
 	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
-	co := store.CollectionOptions{Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource, Residency: o.Residency, Closing: i.closing}
+	co := store.CollectionOptions{
+		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
+		Residency: o.Residency, Compression: o.Compression, Closing: i.closing,
+	}
 	if o.Observer != nil {
 		co.Committed = i.tellCommit
 	}

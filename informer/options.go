@@ -47,6 +47,8 @@ type Options struct {
 
 	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in client-go.
 	Residency store.Residency
+	// Compression of the objects in Store. Default none; see store.Zstd for when it pays.
+	Compression store.Compression
 
 	// SyncPolicy says when HasSynced becomes true. Default Resumed.
 	SyncPolicy SyncPolicy

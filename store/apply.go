@@ -55,6 +55,7 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 			return nil, fmt.Errorf("object %q: %w", x.key, err)
 		}
 	}
+	c.packer.pack(e.writes)
 	var last []*write
 	err = c.write(ctx, set, func(w *writer) (_ []*write, err error) {
 		if changes, last, err = w.apply(e.writes); err != nil {
@@ -90,7 +91,10 @@ func (w *writer) apply(writes []*write) (_ []Change, last []*write, _ error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			p = &pending{old: old, obj: w.c.before(x.key, old)}
+			p = &pending{old: old}
+			if p.obj, err = w.c.before(x.key, old); err != nil {
+				return nil, nil, err
+			}
 			keys[x.key] = p
 		}
 		changes = append(changes, p.change(x))

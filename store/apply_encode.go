@@ -19,7 +19,10 @@ type write struct {
 	// payload is nil if it is made by the commit, of obj; payloadSize is about how long it is or will be.
 	payload     []byte
 	payloadSize int
-	terms       map[string][]string
+	// dict is what payload has been compressed with, of plainSize bytes; nil if it is as the codec wrote it.
+	dict      *dictionary
+	plainSize int
+	terms     map[string][]string
 }
 
 // encoder prepares writes. It calls code of the user: no lock may be held.

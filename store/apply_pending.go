@@ -101,7 +101,10 @@ func (c *Collection) beforeBatch(ctx context.Context, writes []*write) (keys map
 			if err != nil {
 				return err
 			}
-			keys[key].found, keys[key].obj = old.found, c.before(key, old)
+			keys[key].found = old.found
+			if keys[key].obj, err = c.before(key, old); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

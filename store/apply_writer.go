@@ -21,6 +21,7 @@ type writer struct {
 	objects *bolt.Bucket
 	indexes map[string]*bolt.Bucket // every index of state
 	state   state
+	dict    *dictionary // that the file has for certain; may be nil
 }
 
 // write calls fn in a write transaction and commits. If set is given, the
@@ -158,6 +159,7 @@ type stored struct {
 	header
 	found   bool
 	payload []byte // dies with the transaction
+	objects *bolt.Bucket
 }
 
 func (w *writer) get(key string) (stored, error) {
@@ -170,27 +172,27 @@ func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
 		return stored{}, nil
 	}
 	h, payload, err := parseRecord(r.name, key, data)
-	return stored{header: h, found: true, payload: payload}, err
+	return stored{header: h, found: true, payload: payload, objects: objects}, err
 }
 
 // object decodes what is stored. A record that this program can not decode
-// counts as none: nobody can have been shown its object.
-func (r *reader) object(key string, s stored) runtime.Object {
+// counts as none: nobody can have been shown its object. An error is of damage.
+func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	if !s.found {
-		return nil
+		return nil, nil
 	}
-	obj, err := r.decodePayload(key, s.header, s.payload)
-	if err != nil {
-		return nil
+	obj, err := r.decodeRecord(s.objects, key, s.header, s.payload)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, nil //nolint:nilerr // see above
 	}
-	return obj
+	return obj, err
 }
 
 // before returns the object that is stored, decoded already if it is in memory.
-func (c *Collection) before(key string, s stored) runtime.Object {
+func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.found {
 		if now := r.table.state(key); now != nil && now.uid == s.UID && now.rv == s.RV {
-			return now.obj
+			return now.obj, nil
 		}
 	}
 	return c.object(key, s)
@@ -200,6 +202,12 @@ func (c *Collection) before(key string, s stored) runtime.Object {
 func (w *writer) put(x *write, old stored) error {
 	h := header{UID: x.uid, RV: x.rv, Seq: w.state.NextSeq, Encoding: w.c.codec.Name(), Terms: x.terms}
 	w.state.NextSeq++
+	if x.dict != nil {
+		h.Dictionary, h.Size = x.dict.id, x.plainSize
+		if err := w.useDictionary(x.dict); err != nil {
+			return err
+		}
+	}
 	if err := w.putRecord(x.key, h, x.payload); err != nil {
 		return err
 	}
@@ -210,6 +218,21 @@ func (w *writer) put(x *write, old stored) error {
 		w.state.Objects++
 	}
 	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+	return nil
+}
+
+// useDictionary makes sure that the file has what a record names, and notes that new ones are packed with it.
+func (w *writer) useDictionary(d *dictionary) error {
+	if w.dict == d {
+		return nil
+	}
+	if err := d.put(w.bucket, w.c.name); err != nil {
+		return fmt.Errorf("store dictionary %016x: %w", d.id, err)
+	}
+	w.dict = d
+	if w.c.packer.using() == d {
+		w.state.dictionary = d.id
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report) error {
 	}
 	for _, name := range names {
 		r.Collections++
-		c := &checker{reader: reader{store: s, name: name}, report: r}
+		c := &checker{reader: reader{store: s, name: name}, report: r, lacks: map[uint64]bool{}}
 		err := c.check(ctx)
 		switch {
 		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
@@ -62,6 +62,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report) error {
 type checker struct {
 	reader
 	report *Report
+	lacks  map[uint64]bool // dictionaries that were reported
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -82,6 +83,9 @@ func (c *checker) check(ctx context.Context) error {
 		}
 		indexes = slices.Sorted(maps.Keys(st.indexes))
 		c.checkState(st)
+		if err := c.checkDictionaries(b); err != nil {
+			return err
+		}
 		return c.checkKeys(b, st)
 	})
 	if err == nil {
@@ -183,7 +187,7 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	n := 0
 	for k, data := seekAfter(cur, string(after)); k != nil; k, data = cur.Next() {
 		c.report.Objects++
-		c.checkRecord(b.Bucket(bucketIndex), st, string(k), data)
+		c.checkRecord(b, st, string(k), data)
 		if n++; n == checkPage {
 			return bytes.Clone(k), nil
 		}
@@ -191,7 +195,34 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	return nil, nil
 }
 
-func (c *checker) checkRecord(indexes *bolt.Bucket, st state, key string, data []byte) {
+// checkDictionaries verifies every dictionary that there is.
+func (c *checker) checkDictionaries(b *bolt.Bucket) error {
+	dicts := b.Bucket(bucketDictionaries)
+	if dicts == nil {
+		return nil
+	}
+	return dicts.ForEach(func(k, _ []byte) error {
+		if id, ok := parseDictionaryKey(k); ok {
+			c.checkDictionary(b, id)
+		} else {
+			c.problem("a dictionary has the key %s", legible(string(k)))
+		}
+		return nil
+	})
+}
+
+// checkDictionary reports a dictionary that is damaged or not there, once.
+func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
+	if c.lacks[id] {
+		return
+	}
+	if _, err := c.dicts.get(b.Tx(), c.name, id); err != nil {
+		c.problem("%v; the objects that are compressed with it can not be read", err)
+		c.lacks[id] = true
+	}
+}
+
+func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte) {
 	h, err := parseHeader(c.name, key, data)
 	if err != nil {
 		c.problem("%v", err)
@@ -200,8 +231,11 @@ func (c *checker) checkRecord(indexes *bolt.Bucket, st state, key string, data [
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
 		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
 	}
+	if h.Dictionary != 0 {
+		c.checkDictionary(b, h.Dictionary)
+	}
 	for name, values := range h.Terms {
-		index := indexes.Bucket([]byte(name))
+		index := b.Bucket(bucketIndex).Bucket([]byte(name))
 		if index == nil || !st.indexes[name].Ready {
 			continue
 		}

@@ -144,7 +144,7 @@ func FuzzRecordHeaderAsTheMsgpackPackageWroteIt(f *testing.F) {
 		if err != nil || !bytes.Equal(appendHeader(nil, h), b.Bytes()) {
 			t.Fatalf("%v: %q, want %q", err, appendHeader(nil, h), b.Bytes())
 		}
-		if got, err := decodeHeader(b.Bytes()); err != nil || !reflect.DeepEqual(got, h) {
+		if got, err := decodeHeader(recordVersion, b.Bytes()); err != nil || !reflect.DeepEqual(got, h) {
 			t.Fatalf("got %+v, %v; want %+v", got, err, h)
 		}
 	})

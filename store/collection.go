@@ -47,6 +47,7 @@ type Collection struct {
 
 	builds builds
 	limits limits
+	packer *packer // nil if Compression is off
 
 	committed func(Commit) // may be nil
 }
@@ -79,6 +80,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		readOnly:  s.readOnly(),
 		committed: o.Committed,
 		limits:    limits{staging: stagingLimit, commit: commitLimit},
+		packer:    newPacker(o.Compression),
 	}
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
@@ -93,6 +95,9 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	if err := c.noteUsed(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)

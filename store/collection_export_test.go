@@ -12,6 +12,41 @@ func SetLimits(c *Collection, staging, commit int) {
 	c.limits = limits{staging: staging, commit: commit}
 }
 
+// SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of.
+func SetSampling(c *Collection, dictionary, sample int) {
+	c.packer.dictBytes, c.packer.sampleBytes = dictionary, sample
+}
+
+// Packed returns how many records of c there are, and how many of them are compressed with each dictionary.
+func Packed(c *Collection) (total int, by map[uint64]int, err error) {
+	by = map[uint64]int{}
+	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket, _ *captured) error {
+		return objects.ForEach(func(k, data []byte) error {
+			h, err := parseHeader(c.name, string(k), data)
+			if total++; h.Dictionary != 0 {
+				by[h.Dictionary]++
+			}
+			return err
+		})
+	})
+	return total, by, err
+}
+
+// Dictionaries returns the keys of the dictionaries in the file.
+func Dictionaries(c *Collection) (keys [][]byte, err error) {
+	err = c.view(context.Background(), func(b *bolt.Bucket) error {
+		dicts := b.Bucket(bucketDictionaries)
+		if dicts == nil {
+			return nil
+		}
+		return dicts.ForEach(func(k, _ []byte) error {
+			keys = append(keys, append([]byte(nil), k...))
+			return nil
+		})
+	})
+	return keys, err
+}
+
 // WaitBuilds returns once no index of c is being built.
 func WaitBuilds(c *Collection) { c.builds.running.Wait() }
 

@@ -19,9 +19,9 @@ const (
 // rawRecord is a record that has been copied out of its transaction and not been decoded, or an object that is pending.
 type rawRecord struct {
 	header
-	key     string
-	payload []byte
-	obj     k8sruntime.Object
+	key  string
+	body body
+	obj  k8sruntime.Object
 }
 
 // page is some objects in key order.
@@ -83,23 +83,27 @@ func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord
 				more = true
 				return nil
 			}
-			record, err := r.copyRecord(key, data, x)
+			record, err := r.copyRecord(objects, key, data, x)
 			if err != nil {
 				return err
 			}
-			records, size = append(records, record), size+len(data)
+			records, size = append(records, record), size+record.body.size
 		}
 		return s.err()
 	})
 	return records, more, err
 }
 
-func (r *reader) copyRecord(key string, data []byte, x *write) (rawRecord, error) {
+func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *write) (rawRecord, error) {
 	if x != nil {
 		return rawRecord{key: key, header: header{UID: x.uid, RV: x.rv, Terms: x.terms}, obj: x.obj}, nil
 	}
 	h, payload, err := parseRecord(r.name, key, data)
-	return rawRecord{key: key, header: h, payload: slices.Clone(payload)}, err
+	if err != nil {
+		return rawRecord{}, err
+	}
+	b, err := r.body(objects, key, h, slices.Clone(payload))
+	return rawRecord{key: key, header: h, body: b}, err
 }
 
 // decodeAlone is how many records one goroutine decodes at least.
@@ -137,7 +141,7 @@ func (r *reader) decodeSome(records []rawRecord, objs []k8sruntime.Object) error
 		if objs[i] = record.obj; record.obj != nil {
 			continue
 		}
-		obj, err := r.decodePayload(record.key, record.header, record.payload)
+		obj, err := r.decodeBody(record.key, record.body)
 		if err != nil {
 			return err
 		}

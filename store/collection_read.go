@@ -48,8 +48,8 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		if err != nil || !old.found {
 			return err
 		}
-		obj, err = c.decodePayload(key, old.header, old.payload)
-		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, len(old.payload))}
+		obj, err = c.decodeRecord(objects, key, old.header, old.payload)
+		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, old.plainSize(old.payload))}
 		return err
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ type reader struct {
 	overlay *overlay
 	// customKeys says that keys need not be namespace/name.
 	customKeys bool
+	dicts      dictionaries
 }
 
 // view calls fn with the collection's bucket in a read transaction.
@@ -52,27 +53,6 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	return objects, nil
 }
 
-// decode returns the object of a record.
-func (r *reader) decode(key string, data []byte) (runtime.Object, error) {
-	encoding, payload, err := parsePayload(r.name, key, data)
-	if err != nil {
-		return nil, err
-	}
-	return r.decodePayload(key, header{Encoding: encoding}, payload)
-}
-
-func (r *reader) decodePayload(key string, h header, payload []byte) (runtime.Object, error) {
-	obj, err := decodePayload(r.codec, h.Encoding, payload)
-	if errors.Is(err, ErrDamaged) {
-		// The checksum was right: these are the bytes that were written, so the file is not to blame.
-		err = fmt.Errorf("%w: %v", ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
-	}
-	if err != nil {
-		return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
-	}
-	return obj, nil
-}
-
 // Info returns the collection's state.
 func (r *reader) Info(ctx context.Context) (Info, error) {
 	var s state
@@ -101,7 +81,7 @@ func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 			return err
 		}
 		if data := objects.Get([]byte(key)); data != nil {
-			obj, err = r.decode(key, data)
+			obj, err = r.decode(objects, key, data)
 		}
 		return err
 	})
@@ -131,7 +111,7 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 		var bad error
 		s := scanOver(objects, over, "")
 		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
-			obj, err := r.scanned(key, data, x)
+			obj, err := r.scanned(objects, key, data, x)
 			if err == nil {
 				keys, objs = append(keys, key), append(objs, obj)
 			} else if bad == nil {
@@ -147,11 +127,11 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 }
 
 // scanned returns the object that an overScan has come to.
-func (r *reader) scanned(key string, data []byte, x *write) (runtime.Object, error) {
+func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *write) (runtime.Object, error) {
 	if x != nil {
 		return x.obj, nil
 	}
-	return r.decode(key, data)
+	return r.decode(objects, key, data)
 }
 
 // Keys returns every key, in order.

@@ -97,6 +97,9 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if err := o.Residency.validate(); err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
+	if err := o.Compression.validate(); err != nil {
+		return nil, fmt.Errorf("collection of %s: %w", id, err)
+	}
 	if s.isClosed() {
 		return nil, fmt.Errorf("collection of %s: %w", id, ErrClosed)
 	}

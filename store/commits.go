@@ -206,6 +206,7 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 	bad := map[*Collection]map[string]error{}
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
+		c.packer.pack(snap.packable())
 	}
 	err := s.updateFor(ctx, committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {

@@ -20,6 +20,7 @@
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
 //	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
+//	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //
 // Beside it there may be
@@ -33,11 +34,15 @@
 // removes old entries by the old header: it neither decodes the old object for
 // them nor asks an index function that may have changed.
 //
+// Payloads may be compressed, each by itself, with a dictionary that is made of some of the collection's objects (CollectionOptions.Compression).
+// A record says how it is stored, so the option can be switched at any time; a dictionary never changes, and stays as
+// long as a record names it. docs/adr/0007 says what that costs and gains.
+//
 // # A write
 //
 // Apply does this:
 //
-//  1. Key, encode and index the objects, outside of any transaction or lock:
+//  1. Key, encode and index the objects, and compress them where that is asked for, outside of any transaction or lock:
 //     that is where code of the user runs. What fails is Skipped.
 //  2. Find the old states, in memory or in the file; if index functions were added since, go back to 1.
 //  3. Put the new ones into the collection's overlay, with the resourceVersion that covers

@@ -195,7 +195,7 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 			if err != nil {
 				return err
 			}
-			obj, err := c.decodePayload(key, h, payload)
+			obj, err := c.decodeRecord(objects, key, h, payload)
 			if err != nil {
 				return err
 			}

@@ -262,5 +262,5 @@ func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error)
 			return obj, nil
 		}
 	}
-	return v.r.decodePayload(key, h, payload)
+	return v.r.decodeRecord(v.objects, key, h, payload)
 }

@@ -32,6 +32,18 @@ func TestIndexerOfCollection(t *testing.T) {
 	}
 }
 
+// TestIndexerOfCompressedCollection: the suite with records that are compressed as soon as there are a few.
+func TestIndexerOfCompressedCollection(t *testing.T) {
+	for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
+		t.Run(when, func(t *testing.T) {
+			storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+				s := storetest.Open(t, store.Options{CommitInterval: interval})
+				return openPodsWith(t, s, store.CollectionOptions{Indexers: indexers, Residency: store.None, Compression: store.Zstd}).Indexer()
+			})
+		})
+	}
+}
+
 // residencies are those that the suites run with. The bounded one holds a few small pods.
 var residencies = []store.Residency{store.All, store.Bounded(3000), store.None}
 
@@ -53,12 +65,18 @@ func openPods(t *testing.T, s *store.Store, indexers cache.Indexers) *store.Coll
 
 func openPodsAs(t *testing.T, s *store.Store, indexers cache.Indexers, residency store.Residency) *store.Collection {
 	t.Helper()
-	c, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{
-		Residency: residency,
-		Codec:     storetest.PodCodec(), Indexers: indexers,
-	})
+	return openPodsWith(t, s, store.CollectionOptions{Residency: residency, Indexers: indexers})
+}
+
+func openPodsWith(t *testing.T, s *store.Store, o store.CollectionOptions) *store.Collection {
+	t.Helper()
+	o.Codec = storetest.PodCodec()
+	c, err := s.Collection(context.Background(), storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Compression != store.NoCompression {
+		store.SetSampling(c, 1<<10, 200)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c

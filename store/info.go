@@ -74,6 +74,7 @@ type infoRecord struct {
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []refRecord           `msgpack:"newest,omitempty"`
 	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
+	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 }
 
 type refRecord struct {
@@ -98,6 +99,8 @@ type indexState struct {
 type state struct {
 	Info
 	indexes map[string]indexState
+	// dictionary is the id of the one that records were last compressed with; 0 if none was.
+	dictionary uint64
 }
 
 // getState reads the state of the collection in b, whose name is name.
@@ -137,7 +140,7 @@ func newInfoRecord(s state) *infoRecord {
 		Kind: s.Info.Resource.Kind, Singular: s.Info.Resource.Singular,
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
-		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes,
+		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -169,7 +172,7 @@ func (r *infoRecord) state() state {
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq,
 		},
-		indexes: r.Indexes,
+		indexes: r.Indexes, dictionary: r.Dictionary,
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)

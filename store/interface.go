@@ -71,7 +71,7 @@ type Interface interface {
 // ReplaceOptions are the options of BeginReplace.
 type ReplaceOptions struct {
 	// Rewrite stores every body anew even where UID and resourceVersion are
-	// unchanged (unless it is the same to the byte), and reports those whose
+	// unchanged (unless it is the same to the byte, and stored as CollectionOptions.Compression has it), and reports those whose
 	// object differs by apiequality.Semantic.
 	Rewrite bool
 	// Attributes are stored with the list.

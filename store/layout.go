@@ -17,6 +17,8 @@ var (
 	bucketObjects = []byte("objects")
 	bucketIndex   = []byte("index")
 	bucketStaging = []byte("staging") // a relist too large for memory; dropped at open
+
+	bucketDictionaries = []byte("dict") // what compressed records need
 )
 
 // The files beside the store's own, whose path they begin with.

@@ -35,22 +35,33 @@ func TestCollectionModel(t *testing.T) {
 		bounds         [2]int
 		commitInterval time.Duration
 		residency      store.Residency
+		compression    store.Compression
 	}{
-		"CommittedAtOnce": {[2]int{64 << 20, 256 << 20}, -1, store.None},
-		"CommittedLate":   {[2]int{64 << 20, 256 << 20}, time.Hour, store.None},
-		"Spilling":        {[2]int{300, 256 << 20}, time.Microsecond, store.All},
-		"Chunked":         {[2]int{64 << 20, 300}, time.Hour, store.Bounded(3000)},
-		"Both":            {[2]int{500, 200}, -1, store.All},
-		"BothBounded":     {[2]int{500, 200}, -1, store.Bounded(3000)},
+		"CommittedAtOnce": {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.None},
+		"CommittedLate":   {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None},
+		"Spilling":        {bounds: [2]int{300, 256 << 20}, commitInterval: time.Microsecond, residency: store.All},
+		"Chunked":         {bounds: [2]int{64 << 20, 300}, commitInterval: time.Hour, residency: store.Bounded(3000)},
+		"Both":            {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.All},
+		"BothBounded":     {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.Bounded(3000)},
+		"Zstd":            {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd},
+		"ZstdAtOnce":      {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000), compression: store.Zstd},
 	} {
-		t.Run(name, func(t *testing.T) { testCollectionModel(t, test.bounds, test.commitInterval, test.residency) })
+		t.Run(name, func(t *testing.T) {
+			testCollectionModel(t, test.bounds, test.commitInterval, test.residency, test.compression)
+		})
 	}
 }
 
-func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency) {
+func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency, compression store.Compression) {
 	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval})
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
+	packed := 0 // checks that found records which are compressed
+	defer func() {
+		if (packed > 0) != (compression != store.NoCompression) {
+			t.Errorf("%d checks found compressed records", packed)
+		}
+	}()
 	rapid.Check(t, func(t *rapid.T) {
 		var c *store.Collection
 		defer func() {
@@ -64,12 +75,15 @@ func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Durati
 		storetest.RunModel(t, storetest.Harness{
 			Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
 				opened, err := s.Collection(ctx, storetest.Pods, store.CollectionOptions{
-					Codec: codec, Indexers: indexers, IndexVersions: versions, Residency: residency,
+					Codec: codec, Indexers: indexers, IndexVersions: versions, Residency: residency, Compression: compression,
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				store.SetLimits(opened, bounds[0], bounds[1])
+				if compression != store.NoCompression {
+					store.SetSampling(opened, 1<<10, 200)
+				}
 				c = opened
 				return c
 			},
@@ -83,6 +97,11 @@ func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Durati
 			Check: func(t *rapid.T) {
 				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 					t.Fatalf("check: %v, %q", err, r.Problems)
+				}
+				if _, by, err := store.Packed(c); err != nil {
+					t.Fatal(err)
+				} else if len(by) > 0 {
+					packed++
 				}
 			},
 		})

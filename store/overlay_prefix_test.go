@@ -129,7 +129,11 @@ func TestFileIsAPrefix(t *testing.T) {
 func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *store.Gate, path string) {
 	ctx := context.Background()
 	store.NoSync(s)
-	c := session(t, s, byNamespaceAndColor, nil)
+	o := store.CollectionOptions{Residency: store.None, Indexers: byNamespaceAndColor}
+	if rapid.Bool().Draw(rt, "compressed") {
+		o.Compression = store.Zstd
+	}
+	c := openPodsWith(t, s, o)
 	defer c.Close()
 	relist(t, c, store.ReplaceOptions{}, "1")
 	h := newHistory()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// eachScan is how many bytes of records one page of Each looks at, selected or
+// eachScan is how many bytes of payloads one page of Each looks at, selected or
 // not: a reader that stays long pins the pages that are being replaced.
 const eachScan = 32 << 20
 
@@ -103,14 +103,16 @@ func (r *reader) selectPage(ctx context.Context, m *matcher, after string) (p se
 // selecting goes through the records that a query may select, in one transaction.
 type selecting struct {
 	r       *reader
+	objects *bolt.Bucket
 	m       *matcher
 	scan    *overScan
-	scanned int // bytes of records
-	decoded int // bytes of those that were selected
+	scanned int    // bytes of payloads, without compression
+	decoded int    // bytes of the payloads that were selected
+	buf     []byte // for a payload that is compressed
 }
 
 func newSelecting(r *reader, objects *bolt.Bucket, over *captured, m *matcher, after string) *selecting {
-	s := &selecting{r: r, m: m}
+	s := &selecting{r: r, objects: objects, m: m}
 	if after >= m.prefix {
 		s.scan = scanOver(objects, over, after)
 	} else {
@@ -134,21 +136,38 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 	if x != nil {
 		return s.matched(key, x.obj)
 	}
-	s.scanned += len(data)
-	encoding, payload, err := parsePayload(s.r.name, key, data)
+	b, err := s.body(key, data)
 	if err != nil {
 		return key, nil, err
 	}
-	match, known := s.m.payload(s.r.codec, encoding, payload)
+	s.scanned += b.size
+	match, known := s.m.payload(s.r.codec, b.encoding, b.payload)
 	if known && !match {
 		return key, nil, nil
 	}
-	s.decoded += len(data)
-	obj, err = s.r.decodePayload(key, header{Encoding: encoding}, payload)
+	s.decoded += b.size
+	obj, err = s.r.decodePlain(key, b)
 	if err != nil || known {
 		return key, obj, err
 	}
 	return s.matched(key, obj)
+}
+
+// body returns the payload as the codec wrote it, until the next call.
+func (s *selecting) body(key string, data []byte) (body, error) {
+	h, payload, err := parsePayload(s.r.name, key, data)
+	if err != nil {
+		return body{}, err
+	}
+	b, err := s.r.body(s.objects, key, h, payload)
+	if err != nil || b.dict == nil {
+		return b, err
+	}
+	b, err = s.r.plain(key, b, s.buf)
+	if err == nil {
+		s.buf = b.payload
+	}
+	return b, err
 }
 
 // matched returns obj if it is selected.

@@ -39,6 +39,9 @@ func queryCollection(t *testing.T, s *store.Store, o store.CollectionOptions, as
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	if o.Compression != store.NoCompression {
+		store.SetSampling(c, 1<<10, 200)
+	}
 	storeQueryPods(t, c, as)
 	return c
 }
@@ -68,8 +71,13 @@ func TestQueries(t *testing.T) {
 		"ForeignCodec": {struct{ store.Codec }{protobuf}, asTyped},
 	} {
 		for _, residency := range residencies {
-			t.Run(name+residency.String(), func(t *testing.T) { testQueries(t, c.codec, residency, c.as) })
+			t.Run(name+residency.String(), func(t *testing.T) {
+				testQueries(t, store.CollectionOptions{Codec: c.codec, Residency: residency}, c.as)
+			})
 		}
+		t.Run(name+"Zstd", func(t *testing.T) {
+			testQueries(t, store.CollectionOptions{Codec: c.codec, Residency: store.None, Compression: store.Zstd}, c.as)
+		})
 	}
 	t.Run("Memory", func(t *testing.T) {
 		m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
@@ -81,14 +89,20 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-func testQueries(t *testing.T, codec store.Codec, residency store.Residency, as func(*testing.T, *corev1.Pod) runtime.Object) {
+func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *corev1.Pod) runtime.Object) {
 	s := storetest.Open(t, store.Options{})
-	o := store.CollectionOptions{Codec: codec, Residency: residency}
-	storetest.RunQueries(t, queryCollection(t, s, o, as))
+	c := queryCollection(t, s, o, as)
+	storetest.RunQueries(t, c)
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	view, err := store.ViewCodec(store.Typed, codec)
+	if _, by, err := store.Packed(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
+		t.Errorf("compressed records: %v, %v", by, err)
+	}
+	if o.Residency == store.None { // read from the file, not from what is pending
+		storetest.RunQueries(t, c)
+	}
+	view, err := store.ViewCodec(store.Typed, o.Codec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,10 +106,14 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	}
 	expected := st.Objects
 	st.Objects, st.Newest = 0, nil
+	dicts, err := c.dictionaries(ctx, name, &st)
+	if err != nil {
+		return err
+	}
 	bad := 0
 	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []entry) error {
 		return c.write(func(tx *bolt.Tx) error {
-			n, err := putRecords(tx, name, &st, entries)
+			n, err := putRecords(tx, name, &st, dicts, entries)
 			bad += n
 			return err
 		})
@@ -129,6 +133,51 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		}
 		return putState(b, name, st)
 	})
+}
+
+// dictionaries copies those of a collection that are good, and returns their ids. Records that name another one can not be read.
+func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids map[uint64]bool, err error) {
+	ids = map[uint64]bool{}
+	there := false
+	err = c.old.view(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		there = err == nil && b.Bucket(bucketDictionaries) != nil
+		return err
+	})
+	if err == nil && there {
+		_, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketDictionaries)}, func(entries []entry) error {
+			return c.write(func(tx *bolt.Tx) error { return putDictionaries(tx, name, st, ids, entries) })
+		})
+	}
+	if errors.Is(err, ErrDamaged) {
+		err = nil // there is none that can be read
+	}
+	if !ids[st.dictionary] {
+		st.dictionary = 0
+	}
+	return ids, err
+}
+
+func putDictionaries(tx *bolt.Tx, name string, st *state, ids map[uint64]bool, entries []entry) error {
+	b, err := ensureCollection(tx, name, *st)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id, ok := parseDictionaryKey(e.key)
+		if !ok {
+			continue
+		}
+		dict, err := parseDictionary(name, id, e.value)
+		if err != nil {
+			continue // Check has reported it, or whoever needed it
+		}
+		if err := dict.put(b, name); err != nil {
+			return err
+		}
+		ids[id] = true
+	}
+	return nil
 }
 
 // ensureCollection returns the collection's bucket with those that every collection has.
@@ -154,8 +203,8 @@ func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) 
 
 // putRecords writes records as they are, and the index entries that their
 // headers name: those are what an index consists of, so that the old ones need
-// not be read. It returns how many records were bad.
-func putRecords(tx *bolt.Tx, name string, st *state, entries []entry) (bad int, err error) {
+// not be read. It returns how many records were bad, or need a dictionary that is lost.
+func putRecords(tx *bolt.Tx, name string, st *state, dicts map[uint64]bool, entries []entry) (bad int, err error) {
 	b, err := ensureCollection(tx, name, *st)
 	if err != nil {
 		return 0, err
@@ -165,7 +214,7 @@ func putRecords(tx *bolt.Tx, name string, st *state, entries []entry) (bad int, 
 	for _, e := range entries {
 		key := string(e.key)
 		h, err := parseHeader(name, key, e.value)
-		if err != nil || objects.Get(e.key) != nil {
+		if err != nil || objects.Get(e.key) != nil || h.Dictionary != 0 && !dicts[h.Dictionary] {
 			bad++
 			continue
 		}

@@ -10,21 +10,30 @@ import (
 
 // A record is the value that the objects bucket keeps under an object's key:
 //
-//	byte 0      recordVersion
+//	byte 0      recordVersion, or packedVersion if the payload is compressed
 //	bytes 1-4   CRC-32C, big endian, of: the length and bytes of the collection id,
 //	            the length and bytes of the key, byte 0, and bytes 5 to the end
 //	uvarint     length of the header
-//	header      msgpack array: uid, resourceVersion, seq, encoding, terms
-//	payload     what the codec named by encoding wrote, to the end
+//	header      msgpack array: uid, resourceVersion, seq, encoding, terms; in packedVersion also: dictionary, size
+//	payload     what the codec named by encoding wrote, to the end; in packedVersion a zstd frame that holds that
 //
 // The checksum covers collection and key because bbolt has none of its own: a
 // record that a damaged page files under another key must not be served.
 // Elements that a later build adds at the end of the header are ignored.
+//
+// The version says how the payload is to be read, and nothing else: checksum, and the header's first elements, are the same in
+// every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its index
+// entries and can replace it.
 const (
 	recordVersion = 1
+	packedVersion = 2
 	recordFixed   = 5 // version and checksum
 	headerFields  = 5
+	packedFields  = headerFields + 2
 )
+
+// maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
+const maxUnpacked = 64 << 20
 
 // header is what a record says about its object without its payload.
 type header struct {
@@ -37,13 +46,34 @@ type header struct {
 	// Terms are the values that each index files the object under, by the
 	// index's name: what an update must remove without decoding the old object.
 	Terms map[string][]string
+	// Dictionary is the id of the one that the payload is compressed with, and Size how long it is without that. Both are 0
+	// if it is not compressed.
+	Dictionary uint64
+	Size       int
+	// unknown is the version of a record that this build can not read the payload of, or 0.
+	unknown byte
+}
+
+// plainSize is how long the payload is that the codec wrote.
+func (h header) plainSize(payload []byte) int {
+	if h.Dictionary != 0 {
+		return h.Size
+	}
+	return len(payload)
+}
+
+func (h header) version() byte {
+	if h.Dictionary != 0 {
+		return packedVersion
+	}
+	return recordVersion
 }
 
 // appendRecord appends the record of the object under key to dst.
 func appendRecord(dst []byte, collection, key string, h header, payload []byte) []byte {
 	head := appendHeader(nil, h)
 	start := len(dst)
-	dst = append(dst, recordVersion, 0, 0, 0, 0)
+	dst = append(dst, h.version(), 0, 0, 0, 0)
 	dst = binary.AppendUvarint(dst, uint64(len(head)))
 	dst = slices.Grow(dst, len(head)+len(payload))
 	dst = append(dst, head...)
@@ -70,16 +100,16 @@ func parseHeader(collection, key string, data []byte) (header, error) {
 	return h, err
 }
 
-// parsePayload is parseRecord for those who need of the header only which codec wrote the payload.
-func parsePayload(collection, key string, data []byte) (encoding string, payload []byte, err error) {
+// parsePayload is parseRecord for those who need of the header only what it says about the payload.
+func parsePayload(collection, key string, data []byte) (h header, payload []byte, err error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err == nil {
-		encoding, err = decodeEncoding(head)
+		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
 	}
-	return encoding, payload, nil
+	return h, payload, nil
 }
 
 func splitRecord(collection, key string, data []byte) (header, []byte, error) {
@@ -87,7 +117,7 @@ func splitRecord(collection, key string, data []byte) (header, []byte, error) {
 	if err != nil {
 		return header{}, nil, err
 	}
-	h, err := decodeHeader(head)
+	h, err := decodeHeader(data[0], head)
 	return h, payload, err
 }
 
@@ -96,8 +126,8 @@ func cutRecord(collection, key string, data []byte) (head, payload []byte, err e
 	if len(data) < recordFixed {
 		return nil, nil, fmt.Errorf("%d bytes are too few", len(data))
 	}
-	if data[0] != recordVersion {
-		return nil, nil, fmt.Errorf("unknown record version %d", data[0])
+	if data[0] < recordVersion {
+		return nil, nil, fmt.Errorf("record version %d", data[0])
 	}
 	if binary.BigEndian.Uint32(data[1:]) != recordSum(collection, key, data) {
 		return nil, nil, errChecksum
@@ -145,7 +175,11 @@ func appendSized(dst []byte, s string) []byte {
 }
 
 func appendHeader(dst []byte, h header) []byte {
-	dst = appendArrayLen(dst, headerFields)
+	fields := headerFields
+	if h.Dictionary != 0 {
+		fields = packedFields
+	}
+	dst = appendArrayLen(dst, fields)
 	dst = appendText(dst, h.UID)
 	dst = appendText(dst, h.RV)
 	dst = appendUint(dst, h.Seq)
@@ -158,21 +192,48 @@ func appendHeader(dst []byte, h header) []byte {
 			dst = appendText(dst, value)
 		}
 	}
+	if h.Dictionary != 0 {
+		dst = appendUint(dst, h.Dictionary)
+		dst = appendUint(dst, uint64(h.Size))
+	}
 	return dst
 }
 
-// decodeEncoding reads the Encoding of a header and passes over all that is before it.
-func decodeEncoding(head []byte) (string, error) {
+// decodePayloadHeader reads of a header what is about the payload, and passes over all else.
+func decodePayloadHeader(version byte, head []byte) (header, error) {
 	d := newMsgpackReader(head)
-	if n := d.arrayLen(); d.err == nil && n < headerFields {
-		return "", fmt.Errorf("%d header fields are too few", n)
+	fields := d.arrayLen()
+	if d.err == nil && fields < headerFields {
+		return header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
 	d.skip(3)
-	b := d.bytes()
-	if d.err != nil {
-		return "", fmt.Errorf("header: %w", d.err)
+	h := header{Encoding: encodingName(d.bytes())}
+	if version != recordVersion {
+		d.skip(1)
+		h.decodePacked(version, fields, &d)
 	}
-	return encodingName(b), nil
+	if d.err != nil {
+		return header{}, fmt.Errorf("header: %w", d.err)
+	}
+	return h, nil
+}
+
+// decodePacked reads what headers have after the terms in other versions than the first.
+func (h *header) decodePacked(version byte, fields int, d *msgpackReader) {
+	if version != packedVersion {
+		h.unknown = version
+		return
+	}
+	if d.err == nil && fields < packedFields {
+		d.err = fmt.Errorf("%d header fields are too few", fields)
+		return
+	}
+	h.Dictionary = d.uint()
+	size := d.uint()
+	if d.err == nil && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
+		d.err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
+	}
+	h.Size = int(size)
 }
 
 // encodingName returns b as a string, without an allocation for the encodings there are.
@@ -186,11 +247,12 @@ func encodingName(b []byte) string {
 	return string(b)
 }
 
-func decodeHeader(data []byte) (header, error) {
+func decodeHeader(version byte, data []byte) (header, error) {
 	d := newMsgpackReader(data)
 	var h header
-	if n := d.arrayLen(); d.err == nil && n < headerFields {
-		return header{}, fmt.Errorf("%d header fields are too few", n)
+	fields := d.arrayLen()
+	if d.err == nil && fields < headerFields {
+		return header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
 	h.UID = d.str()
 	h.RV = d.str()
@@ -208,6 +270,9 @@ func decodeHeader(data []byte) (header, error) {
 			values = append(values, d.str())
 		}
 		h.Terms[index] = values
+	}
+	if version != recordVersion {
+		h.decodePacked(version, fields, &d)
 	}
 	if d.err != nil {
 		return header{}, fmt.Errorf("header: %w", d.err)

@@ -22,6 +22,10 @@ func drawHeader(t *rapid.T) header {
 	if len(terms) > 0 {
 		h.Terms = terms
 	}
+	if rapid.Bool().Draw(t, "compressed") {
+		h.Dictionary = rapid.Uint64Min(1).Draw(t, "dictionary")
+		h.Size = rapid.IntRange(1, maxUnpacked).Draw(t, "size")
+	}
 	return h
 }
 
@@ -40,9 +44,10 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, h) || !bytes.Equal(gotPayload, payload) {
 			t.Fatalf("got %+v, %q, %v; want %+v, %q", got, gotPayload, err, h, payload)
 		}
-		encoding, gotPayload, err := parsePayload(collection, key, data)
-		if err != nil || encoding != h.Encoding || !bytes.Equal(gotPayload, payload) {
-			t.Fatalf("parsePayload: %q, %q, %v", encoding, gotPayload, err)
+		part := header{Encoding: h.Encoding, Dictionary: h.Dictionary, Size: h.Size}
+		got, gotPayload, err = parsePayload(collection, key, data)
+		if err != nil || !reflect.DeepEqual(got, part) || !bytes.Equal(gotPayload, payload) {
+			t.Fatalf("parsePayload: %+v, %q, %v", got, gotPayload, err)
 		}
 		if got, err := parseHeader(collection, key, data); err != nil || !reflect.DeepEqual(got, h) {
 			t.Fatalf("parseHeader: %+v, %v", got, err)
@@ -70,15 +75,53 @@ func sampleRecord() []byte {
 	}, []byte("secret payload"))
 }
 
+func packedRecord() []byte {
+	return appendRecord(nil, "collection", "ns/name", header{
+		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"ns"}},
+		Dictionary: 1 << 60, Size: 70000,
+	}, []byte("secret payload"))
+}
+
 func TestRecordDetectsEveryFlippedBit(t *testing.T) {
-	data := sampleRecord()
-	for i := range len(data) * 8 {
-		data[i/8] ^= 1 << (i % 8)
+	for _, data := range [][]byte{sampleRecord(), packedRecord()} {
+		for i := range len(data) * 8 {
+			data[i/8] ^= 1 << (i % 8)
+			_, _, err := parseRecord("collection", "ns/name", data)
+			requireDamaged(t, err)
+			_, _, err = parsePayload("collection", "ns/name", data)
+			requireDamaged(t, err)
+			data[i/8] ^= 1 << (i % 8)
+		}
+	}
+}
+
+// TestRecordOfALaterVersion: what the record is filed under can be read, what it holds is refused.
+func TestRecordOfALaterVersion(t *testing.T) {
+	data := packedRecord()
+	data[0] = packedVersion + 1
+	data = seal("collection", "ns/name", data)
+	h, _, err := parseRecord("collection", "ns/name", data)
+	if err != nil || h.unknown != packedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	r := reader{name: "collection", codec: UnstructuredCodec()}
+	if _, err := r.decode(nil, "ns/name", data); !errors.Is(err, ErrIncompatible) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "ns/name") {
+		t.Errorf("got %v, want ErrIncompatible", err)
+	}
+}
+
+// TestRecordBoundsThePayload: how much memory a read takes is said by the header, up to a bound.
+func TestRecordBoundsThePayload(t *testing.T) {
+	for _, h := range []header{{Dictionary: 1, Size: maxUnpacked + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
+		data := appendRecord(nil, "collection", "ns/name", h, nil)
 		_, _, err := parseRecord("collection", "ns/name", data)
 		requireDamaged(t, err)
 		_, _, err = parsePayload("collection", "ns/name", data)
 		requireDamaged(t, err)
-		data[i/8] ^= 1 << (i % 8)
+	}
+	head := appendHeader(nil, header{UID: "uid"})
+	if _, err := decodeHeader(packedVersion, head); err == nil {
+		t.Error("a header without a dictionary was accepted")
 	}
 }
 
@@ -118,7 +161,7 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 	head := appendHeader(nil, header{UID: "uid", RV: "12", Encoding: "msgpack"})
 	head[0]++ // one more element
 	head = append(head, 0xc0)
-	h, err := decodeHeader(head)
+	h, err := decodeHeader(recordVersion, head)
 	if err != nil || h.RV != "12" {
 		t.Fatalf("got %+v, %v", h, err)
 	}
@@ -127,7 +170,7 @@ func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
 func TestRecordRefusesShortHeaders(t *testing.T) {
 	head := appendHeader(nil, header{UID: "uid"})
 	head[0]-- // one element less, with its bytes still there
-	if _, err := decodeHeader(head); err == nil {
+	if _, err := decodeHeader(recordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
 }
@@ -144,6 +187,8 @@ func seal(collection, key string, data []byte) []byte {
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(sampleRecord())
+	f.Add(packedRecord())
+	f.Add([]byte("\x03\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\x80"))
 	f.Add(appendRecord(nil, "c", "k", header{}, nil))
 	f.Add([]byte("\x01\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\xdf\xff\xff\xff\xff"))
 	f.Add([]byte("\x01\x00\x00\x00\x00\x05\xdd\xff\xff\xff\xff"))
@@ -155,6 +200,13 @@ func FuzzParseRecord(f *testing.F) {
 				if !errors.Is(err, ErrDamaged) {
 					t.Fatalf("error %v is not ErrDamaged", err)
 				}
+				continue
+			}
+			part, rest, err := parsePayload("c", "k", d)
+			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || !bytes.Equal(rest, payload) {
+				t.Fatalf("%+v, and its part that is about the payload %+v, %v", h, part, err)
+			}
+			if h.unknown != 0 {
 				continue
 			}
 			again, rest, err := parseRecord("c", "k", appendRecord(nil, "c", "k", h, payload))

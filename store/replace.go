@@ -125,7 +125,12 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 				return err
 			}
 		}
-		w.state.Objects, w.state.ResourceVersion, w.state.Newest = 0, "", nil
+		if w.bucket.Bucket(bucketDictionaries) != nil {
+			if err := w.bucket.DeleteBucket(bucketDictionaries); err != nil {
+				return err
+			}
+		}
+		w.state.Objects, w.state.ResourceVersion, w.state.Newest, w.state.dictionary = 0, "", nil, 0
 		for name, st := range w.state.indexes {
 			st.Ready = true
 			w.state.indexes[name] = st
@@ -137,6 +142,7 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
+		c.packer.use(nil)
 		c.set.Store(c.set.Load().withReady(ready...))
 	}
 	return err

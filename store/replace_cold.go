@@ -63,6 +63,8 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 		page, events := c.encoder(set).encode(items), c.encoder(set).encode(m.events)
 		skipped := append(page.skipped, events.skipped...)
 		slices.SortStableFunc(page.writes, func(a, b *write) int { return strings.Compare(a.key, b.key) })
+		c.packer.pack(page.writes)
+		c.packer.pack(events.writes)
 
 		var t coldTx
 		err := m.r.write(ctx, set, func(w *writer) ([]*write, error) {
@@ -164,7 +166,10 @@ func (t *coldTx) event(x *write) error {
 
 func (t *coldTx) take(x *write, old stored) error {
 	t.taken = append(t.taken, x)
-	before := t.w.c.before(x.key, old)
+	before, err := t.w.c.before(x.key, old)
+	if err != nil {
+		return err
+	}
 	if x.del {
 		if old.found {
 			t.changes = append(t.changes, Change{Type: cache.Deleted, Key: x.key, Old: before, New: x.obj})

@@ -122,6 +122,9 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (re
 		}
 		m.r.noteSkipped(res.Skipped)
 		m.r.finish(&w.state, m.r.o, b)
+		if err := m.dropDictionaries(w); err != nil {
+			return nil, err
+		}
 		return last, dropStaging(w.bucket)
 	})
 	if err != nil {
@@ -138,20 +141,22 @@ func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, x *w
 	if err != nil {
 		return ch, false, nil, err
 	}
+	before, err := w.c.before(e.key, old)
+	if err != nil {
+		return ch, false, nil, err
+	}
 	if e.kind == stagedDelete {
-		before := w.c.before(e.key, old)
 		return changeOf(e.key, before, nil), old.found, &write{key: e.key, del: true}, w.remove(e.key, old)
 	}
-	if m.sameAsDisk(&e.write, old) {
-		return ch, false, nil, nil // an event told what the disk has
+	if same, err := m.sameAsDisk(&e.write, old); same || err != nil {
+		return ch, false, nil, err // an event told what the disk has
 	}
 	now, err := m.staged(e)
 	if err != nil {
 		return ch, false, nil, err
 	}
-	before := w.c.before(e.key, old)
 	sameVersion := old.found && old.UID == e.uid && old.RV == e.rv
-	if err := w.put(&e.write, old); err != nil {
+	if err := w.put(m.r.c.packer.packed(&e.write), old); err != nil {
 		return ch, false, nil, err
 	}
 	x = &write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)}
@@ -164,7 +169,7 @@ func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, x *w
 // staged returns the object that is staged. That the codec can not read what it
 // has written is no damage of the file, and must not hold up all other objects.
 func (m *warmReplace) staged(e *staged) (runtime.Object, error) {
-	obj, err := m.r.c.decodePayload(e.key, header{Encoding: m.r.c.codec.Name()}, e.payload)
+	obj, err := m.r.c.decodePlain(e.key, body{encoding: m.r.c.codec.Name(), payload: e.payload})
 	if err != nil && !errors.Is(err, ErrIncompatible) {
 		err = fmt.Errorf("%w: %w", ErrIncompatible, err)
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -22,6 +23,8 @@ type warmReplace struct {
 	set     *indexSet // the staged terms were computed with it
 	staging staging
 	last    string
+	revised bool   // whether there is to be another dictionary has been decided
+	buf     []byte // for a payload of the file
 
 	// Of a commit in several transactions:
 
@@ -51,6 +54,7 @@ func (m *warmReplace) page(ctx context.Context, objs []runtime.Object) (Result, 
 		for _, key := range keys {
 			m.fill(items[key])
 		}
+		m.reviseDictionary(items, keys)
 	}
 	var gone []*staged
 	err := m.r.c.view(ctx, func(b *bolt.Bucket) (err error) {
@@ -145,22 +149,41 @@ func (m *warmReplace) compare(b, objects *bolt.Bucket, it *item) error {
 		// The entry may share memory with the transaction; only this much is used later.
 		it.prior = &staged{kind: prior.kind, event: prior.event, write: write{key: it.key, rv: prior.rv}}
 	}
-	it.needed = !m.sameAsDisk(it.write, disk)
+	same, err := m.sameAsDisk(it.write, disk)
+	if err != nil {
+		return err
+	}
+	it.needed = !same
 	if it.prior == nil && it.key <= m.last && disk.found {
 		it.prior = &staged{kind: stagedSame, write: write{key: it.key, rv: disk.RV}}
 	}
 	return nil
 }
 
-// sameAsDisk reports whether x need not be written.
-func (m *warmReplace) sameAsDisk(x *write, disk stored) bool {
+// sameAsDisk reports whether x need not be written. Bodies are compared without their compression.
+func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 	if !disk.found || disk.UID != x.uid || disk.RV != x.rv {
-		return false
+		return false, nil
 	}
 	if !m.r.o.Rewrite {
-		return x.rv != ""
+		return x.rv != "", nil
 	}
-	return disk.Encoding == m.r.c.codec.Name() && bytes.Equal(disk.payload, x.payload)
+	if disk.Encoding != m.r.c.codec.Name() {
+		return false, nil
+	}
+	b, err := m.r.c.body(disk.objects, x.key, disk.header, disk.payload)
+	if err == nil {
+		b, err = m.r.c.plain(x.key, b, m.buf)
+	}
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return false, err
+	case err != nil: // what can not be read is written anew
+		return false, nil //nolint:nilerr // see above
+	case disk.Dictionary != 0:
+		m.buf = b.payload
+	}
+	return bytes.Equal(b.payload, x.payload) && m.r.c.packer.keeps(disk.header, x.payload), nil
 }
 
 // stage stages the item, or takes back what was staged if the disk has its state.

@@ -101,6 +101,8 @@ type CollectionOptions struct {
 	Resource ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
+	// Compression of the objects in the file. Default none.
+	Compression Compression
 	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and under no
 	// lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)

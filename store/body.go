@@ -1,0 +1,98 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// body is the payload of a record and how to read it: all reading of objects goes through it. It needs no
+// transaction, but payload may be part of one.
+type body struct {
+	encoding string
+	payload  []byte
+	dict     *dictionary // nil if the payload is as the codec wrote it
+	size     int         // without compression
+}
+
+// body returns that of a record in the bucket of objects.
+func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte) (body, error) {
+	b := body{encoding: h.Encoding, payload: payload, size: h.plainSize(payload)}
+	if h.unknown != 0 {
+		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
+			legible(key), r.name, h.unknown, ErrIncompatible)
+	}
+	if h.Dictionary == 0 {
+		return b, nil
+	}
+	dict, err := r.dicts.get(objects.Tx(), r.name, h.Dictionary)
+	if err != nil {
+		return b, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+	}
+	b.dict = dict
+	return b, nil
+}
+
+// plain returns the body without compression, in buf if there is room.
+func (r *reader) plain(key string, b body, buf []byte) (body, error) {
+	if b.dict == nil {
+		return b, nil
+	}
+	plain, err := b.dict.unpack(buf, b.payload, b.size)
+	if err != nil {
+		// The checksums of record and dictionary were right: the file is not to blame.
+		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", legible(key), r.name, ErrIncompatible, err)
+	}
+	return body{encoding: b.encoding, payload: plain, size: b.size}, nil
+}
+
+// decodeBody returns the object.
+func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
+	if b.dict == nil {
+		return r.decodePlain(key, b)
+	}
+	buffers := &b.dict.buffers
+	buf := buffers.Get().(*[]byte)
+	plain, err := r.plain(key, b, *buf)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := r.decodePlain(key, plain) // shares no memory with it
+	if cap(plain.payload) <= maxPooled {
+		*buf = plain.payload
+		buffers.Put(buf)
+	}
+	return obj, err
+}
+
+func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
+	obj, err := decodePayload(r.codec, b.encoding, b.payload)
+	if errors.Is(err, ErrDamaged) {
+		// The checksum was right: these are the bytes that were written, so the file is not to blame.
+		err = fmt.Errorf("%w: %v", ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+	}
+	return obj, nil
+}
+
+// decode returns the object of a record in the bucket of objects.
+func (r *reader) decode(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
+	h, payload, err := parsePayload(r.name, key, data)
+	if err != nil {
+		return nil, err
+	}
+	return r.decodeRecord(objects, key, h, payload)
+}
+
+// decodeRecord is decode for those who have taken the record apart.
+func (r *reader) decodeRecord(objects *bolt.Bucket, key string, h header, payload []byte) (runtime.Object, error) {
+	b, err := r.body(objects, key, h, payload)
+	if err != nil {
+		return nil, err
+	}
+	return r.decodeBody(key, b)
+}

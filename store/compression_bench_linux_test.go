@@ -1,0 +1,244 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// cpuTime is what the process has used so far. On a machine that is shared it says more than the time on the wall.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// variedTotal is how many pods, of variedReplicas per workload, BenchmarkCompression stores; VARIED_PODS overrides it.
+const (
+	variedTotal    = 100_000
+	variedReplicas = 50
+)
+
+// BenchmarkCompression: pods that differ (see variedPods), stored with and without compression. Cold is one list of all of
+// them; what follows reads that file with nothing decoded in memory, and is measured with and without in turn.
+func BenchmarkCompression(b *testing.B) {
+	total := variedTotal
+	if n, err := strconv.Atoi(os.Getenv("VARIED_PODS")); err == nil {
+		total = n
+	}
+	b.Run("protobuf", func(b *testing.B) { benchCompression(b, mustCodec(b, &corev1.Pod{}), total) })
+	b.Run("unstructured", func(b *testing.B) { benchCompression(b, UnstructuredCodec(), total) })
+}
+
+func benchCompression(b *testing.B, codec Codec, total int) {
+	stored := map[string]*Collection{}
+	for name, compression := range map[string]Compression{"plain": NoCompression, "zstd": Zstd} {
+		stored[name] = benchVaried(b, codec, compression)
+		b.Run("Cold/"+name, func(b *testing.B) { benchCold(b, stored, name, compression, total) })
+	}
+	keys, err := stored["plain"].Keys(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if len(keys) != total {
+		return // not asked for
+	}
+	each := func(what string, fn func(b *testing.B, c *Collection)) {
+		for _, name := range []string{"plain", "zstd"} {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				begun := cpuTime()
+				fn(b, stored[name])
+				b.ReportMetric(float64(cpuTime()-begun)/float64(b.N), "cpu-ns/op")
+			})
+		}
+	}
+	each("RawGetDecode", func(b *testing.B, c *Collection) { benchRaw(b, c, keys) })
+	each("Get", func(b *testing.B, c *Collection) {
+		for b.Loop() {
+			if obj, err := c.Get(context.Background(), keys[rand.IntN(len(keys))]); obj == nil || err != nil {
+				b.Fatal(obj, err)
+			}
+		}
+	})
+	each("Iterate", func(b *testing.B, c *Collection) {
+		for b.Loop() {
+			n := 0
+			if err := c.Iterate(context.Background(), "", func(string, runtime.Object) error { n++; return nil }); n != total || err != nil {
+				b.Fatal(n, err)
+			}
+		}
+	})
+	for what, q := range map[string]Query{
+		"SelectLabel": {Labels: labels.SelectorFromSet(labels.Set{"team": "geo"})},
+		"SelectField": {Fields: fields.OneTermEqualSelector("status.hostIP", "192.168.1.7")},
+	} {
+		each(what, func(b *testing.B, c *Collection) {
+			for b.Loop() {
+				if objs, err := c.Select(context.Background(), q); err != nil {
+					b.Fatal(len(objs), err)
+				}
+			}
+		})
+	}
+	each("CommitHot1000", func(b *testing.B, c *Collection) { benchCommitHot(b, c, keys) })
+}
+
+// benchCold leaves in stored what the last list has made.
+func benchCold(b *testing.B, stored map[string]*Collection, name string, compression Compression, total int) {
+	c := stored[name]
+	var cpu time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		if info, err := c.Info(context.Background()); err != nil || info.Complete {
+			if err := errors.Join(err, c.Close(), c.store.Drop(context.Background(), c.id)); err != nil {
+				b.Fatal(err)
+			}
+			c = benchOpenVaried(b, c.store, c.codec, compression)
+			stored[name] = c
+		}
+		b.StartTimer()
+		cpu += benchColdVaried(b, c, total)
+	}
+	b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
+	size, free, err := c.store.Size()
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain, packed := payloadBytes(b, c)
+	b.ReportMetric(float64(size-free)/float64(total), "file-B/object")
+	b.ReportMetric(float64(b.N*total)/b.Elapsed().Seconds(), "objects/s")
+	b.ReportMetric(float64(plain)/float64(packed), "ratio")
+}
+
+func benchVaried(b *testing.B, codec Codec, compression Compression) *Collection {
+	b.Helper()
+	s, err := Open(b.TempDir()+"/larder.db", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	return benchOpenVaried(b, s, codec, compression)
+}
+
+func benchOpenVaried(b *testing.B, s *Store, codec Codec, compression Compression) *Collection {
+	b.Helper()
+	c, err := s.Collection(context.Background(), pods(), CollectionOptions{
+		Codec: codec, Residency: None, Compression: compression, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// benchColdVaried lists total pods into c, and returns the CPU time that the store has used for it.
+func benchColdVaried(b *testing.B, c *Collection, total int) (cpu time.Duration) {
+	b.StopTimer()
+	v := newVariedPods(total, variedReplicas)
+	b.StartTimer()
+	r, err := c.BeginReplace(context.Background(), ReplaceOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for {
+		b.StopTimer()
+		items := v.page(benchPageSize)
+		if c.codec.Name() == encodingMsgpack {
+			for i, item := range items {
+				items[i] = benchUnstructured(b, item)
+			}
+		}
+		b.StartTimer()
+		if len(items) == 0 {
+			break
+		}
+		begun := cpuTime()
+		if _, err := r.Page(context.Background(), items); err != nil {
+			b.Fatal(err)
+		}
+		cpu += cpuTime() - begun
+	}
+	if _, err := r.Commit(context.Background(), Batch{ResourceVersion: strconv.Itoa(variedRV)}); err != nil {
+		b.Fatal(err)
+	}
+	return cpu
+}
+
+func benchUnstructured(b *testing.B, obj runtime.Object) *unstructured.Unstructured {
+	b.Helper()
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: m}
+}
+
+// benchRaw reads records that are not compressed with bbolt alone, and decodes what is in them.
+func benchRaw(b *testing.B, c *Collection, keys []string) {
+	if c.packer != nil {
+		b.Skip("with compression there is nothing else to hold a read against")
+	}
+	for b.Loop() {
+		key := keys[rand.IntN(len(keys))]
+		err := c.view(context.Background(), func(bucket *bolt.Bucket) error {
+			data := bucket.Bucket(bucketObjects).Get([]byte(key))[recordFixed:]
+			size, n := binary.Uvarint(data)
+			_, err := c.codec.Decode(data[n+int(size):])
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// benchCommitHot updates 1,000 objects that are far apart, and commits them in one transaction.
+func benchCommitHot(b *testing.B, c *Collection, keys []string) {
+	const hot = 1000
+	ops := make([]Op, hot)
+	for i := range ops {
+		obj, err := c.Get(context.Background(), keys[i*len(keys)/hot])
+		if err != nil {
+			b.Fatal(err)
+		}
+		ops[i].Object = obj
+	}
+	rv, written := variedRV, c.store.Written()
+	for b.Loop() {
+		for i := range ops {
+			rv++
+			obj := ops[i].Object.(runtime.Object).DeepCopyObject()
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m.SetResourceVersion(strconv.Itoa(rv))
+			ops[i].Object = obj
+		}
+		if _, err := c.Apply(context.Background(), Batch{Ops: ops, ResourceVersion: strconv.Itoa(rv)}); err != nil {
+			b.Fatal(err)
+		}
+		if err := c.store.Flush(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(c.store.Written()-written)/float64(b.N*hot), "written-B/update")
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// tamperDictionary changes the only dictionary behind c's back; change returns nil to remove it.
+func tamperDictionary(t *testing.T, c *Collection, change func(data []byte) []byte) {
+	t.Helper()
+	err := Tamper(c, func(b *bolt.Bucket) error {
+		dicts := b.Bucket(bucketDictionaries)
+		k, v := dicts.Cursor().First()
+		k, v = bytes.Clone(k), change(bytes.Clone(v))
+		if v == nil {
+			return dicts.Delete(k)
+		}
+		return dicts.Put(k, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDictionaryDamage: whoever needs a dictionary that is damaged or gone finds out, Check says so once, and
+// Rebuild loses the records that name it, and no others.
+func TestDictionaryDamage(t *testing.T) {
+	for what, change := range map[string]func([]byte) []byte{
+		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },
+		"a flipped bit in the checksum": func(data []byte) []byte { data[2] ^= 1; return data },
+		"another content": func([]byte) []byte {
+			other := newDictionary([]byte("something else"))
+			return appendRecord(nil, pods().ID(), dictionaryPlace(other.id), header{}, other.content)
+		},
+		"gone": func([]byte) []byte { return nil },
+	} {
+		for _, again := range []Compression{Zstd, NoCompression} {
+			t.Run(what+string(again), func(t *testing.T) { testDictionaryDamage(t, change, again) })
+		}
+	}
+}
+
+func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compression) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	c := openPacked(t, s, NoCompression)
+	mustList(t, c, 150)
+	mustEnd(t, c)
+	c = openPacked(t, s, Zstd)
+	applyNewer(t, c, 0, 100, 5000)
+	tamperDictionary(t, c, change)
+	mustClose(t, s)
+
+	s = mustOpen(t, path, Options{})
+	r, err := s.Check(t.Context())
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "dict") {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+	c = openPacked(t, s, again)
+	if obj, err := c.Get(t.Context(), "namespace-0/pod-0120"); obj == nil || err != nil {
+		t.Errorf("an object that does not need it: %v, %v", obj, err)
+	}
+	if _, err := c.Get(t.Context(), "namespace-0/pod-0010"); !errors.Is(err, ErrDamaged) {
+		t.Errorf("an object that needs it: %v", err)
+	}
+	if !errors.Is(s.Err(), ErrDamaged) {
+		t.Errorf("Err: %v", s.Err())
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, info := count(t, c)
+	if n != 50 || info.MustRelist != damagedReason || c.Losses() != 1 {
+		t.Errorf("%d objects are left, losses %d, %+v", n, c.Losses(), info)
+	}
+	wantSound(t, s)
+	mustList(t, c, 150)
+	wantPods(t, c, 150, nil)
+	wantSound(t, s)
+}
+
+// TestRebuildKeepsCompressed: a rebuild for another reason loses nothing.
+func TestRebuildKeepsCompressed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 200)
+	s.failNow(ErrOutcomeUnknown)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if total, packed, dicts := packedOf(t, c); total != 200 || packed != 200 || dicts != 1 || c.Losses() != 0 {
+		t.Errorf("%d of %d, %d dictionaries, losses %d", packed, total, dicts, c.Losses())
+	}
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{})
+	wantPods(t, openPacked(t, s, Zstd), 200, nil)
+	wantSound(t, s)
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The golden store with compressed records has this many pods, the first of which are compressed.
+const (
+	goldenZstdPath   = "testdata/golden-format-1-zstd.larder"
+	goldenZstdPods   = 30
+	goldenCompressed = 25
+)
+
+func writeGoldenZstd(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	c := openPacked(t, s, NoCompression)
+	mustList(t, c, goldenZstdPods)
+	mustEnd(t, c)
+	c = openPacked(t, s, Zstd)
+	SetSampling(c, 4<<10, 8<<10)
+	applyNewer(t, c, 0, goldenCompressed, 5000)
+	mustClose(t, s)
+	path = compact(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goldenZstdPath, data[:used(t, path)], 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGoldenZstd opens a copy of a store whose records are compressed with a dictionary, as TestGolden does one of records
+// that are not.
+func TestGoldenZstd(t *testing.T) {
+	if *updateGolden {
+		writeGoldenZstd(t)
+	}
+	data, err := os.ReadFile(goldenZstdPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > goldenLimit {
+		t.Errorf("the golden store has %d bytes", len(data))
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, compression := range []Compression{NoCompression, Zstd} {
+		s := mustOpen(t, path, Options{})
+		if s.Quarantined() != "" {
+			t.Fatal("the golden store was moved aside")
+		}
+		wantSound(t, s)
+		c := openPacked(t, s, compression)
+		wantPods(t, c, goldenZstdPods, func(pod *corev1.Pod) {
+			i := 0
+			if _, err := fmt.Sscanf(pod.Name, "pod-%d", &i); err == nil && i < goldenCompressed {
+				pod.ResourceVersion = "5000"
+			}
+		})
+		if total, packed, dicts := packedOf(t, c); total != goldenZstdPods || packed != goldenCompressed || dicts != 1 {
+			t.Errorf("%d of %d records are compressed, with %d dictionaries", packed, total, dicts)
+		}
+		if info, err := c.Info(t.Context()); err != nil || info.ResourceVersion != "5000" || info.MustRelist != "" {
+			t.Errorf("%+v, %v", info, err)
+		}
+		mustClose(t, s)
+	}
+}

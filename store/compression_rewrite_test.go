@@ -1,0 +1,111 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rewrite takes in a list that rewrites, of the pods as change makes them.
+func rewrite(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) (changes int) {
+	t.Helper()
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Abort()
+	var page []runtime.Object
+	for i := range n {
+		pod := somePod(i)
+		if change != nil {
+			change(pod)
+		}
+		page = append(page, pod)
+	}
+	first, err := r.Page(t.Context(), page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := r.Commit(t.Context(), Batch{ResourceVersion: "9000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(first.Changes) + len(last.Changes)
+}
+
+// TestRewriteBringsRecordsIntoTodaysForm: a list that rewrites compresses what was plain, and the other way round, and
+// tells nobody: the objects are the same.
+func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	c := openPacked(t, s, NoCompression)
+	mustList(t, c, 200)
+	for round, test := range []struct {
+		compression   Compression
+		packed, dicts int
+	}{{Zstd, 200, 1}, {Zstd, 200, 1}, {NoCompression, 0, 0}, {Zstd, 200, 1}} {
+		mustEnd(t, c)
+		c = openPacked(t, s, test.compression)
+		before, written := nextSeq(t, c), round == 1
+		if n := rewrite(t, c, 200, nil); n != 0 {
+			t.Errorf("round %d: %d changes", round, n)
+		}
+		if wrote := nextSeq(t, c) - before; (wrote == 0) != written {
+			t.Errorf("round %d: %d records were written", round, wrote)
+		}
+		if total, packed, dicts := packedOf(t, c); total != 200 || packed != test.packed || dicts != test.dicts {
+			t.Errorf("round %d: %d of %d, %d dictionaries", round, packed, total, dicts)
+		}
+		wantPods(t, c, 200, nil)
+		wantSound(t, s)
+	}
+}
+
+func nextSeq(t *testing.T, c *Collection) uint64 {
+	t.Helper()
+	info, err := c.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.NextSeq
+}
+
+// TestRewriteRevisesTheDictionary: objects have become others than those that the dictionary was made of. The next list that rewrites makes
+// a new one, and the old one goes with the last record that names it.
+func TestRewriteRevisesTheDictionary(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 200)
+	old, err := Dictionaries(c)
+	if err != nil || len(old) != 1 {
+		t.Fatal(old, err)
+	}
+	words := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 600)
+	for i := range text {
+		text[i] = byte('a' + words.IntN(26))
+	}
+	change := func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{"padding": string(text) + strings.Repeat(pod.Name, 3)}
+	}
+	rewrite(t, c, 200, change)
+	now, err := Dictionaries(c)
+	if err != nil || len(now) != 1 || string(now[0]) == string(old[0]) {
+		t.Errorf("dictionaries %x, before %x, %v", now, old, err)
+	}
+	if total, packed, _ := packedOf(t, c); total != 200 || packed != 200 {
+		t.Errorf("%d of %d", packed, total)
+	}
+	wantPods(t, c, 200, change)
+	wantSound(t, s)
+
+	// What a list leaves out for lack of a reason to write it keeps its dictionary.
+	rewrite(t, c, 200, change)
+	if again, err := Dictionaries(c); err != nil || fmt.Sprintf("%x", again) != fmt.Sprintf("%x", now) {
+		t.Errorf("dictionaries %x, before %x, %v", again, now, err)
+	}
+}

@@ -1,0 +1,390 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// openPacked opens the collection of pods, with dictionaries that a test's few pods are enough for.
+func openPacked(t *testing.T, s *Store, compression Compression) *Collection {
+	t.Helper()
+	c, err := s.Collection(t.Context(), pods(), CollectionOptions{
+		Residency: None, Compression: compression, Codec: mustCodec(t, &corev1.Pod{}),
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, IndexVersions: map[string]string{cache.NamespaceIndex: "1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compression != NoCompression {
+		SetSampling(c, 4<<10, 16<<10)
+	}
+	return c
+}
+
+func wantSound(t *testing.T, s *Store) {
+	t.Helper()
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+}
+
+// wantPods verifies that the first n pods are stored, with what has been changed of them.
+func wantPods(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) {
+	t.Helper()
+	for i := range n {
+		want := somePod(i)
+		if change != nil {
+			change(want)
+		}
+		key := want.Namespace + "/" + want.Name
+		obj, err := c.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := obj.(*corev1.Pod); !ok || got.ResourceVersion != want.ResourceVersion || got.Annotations["padding"] != want.Annotations["padding"] || got.Spec.NodeName != want.Spec.NodeName {
+			t.Fatalf("%s is %+v", key, obj)
+		}
+	}
+	if got, info := count(t, c); got != n || info.Objects != n {
+		t.Errorf("%d objects, %+v, want %d", got, info, n)
+	}
+}
+
+func packedOf(t *testing.T, c *Collection) (total, packed, dicts int) {
+	t.Helper()
+	total, by, err := Packed(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range by {
+		packed += n
+	}
+	keys, err := Dictionaries(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) < len(by) {
+		t.Errorf("%d dictionaries are in use, and %d are there", len(by), len(keys))
+	}
+	return total, packed, len(keys)
+}
+
+// applyNewer updates some pods to a later resourceVersion, and commits that.
+func applyNewer(t *testing.T, c *Collection, from, to, rv int) {
+	t.Helper()
+	var b Batch
+	for i := from; i < to; i++ {
+		pod := somePod(i)
+		pod.ResourceVersion = fmt.Sprint(rv)
+		b.Ops = append(b.Ops, Op{Object: pod})
+	}
+	b.ResourceVersion = fmt.Sprint(rv)
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCompressionOnAndOff: the option can be switched over what is stored. Nothing has to be listed for it.
+func TestCompressionOnAndOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	const n = 200
+	rvs := map[int]int{} // by pod
+	for round, test := range []struct {
+		compression    Compression
+		from, to       int // these are updated
+		packed, dicted int
+	}{
+		{NoCompression, 0, 0, 0, 0},
+		{Zstd, 0, 100, 100, 1},
+		{NoCompression, 50, 120, 50, 1},
+		{Zstd, 60, 200, 190, 1},
+	} {
+		s := mustOpen(t, path, Options{})
+		c := openPacked(t, s, test.compression)
+		if round == 0 {
+			mustList(t, c, n)
+		}
+		if info, err := c.Info(t.Context()); err != nil || info.MustRelist != "" || info.ResourceVersion == "" {
+			t.Errorf("round %d: %+v, %v", round, info, err)
+		}
+		if test.to > 0 {
+			applyNewer(t, c, test.from, test.to, 5000+round)
+		}
+		for i := test.from; i < test.to; i++ {
+			rvs[i] = 5000 + round
+		}
+		wantPods(t, c, n, func(pod *corev1.Pod) {
+			i := 0
+			if _, err := fmt.Sscanf(pod.Name, "pod-%d", &i); err == nil && rvs[i] > 0 {
+				pod.ResourceVersion = fmt.Sprint(rvs[i])
+			}
+		})
+		if total, packed, dicts := packedOf(t, c); total != n || packed != test.packed || dicts != test.dicted {
+			t.Errorf("round %d: %d of %d records are compressed, with %d dictionaries; want %d with %d", round, packed, total, dicts, test.packed, test.dicted)
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+	}
+}
+
+// TestCompressionMakesADictionary: of the first page, or of the first batches once there is enough; until then
+// payloads are stored as they are.
+func TestCompressionMakesADictionary(t *testing.T) {
+	t.Run("List", func(t *testing.T) {
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		mustList(t, c, 1000)
+		wantPods(t, c, 1000, nil)
+		if total, packed, dicts := packedOf(t, c); total != packed || dicts != 1 {
+			t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
+		}
+	})
+	t.Run("Batches", func(t *testing.T) {
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		mustList(t, c, 0)
+		for i := range 200 {
+			applyNewer(t, c, i, i+1, 5000+i)
+		}
+		if total, packed, dicts := packedOf(t, c); total != 200 || packed < 100 || packed > 190 || dicts != 1 {
+			t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
+		}
+	})
+	t.Run("Few", func(t *testing.T) {
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		mustList(t, c, 5)
+		wantPods(t, c, 5, nil)
+		if _, packed, dicts := packedOf(t, c); packed != 0 || dicts != 0 {
+			t.Errorf("%d compressed, %d dictionaries", packed, dicts)
+		}
+	})
+}
+
+// TestCompressionOfWhatDoesNotShrink: it is stored as it is.
+func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	c, err := s.Collection(t.Context(), pods(), CollectionOptions{Residency: None, Compression: Zstd, Codec: mustCodec(t, &corev1.ConfigMap{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	var b Batch
+	for i := range 400 {
+		data := make([]byte, 2000)
+		for j := range data {
+			data[j] = byte(r.Uint32())
+		}
+		b.Ops = append(b.Ops, Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
+	}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Those that the dictionary has whole are the exception.
+	if total, packed, _ := packedOf(t, c); total != 400 || packed > dictionaryBytes/2000+1 {
+		t.Errorf("%d of %d are compressed", packed, total)
+	}
+	if n, _ := count(t, c); n != 400 {
+		t.Errorf("%d objects", n)
+	}
+}
+
+// TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was stored.
+func TestCompressionOfVariedPods(t *testing.T) {
+	for name, residency := range map[string]Residency{"None": None, "Bounded": Bounded(1 << 20)} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+			codec := mustCodec(t, &corev1.Pod{})
+			c, err := s.Collection(t.Context(), pods(), CollectionOptions{Residency: residency, Compression: Zstd, Codec: codec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := newVariedPods(1500, 30).page(1500)
+			wantSame := storeVaried(t, c, want)
+			plain, packed := payloadBytes(t, c)
+			if ratio := float64(plain) / float64(packed); ratio < 4 {
+				t.Errorf("%d bytes became %d, 1:%.2f", plain, packed, ratio)
+			}
+			objs, err := c.List(t.Context())
+			wantSame("List", objs, err)
+			objs = nil
+			err = c.Iterate(t.Context(), "", func(_ string, obj runtime.Object) error { objs = append(objs, obj); return nil })
+			wantSame("Iterate", objs, err)
+			objs, err = c.Select(t.Context(), Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
+			wantSame("Select", objs, err)
+			if objs, err := c.Select(t.Context(), Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
+				t.Errorf("%d objects without the label, %v", len(objs), err)
+			}
+			v, err := s.ViewWith(t.Context(), pods(), codec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objs, err = v.List(t.Context())
+			wantSame("View", objs, err)
+			wantSound(t, s)
+		})
+	}
+}
+
+// storeVaried lists the pods into c. It returns a comparison with them.
+func storeVaried(t *testing.T, c *Collection, want []runtime.Object) func(what string, got []runtime.Object, err error) {
+	t.Helper()
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Abort()
+	if _, err := r.Page(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: fmt.Sprint(variedRV)}); err != nil {
+		t.Fatal(err)
+	}
+	encode := func(obj runtime.Object) string {
+		data, err := c.codec.Append(nil, obj)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	bodies := map[string]bool{}
+	for _, obj := range want {
+		bodies[encode(obj)] = true
+	}
+	return func(what string, got []runtime.Object, err error) {
+		t.Helper()
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %d objects, %v", what, len(got), err)
+		}
+		for _, obj := range got {
+			if !bodies[encode(obj)] {
+				t.Errorf("%s: %v is not what was stored", what, obj)
+			}
+		}
+	}
+}
+
+// TestCompressionConcurrently: dictionaries are loaded, used by readers on all sides and by a writer.
+func TestCompressionConcurrently(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+	NoSync(s)
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 300)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = openPacked(t, s, Zstd)
+	view, err := s.ViewWith(t.Context(), pods(), c.codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, read := range []func() error{
+		func() error { _, err := c.Get(ctx, "namespace-1/pod-0001"); return err },
+		func() error { _, err := view.List(ctx); return err },
+		func() error {
+			return c.Iterate(ctx, "", func(string, runtime.Object) error { return nil })
+		},
+		func() error {
+			_, err := c.Select(ctx, Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-3")})
+			return err
+		},
+	} {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := read(); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		applyNewer(t, c, 10*i, 10*i+100, 5000+i)
+	}
+	cancel()
+	wg.Wait()
+	wantSound(t, s)
+}
+
+// TestCompressionSurvivesAFailedCommit: what the commit that failed would have written, its dictionary too, the next one writes.
+func TestCompressionSurvivesAFailedCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 0)
+	FailCommits(s, func() error { return syscall.ENOSPC })
+	var b Batch
+	for i := range 200 {
+		b.Ops = append(b.Ops, Op{Object: somePod(i)})
+	}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context()); !errors.Is(err, ErrNoSpace) {
+		t.Fatal(err)
+	}
+	if _, _, dicts := packedOf(t, c); dicts != 0 {
+		t.Errorf("%d dictionaries without a commit", dicts)
+	}
+	FailCommits(s, func() error { return nil })
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if total, packed, dicts := packedOf(t, c); total != 200 || packed != 200 || dicts != 1 {
+		t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{})
+	wantPods(t, openPacked(t, s, NoCompression), 200, nil)
+	wantSound(t, s)
+}
+
+func TestCompressionMustBeKnown(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	_, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, somePod(0)), Compression: "lz4"})
+	if err == nil || !strings.Contains(err.Error(), `"lz4"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// payloadBytes returns how many bytes the codec made of the objects, and how many the records have of them, dictionaries included.
+func payloadBytes(t testing.TB, c *Collection) (plain, packed int) {
+	t.Helper()
+	err := c.view(context.Background(), func(bucket *bolt.Bucket) error {
+		if dicts := bucket.Bucket(bucketDictionaries); dicts != nil {
+			if err := dicts.ForEach(func(_, v []byte) error { packed += len(v); return nil }); err != nil {
+				return err
+			}
+		}
+		return bucket.Bucket(bucketObjects).ForEach(func(k, data []byte) error {
+			h, payload, err := parseRecord(c.name, string(k), data)
+			plain, packed = plain+h.plainSize(payload), packed+len(payload)
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain, packed
+}

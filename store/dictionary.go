@@ -1,0 +1,176 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	bolt "go.etcd.io/bbolt"
+)
+
+// dictionary is what payloads of a collection have in common, and what some of its records are compressed with. It does not
+// change: the file keeps it under a hash of its content for as long as a record names it. It is raw content, parts of payloads, which
+// for Kubernetes objects packs better than what is trained of them (docs/adr/0007).
+type dictionary struct {
+	id      uint64
+	content []byte
+	encoder func() (*zstd.Encoder, error)
+	decoder func() (*zstd.Decoder, error)
+	// buffers are *[]byte for payloads that are decoded at once.
+	buffers sync.Pool
+}
+
+// maxPooled is how long a buffer is that is kept for the next read.
+const maxPooled = 1 << 20
+
+func newDictionary(content []byte) *dictionary {
+	d := &dictionary{id: dictionaryID(content), content: content}
+	// The frames do not name the dictionary, the records do.
+	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, content), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+			zstd.WithEncoderConcurrency(packers()), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packWindow))
+	})
+	d.decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+		return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, content), zstd.WithDecoderConcurrency(0),
+			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+	})
+	d.buffers.New = func() any { return new([]byte) }
+	return d
+}
+
+func dictionaryID(content []byte) uint64 {
+	sum := sha256.Sum256(content)
+	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 is for none
+}
+
+// pack compresses a payload. It returns nil if that would not make it shorter.
+func (d *dictionary) pack(payload []byte) []byte {
+	if len(payload) == 0 || len(payload) > maxUnpacked {
+		return nil
+	}
+	encoder, err := d.encoder()
+	if err != nil {
+		return nil
+	}
+	packed := encoder.EncodeAll(payload, make([]byte, 0, len(payload)/2))
+	if len(packed)+packedOverhead >= len(payload) {
+		return nil
+	}
+	return packed
+}
+
+// packWindow is how far back matches are looked for, the dictionary aside. More takes memory and gains nothing: 5 MB per encoder
+// instead of 0.8 by default.
+const packWindow = 128 << 10
+
+// packedOverhead is about what the header of a record has more if its payload is compressed.
+const packedOverhead = 16
+
+// unpackSlack is room behind a payload that lets the decoder copy in larger pieces.
+const unpackSlack = 16
+
+// unpack returns the payload of that size, in the memory of buf if there is room.
+func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
+	decoder, err := d.decoder()
+	if err != nil {
+		return nil, err
+	}
+	buf = slices.Grow(buf[:0], size+unpackSlack)
+	// The decoder writes no further than the capacity, whatever the frame says.
+	plain, err := decoder.DecodeAll(packed, buf[:0:size+unpackSlack])
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) != size {
+		return nil, fmt.Errorf("%d bytes where the header says %d", len(plain), size)
+	}
+	return buf[:size], nil // with all of its capacity, for the next one
+}
+
+func dictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+func parseDictionaryKey(k []byte) (id uint64, ok bool) {
+	if len(k) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(k), true
+}
+
+// dictionaryPlace is the key that the checksum of a dictionary covers.
+func dictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", bucketDictionaries, id) }
+
+// put stores the dictionary in a collection's bucket, if it is not there.
+func (d *dictionary) put(b *bolt.Bucket, collection string) error {
+	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
+	if err != nil || dicts.Get(dictionaryKey(d.id)) != nil {
+		return err
+	}
+	h := header{Encoding: "dictionary"}
+	return dicts.Put(dictionaryKey(d.id), appendRecord(nil, collection, dictionaryPlace(d.id), h, d.content))
+}
+
+// getDictionary reads what put has stored.
+func getDictionary(b *bolt.Bucket, collection string, id uint64) (*dictionary, error) {
+	var data []byte
+	if dicts := b.Bucket(bucketDictionaries); dicts != nil {
+		data = dicts.Get(dictionaryKey(id))
+	}
+	if data == nil {
+		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, ErrDamaged)
+	}
+	return parseDictionary(collection, id, data)
+}
+
+// parseDictionary returns a dictionary that shares no memory with data.
+func parseDictionary(collection string, id uint64, data []byte) (*dictionary, error) {
+	h, content, err := parseRecord(collection, dictionaryPlace(id), data)
+	if err != nil {
+		return nil, err
+	}
+	if h.version() != recordVersion || dictionaryID(content) != id {
+		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, collection, ErrDamaged)
+	}
+	return newDictionary(bytes.Clone(content)), nil
+}
+
+// dictionaries are those of a collection that have been used. The zero value is empty.
+type dictionaries struct {
+	mu   sync.RWMutex
+	byID map[uint64]*dictionary // guarded by mu
+}
+
+// get returns the dictionary, which is read in the transaction of the bucket if it has not been used yet.
+func (d *dictionaries) get(tx *bolt.Tx, collection string, id uint64) (*dictionary, error) {
+	d.mu.RLock()
+	found := d.byID[id]
+	d.mu.RUnlock()
+	if found != nil {
+		return found, nil
+	}
+	b, err := collectionBucket(tx, collection)
+	if err != nil {
+		return nil, err
+	}
+	if found, err = getDictionary(b, collection, id); err != nil {
+		return nil, err
+	}
+	return d.add(found), nil
+}
+
+// add returns the one of that id that all others use too.
+func (d *dictionaries) add(dict *dictionary) *dictionary {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.byID[dict.id]; known != nil {
+		return known
+	}
+	if d.byID == nil {
+		d.byID = map[uint64]*dictionary{}
+	}
+	d.byID[dict.id] = dict
+	return dict
+}

@@ -1,0 +1,118 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func sampleDictionary() *dictionary {
+	return newDictionary([]byte(strings.Repeat(benchPod, 2)))
+}
+
+func TestDictionaryRoundTrip(t *testing.T) {
+	d := sampleDictionary()
+	for _, payload := range [][]byte{[]byte(benchPod), []byte(benchPod[:100]), bytes.Repeat([]byte{0}, 3<<20)} {
+		packed := d.pack(payload)
+		if packed == nil || len(packed) >= len(payload)/2 {
+			t.Fatalf("%d bytes became %d", len(payload), len(packed))
+		}
+		for _, buf := range [][]byte{nil, make([]byte, 10), make([]byte, 0, 8<<20)} {
+			got, err := d.unpack(buf, packed, len(payload))
+			if err != nil || !bytes.Equal(got, payload) {
+				t.Fatalf("%d bytes came back as %d, %v", len(payload), len(got), err)
+			}
+		}
+		// The same bytes whoever packs them, so that equal objects have equal records.
+		if again := newDictionary(d.content).pack(payload); !bytes.Equal(again, packed) {
+			t.Error("it was packed otherwise the second time")
+		}
+	}
+	if d.pack(nil) != nil || d.pack([]byte{1, 2, 3}) != nil {
+		t.Error("what does not shrink was packed")
+	}
+}
+
+// TestUnpackBoundsMemory: whatever a frame says, no more is made of it than the record's header does.
+func TestUnpackBoundsMemory(t *testing.T) {
+	d := sampleDictionary()
+	bomb := d.pack(make([]byte, 32<<20))
+	var stream bytes.Buffer
+	w, err := zstd.NewWriter(&stream) // its frames do not say how long they are
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 32<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for what, packed := range map[string][]byte{"a frame with a size": bomb, "one without": stream.Bytes(), "two": append(bytes.Clone(d.pack(make([]byte, 900))), bomb...)} {
+		if got, err := d.unpack(nil, packed, 1000); err == nil {
+			t.Errorf("%s: %d bytes, %v", what, len(got), err)
+		}
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 8<<20 {
+		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
+	}
+	if _, err := d.unpack(nil, bomb, 32<<20+1); err == nil {
+		t.Error("fewer bytes than the header says were accepted")
+	}
+	if d.pack(make([]byte, maxUnpacked+1)) != nil {
+		t.Error("a payload was packed that is too long to be read")
+	}
+}
+
+func TestDictionaryIsChecked(t *testing.T) {
+	d := sampleDictionary()
+	record := appendRecord(nil, "c", dictionaryPlace(d.id), header{Encoding: "dictionary"}, d.content)
+	got, err := parseDictionary("c", d.id, record)
+	if err != nil || got.id != d.id || !bytes.Equal(got.content, d.content) {
+		t.Fatalf("%x, %v", got.id, err)
+	}
+	for i := 0; i < len(record)*8; i += 7 {
+		record[i/8] ^= 1 << (i % 8)
+		if _, err := parseDictionary("c", d.id, record); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("bit %d: %v", i, err)
+		}
+		record[i/8] ^= 1 << (i % 8)
+	}
+	if _, err := parseDictionary("other", d.id, record); !errors.Is(err, ErrDamaged) {
+		t.Errorf("of another collection: %v", err)
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	d := sampleDictionary()
+	f.Add(d.pack([]byte(benchPod)), len(benchPod))
+	f.Add(d.pack(make([]byte, 1<<20)), 5)
+	f.Add([]byte{}, 1)
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
+		size = max(1, size%(1<<20))
+		got, err := d.unpack(nil, packed, size)
+		if err == nil && len(got) != size {
+			t.Fatalf("%d bytes, want %d", len(got), size)
+		}
+	})
+}
+
+func FuzzParseDictionary(f *testing.F) {
+	d := sampleDictionary()
+	f.Add(appendRecord(nil, "c", dictionaryPlace(d.id), header{}, d.content), d.id)
+	f.Add(packedRecord(), uint64(1))
+	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
+		for _, data := range [][]byte{data, seal("c", dictionaryPlace(id), data)} {
+			got, err := parseDictionary("c", id, data)
+			if err != nil && !errors.Is(err, ErrDamaged) || err == nil && dictionaryID(got.content) != id {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+	})
+}
