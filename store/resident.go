@@ -108,6 +108,7 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 	for after, more := "", true; more; {
 		var records []rawRecord
 		var err error
+		set := c.set.Load()
 		if records, more, err = c.rawPage(ctx, after); err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 				return err
 			}
 		}
-		c.fillIn(r, records, objs)
+		c.fillIn(r, set, records, objs)
 	}
 	c.open(r)
 	return nil
@@ -148,15 +149,18 @@ func (r *resident) isTouched(key string) bool {
 	return ok
 }
 
-// fillIn puts a page in place. If index functions are added meanwhile, their terms are computed again.
-func (c *Collection) fillIn(r *resident, records []rawRecord, objs []runtime.Object) {
-	for done := false; !done; {
-		set := c.set.Load()
-		states := make([]*rowState, len(records))
-		for i, record := range records {
-			states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
+// fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have the terms. If
+// index functions have been added meanwhile, all terms are computed.
+func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) {
+	states := make([]*rowState, len(records))
+	for i, record := range records {
+		states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
+	}
+	for !c.tryFillIn(r, set, records, states) {
+		set = c.set.Load()
+		for _, s := range states {
+			s.terms = set.workingTerms(s.obj)
 		}
-		done = c.tryFillIn(r, set, records, states)
 	}
 }
 

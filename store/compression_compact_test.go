@@ -1,0 +1,27 @@
+package store
+
+import "testing"
+
+// Compaction keeps the dictionaries, and what was compressed can be read, online and offline.
+func TestCompactKeepsDictionaries(t *testing.T) {
+	path := t.TempDir() + "/larder.db"
+	s := mustOpen(t, path, Options{})
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 2000)
+	if _, packed, dicts := packedOf(t, c); packed == 0 || dicts == 0 {
+		t.Fatalf("%d records are compressed, with %d dictionaries", packed, dicts)
+	}
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantPods(t, c, 2000, nil)
+	wantSound(t, s)
+	mustClose(t, s)
+	if _, err := Compact(t.Context(), path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, path, Options{})
+	wantPods(t, openPacked(t, s, NoCompression), 2000, nil)
+	wantSound(t, s)
+	mustClose(t, s)
+}
