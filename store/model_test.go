@@ -47,6 +47,7 @@ func TestCollectionModel(t *testing.T) {
 		"ZstdAtOnce":      {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000), compression: store.Zstd},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			testCollectionModel(t, test.bounds, test.commitInterval, test.residency, test.compression)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
 )
 
 // fieldIndexLife is one process: a cache with the field index "by", asked for a value. It returns how often the index function was called.
@@ -37,7 +38,7 @@ func fieldIndexLife(w *world, by client.IndexerFunc, value, want, wantInA string
 
 // TestFieldIndexAfterRestart: the functions of field indexes are closures that controller-runtime makes in each process. So an index
 // without a version is built anew from what is on disk, with this process's function, and one with a version is read as it
-// is. Neither is a reason to list.
+// is. Neither is a reason to list. (Objects that are kept in memory are indexed there too, as in client-go: so none are here.)
 func TestFieldIndexAfterRestart(t *testing.T) {
 	for name, versions := range map[string]map[string]string{
 		"without a version": nil,
@@ -49,7 +50,7 @@ func TestFieldIndexAfterRestart(t *testing.T) {
 			life := func(by client.IndexerFunc, value, want, wantInA string) int64 {
 				st, closeStore := openStore(t, path)
 				defer closeStore()
-				w := newWorld(t, srv, NewCache(informer.Options{Store: st, IndexVersions: versions}))
+				w := newWorld(t, srv, NewCache(informer.Options{Store: st, IndexVersions: versions, Residency: store.None}))
 				return fieldIndexLife(w, by, value, want, wantInA)
 			}
 			byApp := func() int64 { return life(app, "web", "[a/pod-0 a/pod-2 b/pod-4 c/pod-6]", "[a/pod-0 a/pod-2]") }
