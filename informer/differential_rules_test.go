@@ -21,7 +21,7 @@ var rules = []rule{
 	{"crash-pause", func(c *comparison) bool { return c.panicked > 0 }, pauseAtOnce},
 	{"key-order", always, func(c *comparison) { c.our, c.their = c.inKeyOrder(c.our), c.inKeyOrder(c.their) }},
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
-	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
+	{"resync-clock", ownClocks, func(c *comparison) {
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 	}},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
@@ -40,6 +40,9 @@ var rules = []rule{
 }
 
 func always(*comparison) bool { return true }
+
+// ownClocks: the two resync at moments of their own.
+func ownClocks(c *comparison) bool { return c.drifted || c.lost || c.racing }
 
 func clientGoListed(c *comparison) bool { return len(c.lists[1]) > 0 }
 
@@ -179,6 +182,9 @@ func unordered(c call, blind bool) string {
 
 // pauseAtOnce takes out that client-go rests a second when the next call comes, ours when the handler has panicked.
 func pauseAtOnce(c *comparison) {
+	if ownClocks(c) { // resyncs that only one of them has had yet must not shift the others
+		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
+	}
 	late := time.Duration(c.panicked) * crashPause
 	for n := range min(len(c.our), len(c.their)) {
 		if d := c.their[n].at - c.our[n].at; d > 0 && d <= late {
