@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing/synctest"
@@ -62,9 +63,11 @@ func (r *runner) restart(o op) {
 	if r.st == nil || r.sides[0].runs == 0 || r.sides[0].ended() {
 		return
 	}
+	poisoned := maps.Clone(r.evidence().poisoned) // what the transform refused before is in the file in an older state
 	r.stop(o)
 	r.close()
 	r.open()
+	r.ph.poisoned = poisoned
 	r.ph.restarted, r.ph.cold, r.ph.cutOff, r.ph.racing, r.drifted = true, true, false, false, false
 	for _, s := range r.sides {
 		var specs []handlerSpec
