@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -75,7 +74,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	last, copies := uint64(0), 0
 	for kill := range 40 {
-		said := killCompacting(t, path, time.Duration(random.IntN(40_000))*time.Microsecond)
+		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000))*time.Microsecond)
 		copies += len(beside(path, suffixNew))
 		s, err := Open(path, Options{Logger: &quiet})
 		if err != nil {
@@ -125,34 +124,4 @@ func mustListAll(t *testing.T, c *Collection) (all []*corev1.Pod, info Info) {
 		all = append(all, obj.(*corev1.Pod))
 	}
 	return all, mustInfo(t, c)
-}
-
-// killCompacting starts a child, kills it some time after it has written, and returns the last that it said.
-func killCompacting(t *testing.T, path string, after time.Duration) (said uint64) {
-	t.Helper()
-	cmd := childCommand("compact", path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var problems strings.Builder
-	cmd.Stderr = &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var timer *time.Timer
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if timer == nil {
-			timer = time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-			defer timer.Stop()
-		}
-		if _, err := fmt.Sscan(lines.Text(), &said); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = cmd.Wait() // killed
-	if timer == nil || problems.Len() > 0 {
-		t.Fatalf("the child: %s", problems.String())
-	}
-	return said
 }

@@ -114,7 +114,7 @@ func TestKilled(t *testing.T) {
 		if kill%10 == 9 { // creation is killed too
 			path, last = filepath.Join(t.TempDir(), "store"), 0
 		}
-		said := killChild(t, path, time.Duration(random.IntN(25_000))*time.Microsecond)
+		said := killChild(t, "crash", path, time.Duration(random.IntN(25_000))*time.Microsecond)
 		marks += min(crashesSaid(path), 1)
 		s, err := Open(path, Options{Logger: &quiet})
 		if err != nil {
@@ -142,10 +142,10 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d of %d kills came while the store was being opened", marks, kills)
 }
 
-// killChild starts a child, kills it some time after it has begun, and returns the last that it said.
-func killChild(t *testing.T, path string, after time.Duration) (said uint64) {
+// killChild starts a child, kills it some time after it has begun to speak, and returns the last number that it said.
+func killChild(t *testing.T, job, path string, after time.Duration) (said uint64) {
 	t.Helper()
-	cmd := childCommand("crash", path)
+	cmd := childCommand(job, path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -155,17 +155,21 @@ func killChild(t *testing.T, path string, after time.Duration) (said uint64) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
-	begun := lines.Scan() // "begun"
-	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	for lines.Scan() {
+	var timer *time.Timer
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if timer == nil {
+			timer = time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			defer timer.Stop()
+		}
+		if lines.Text() == "begun" {
+			continue
+		}
 		if _, err := fmt.Sscan(lines.Text(), &said); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_ = cmd.Wait() // killed
-	if !begun || problems.Len() > 0 {
+	if timer == nil || problems.Len() > 0 {
 		t.Fatalf("the child: %s", problems.String())
 	}
 	return said
