@@ -76,12 +76,18 @@ func (r *runner) excuse(ours, theirs []string) string {
 	slow := slices.ContainsFunc(r.sides[1].taps, func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
 	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
 	switch {
+	case r.drifted && r.resyncing() && same(", busy"):
+		return "resync-clock" // which of them is held up by a call of a resync
 	case slow && same(": synced"):
 		return "key-order" // whether a slow replay was through when it was cut off
 	case r.panicked() && same(", stopped", ", busy"), r.panicked() && slow && same(", stopped", ", busy", ": synced"):
 		return "crash-pause" // when the run ended, and when a handler is busy
 	}
 	return ""
+}
+
+func (r *runner) resyncing() bool {
+	return slices.ContainsFunc(slices.Concat(r.sides[0].taps, r.sides[1].taps), (*tap).resyncing)
 }
 
 func (r *runner) panicked() bool {
@@ -227,8 +233,10 @@ func (r *runner) comparePhase(live bool) {
 
 // compareTaps compares what one handler was told.
 func (r *runner) compareTaps(n int, ours, theirs *tap, live bool) {
+	our, held := ours.take()
+	their, _ := theirs.take()
 	c := comparison{
-		phase: &r.ph, our: ours.take(), their: theirs.take(), ourWalk: ours.walk, theirWalk: theirs.walk,
+		phase: &r.ph, our: our, their: their, held: held, ourWalk: ours.walk, theirWalk: theirs.walk,
 		panicked: theirs.panicked, drifted: r.drifted, blind: ours.spec.blind(), replayCut: ours.removed || r.ph.cutOff,
 	}
 	r.count["calls"] += len(c.our)

@@ -18,12 +18,16 @@ type rule struct {
 
 // rules are all that what handlers are told may differ by.
 var rules = []rule{
+	// First, since a call of a resync that one of them has not had yet parts and shifts what the others are to be compared by.
+	{"resync-clock", func(c *comparison) bool { return c.drifted || c.lost || c.racing }, func(c *comparison) {
+		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
+		if c.held {
+			c.our, c.their = untimed(c.our), untimed(c.their) // those of the resyncs have held up others
+		}
+	}},
 	{"crash-pause", func(c *comparison) bool { return c.panicked > 0 }, pauseAtOnce},
 	{"key-order", always, func(c *comparison) { c.our, c.their = c.inKeyOrder(c.our), c.inKeyOrder(c.their) }},
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
-	{"resync-clock", ownClocks, func(c *comparison) {
-		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
-	}},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
 		c.byKey, c.ourL.merge = true, true
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
@@ -41,8 +45,13 @@ var rules = []rule{
 
 func always(*comparison) bool { return true }
 
-// ownClocks: the two resync at moments of their own.
-func ownClocks(c *comparison) bool { return c.drifted || c.lost || c.racing }
+// untimed sets the moments of all calls to zero.
+func untimed(calls []call) []call {
+	for n := range calls {
+		calls[n].at = 0
+	}
+	return calls
+}
 
 func clientGoListed(c *comparison) bool { return len(c.lists[1]) > 0 }
 
@@ -52,9 +61,10 @@ type comparison struct {
 	our, their         []call
 	ourWalk, theirWalk walk
 	panicked           int
+	held               bool // some calls held up others
 	drifted            bool
 	blind              bool // the handler is not told isInInitialList
-	replayCut          bool // the handler was ended, in the middle of a replay perhaps
+	replayCut          bool // the handler was ended, in the middle of a replay or a resync perhaps
 
 	// What rules change about how they are compared.
 	byKey        bool            // as steps on the paths, key by key, without times
@@ -156,7 +166,7 @@ func (c *comparison) inKeyOrder(calls []call) []call {
 			to++
 		}
 		slices.SortStableFunc(out[from:to], func(a, b call) int { return strings.Compare(a.key, b.key) })
-		if c.replayCut && to == len(out) && unordered(out[from]) == "initial" {
+		if run := unordered(out[from]); c.replayCut && to == len(out) && (run == "initial" || run == "repeat" && c.held) {
 			return out[:from]
 		}
 		for n := from + 1; n < to; n++ { // a slow handler is slow on another one
@@ -182,9 +192,6 @@ func unordered(c call, blind bool) string {
 
 // pauseAtOnce takes out that client-go rests a second when the next call comes, ours when the handler has panicked.
 func pauseAtOnce(c *comparison) {
-	if ownClocks(c) { // resyncs that only one of them has had yet must not shift the others
-		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
-	}
 	late := time.Duration(c.panicked) * crashPause
 	for n := range min(len(c.our), len(c.their)) {
 		if d := c.their[n].at - c.our[n].at; d > 0 && d <= late {

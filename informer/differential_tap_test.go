@@ -83,16 +83,18 @@ type tap struct {
 	unsure bool
 	merged int // calls, as our informer says, when it was last asked
 
-	mu       sync.Mutex
-	calls    []call        // guarded by mu; since take
-	total    int           // guarded by mu
-	news     int           // guarded by mu; calls that do not repeat
-	panicked int           // guarded by mu
-	busy     bool          // guarded by mu
-	tooLate  bool          // guarded by mu; a call of the initial list came after the registration had synced
-	synced   func() bool   // guarded by mu; of the registration
-	gate     chan struct{} // guarded by mu; calls wait until it is closed; nil is open
-	logs     []string      // guarded by mu; what the handler's logger got
+	mu        sync.Mutex
+	calls     []call        // guarded by mu; since take
+	total     int           // guarded by mu
+	news      int           // guarded by mu; calls that do not repeat
+	panicked  int           // guarded by mu
+	busy      bool          // guarded by mu
+	repeating bool          // guarded by mu; the call that is being made, or was made last, repeats
+	held      bool          // guarded by mu; calls were blocked since take
+	tooLate   bool          // guarded by mu; a call of the initial list came after the registration had synced
+	synced    func() bool   // guarded by mu; of the registration
+	gate      chan struct{} // guarded by mu; calls wait until it is closed; nil is open
+	logs      []string      // guarded by mu; what the handler's logger got
 }
 
 func newTap(w *world, spec handlerSpec) *tap { return &tap{w: w, spec: spec, walk: newWalk()} }
@@ -127,7 +129,7 @@ func (p *tap) note(c call) {
 	if !c.repeats() {
 		p.news++
 	}
-	p.busy = true
+	p.busy, p.repeating = true, c.repeats()
 	p.tooLate = p.tooLate || c.initial && p.synced != nil && p.synced()
 	gate := p.gate
 	p.mu.Unlock()
@@ -150,12 +152,13 @@ func (p *tap) note(c call) {
 	}
 }
 
-// take returns the calls since the last take.
-func (p *tap) take() []call {
+// take returns the calls since the last take, and whether some of them held up others: they were blocked, or are slow.
+func (p *tap) take() (calls []call, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() { p.calls = nil }()
-	return p.calls
+	calls, held = p.calls, p.held || p.spec.slow != ""
+	p.calls, p.held = nil, p.gate != nil
+	return calls, held
 }
 
 // idle: no call is being made.
@@ -165,11 +168,18 @@ func (p *tap) idle() bool {
 	return !p.busy
 }
 
+// resyncing: a call that repeats is being made.
+func (p *tap) resyncing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.busy && p.repeating
+}
+
 // block makes calls wait until unblock; the one that is being made goes on.
 func (p *tap) block() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gate == nil {
+	if p.held = true; p.gate == nil {
 		p.gate = make(chan struct{})
 	}
 }
