@@ -4,8 +4,8 @@
 //	go -C bench run .            100,000 pods and more: hours, 16 GB of memory
 //	go -C bench run . -help      the flags
 //
-// It says beforehand how long it will take. -only runs some of the scenarios, -profile says where their time goes, and -render prints
-// an earlier run again.
+// It says beforehand how long it will take. -only runs some of the scenarios, and -into puts them into an earlier record, so that the whole can be
+// measured in parts; -profile says where their time goes, and -render prints an earlier run again.
 package main
 
 import (

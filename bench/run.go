@@ -27,7 +27,7 @@ type settings struct {
 	quick         bool
 	pods, only    string
 	results, docs string
-	render        string
+	render, into  string
 }
 
 // quickEffort and quickRuns are those of a run that is to take less than ten minutes.
@@ -52,6 +52,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json and the pictures")
 	flags.StringVar(&s.docs, "docs", "", "write this Markdown `file`, too")
 	flags.StringVar(&s.render, "render", "", "run nothing: print and draw this <run>.json again")
+	flags.StringVar(&s.into, "into", "", "put what is measured into this <run>.json of the same machine, in place of what it has of the same scenarios")
 	flags.StringVar(&s.Profile, "profile", "", "`directory` for profiles of processor and heap of each case; they slow it down a little")
 	flags.StringVar(&s.Dir, "dir", os.TempDir(), "`directory` for the files of the run")
 	if err := flags.Parse(args); err != nil {
@@ -126,6 +127,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // measure runs the benchmark and returns the name of its record, which exists even if some cases have failed.
 func (s *settings) measure(ctx context.Context, args []string, stderr io.Writer) (string, error) {
+	earlier, err := s.earlier()
+	if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp(s.Dir, "larder-bench-")
 	if err != nil {
 		return "", err
@@ -140,12 +145,32 @@ func (s *settings) measure(ctx context.Context, args []string, stderr io.Writer)
 	if s.quick {
 		id = "quick-" + id
 	}
-	path, err := report.Write(s.results, report.Run{
+	record := report.Run{
 		ID: id, Command: strings.Join(append([]string{"go -C bench run ."}, quoted(args)...), " "),
 		Machine: machine(), Server: outcome.Server, Commit: commit(ctx),
 		Rows: report.Build(outcome.Samples, report.Goals, s.command),
-	})
+	}
+	if earlier != nil {
+		record = report.Merge(*earlier, record, report.Goals)
+	}
+	path, err := report.Write(s.results, record)
 	return path, errors.Join(failed, err)
+}
+
+// earlier is the record to put the figures into, if there is one.
+func (s *settings) earlier() (*report.Run, error) {
+	if s.into == "" {
+		return nil, nil
+	}
+	record, err := report.Read(s.into)
+	if err != nil {
+		return nil, err
+	}
+	if record.Machine != machine() {
+		return nil, fmt.Errorf("%s was measured on %s, this is %s: figures of two machines do not belong side by side", s.into, record.Machine, machine())
+	}
+	s.results = filepath.Dir(s.into)
+	return &record, nil
 }
 
 // quoted returns the arguments as a shell takes them.

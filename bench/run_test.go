@@ -77,8 +77,47 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+// A record can be made in parts.
+func TestInto(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	dir := t.TempDir()
+	measure := func(args ...string) (string, error) {
+		var stdout, stderr bytes.Buffer
+		common := []string{"-quick", "-embedded", "-pods", "100", "-runs", "1", "-effort", "0.01", "-dir", dir, "-results", dir}
+		err := run(t.Context(), append(common, args...), &stdout, &stderr)
+		return stdout.String(), err
+	}
+	if _, err := measure("-only", "restart"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "quick-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("records: %v, %v", files, err)
+	}
+	text, err := measure("-only", "relist", "-into", files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := report.Read(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"restart", "relist"} {
+		if !strings.Contains(record.Command, "-only "+name) || !slices.ContainsFunc(record.Rows, func(r report.Row) bool { return strings.HasPrefix(r.Metric, name+"/") }) {
+			t.Errorf("%s is not in the record:\n%s", name, text)
+		}
+	}
+	record.Machine = "another"
+	if _, err := report.Write(dir, record); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := measure("-only", "relist", "-into", files[0]); err == nil || !strings.Contains(err.Error(), "another") {
+		t.Errorf("the figures of another machine: %v", err)
+	}
+}
+
 func TestWrongArguments(t *testing.T) {
-	for _, args := range [][]string{{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}} {
+	for _, args := range [][]string{{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}, {"-into", "nowhere.json"}} {
 		var stdout, stderr bytes.Buffer
 		if err := run(t.Context(), args, &stdout, &stderr); err == nil {
 			t.Errorf("%v was accepted", args)

@@ -76,18 +76,19 @@ func (r *runner) excuse(ours, theirs []string) string {
 	slow := slices.ContainsFunc(r.sides[1].taps, func(p *tap) bool { return p.spec.slow != "" && (r.ph.cutOff || p.removed) })
 	same := func(words ...string) bool { return slices.Equal(until(ours, words...), until(theirs, words...)) }
 	switch {
-	case r.drifted && r.resyncing() && same(", busy"):
+	case r.resyncing() && same(", busy"):
 		return "resync-clock" // which of them is held up by a call of a resync
-	case slow && same(": synced"):
-		return "key-order" // whether a slow replay was through when it was cut off
+	case slow && same(", stopped", ": synced"):
+		return "key-order" // whether a slow replay was through when it was cut off, and how long its last call took
 	case r.panicked() && same(", stopped", ", busy"), r.panicked() && slow && same(", stopped", ", busy", ": synced"):
 		return "crash-pause" // when the run ended, and when a handler is busy
 	}
 	return ""
 }
 
+// resyncing: a handler is busy with a call of a resync, which the two have at moments of their own.
 func (r *runner) resyncing() bool {
-	return slices.ContainsFunc(slices.Concat(r.sides[0].taps, r.sides[1].taps), (*tap).resyncing)
+	return r.drifted && slices.ContainsFunc(slices.Concat(r.sides[0].taps, r.sides[1].taps), (*tap).resyncing)
 }
 
 func (r *runner) panicked() bool {

@@ -30,7 +30,9 @@ var rules = []rule{
 	{"no-equal-updates", clientGoListed, func(c *comparison) { c.their = slices.DeleteFunc(c.their, call.repeats) }},
 	{"merged-updates", func(c *comparison) bool { return c.flooded }, func(c *comparison) {
 		c.byKey, c.ourL.merge = true, true
-		c.ourL.first, c.theirL.first = c.cold, c.cold // what was before the run
+		if c.cold { // what was before the run
+			c.ourL.first, c.theirL.first = true, true
+		}
 		c.our, c.their = slices.DeleteFunc(c.our, call.repeats), slices.DeleteFunc(c.their, call.repeats)
 	}},
 	{"failing-transform", func(c *comparison) bool { return len(c.poisoned) > 0 }, func(c *comparison) { c.without = c.poisoned }},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +19,8 @@ import (
 // the readers of an informer.
 type Indexer struct {
 	b backend
+	// hot is the objects in memory, if b has them there now.
+	hot *atomic.Pointer[table]
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -35,8 +38,8 @@ type backend interface {
 	keyOf(obj any) (string, error)
 }
 
-func newIndexer(b backend) *Indexer {
-	return &Indexer{b: b, failed: make(chan struct{})}
+func newIndexer(b backend, hot *atomic.Pointer[table]) *Indexer {
+	return &Indexer{b: b, hot: hot, failed: make(chan struct{})}
 }
 
 // Err returns the first error that a method without an error result met, or nil.
@@ -139,6 +142,12 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
+	if t := i.hot.Load(); t != nil {
+		if s := t.state(key); s != nil {
+			return s.obj, true, nil
+		}
+		return nil, false, nil
+	}
 	obj, err := i.b.Get(context.Background(), key)
 	if err != nil || obj == nil {
 		return nil, false, err

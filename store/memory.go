@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 )
@@ -193,7 +194,11 @@ func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions 
 func (m *Memory) Indexers() cache.Indexers { return maps.Clone(m.indexSet().funcs) }
 
 // Indexer returns the collection as a cache.Indexer of client-go.
-func (m *Memory) Indexer() *Indexer { return newIndexer(m) }
+func (m *Memory) Indexer() *Indexer {
+	var hot atomic.Pointer[table]
+	hot.Store(m.table)
+	return newIndexer(m, &hot)
+}
 
 func (m *Memory) indexFunc(index string) (cache.IndexFunc, error) { return m.indexSet().find(index) }
 

@@ -69,6 +69,7 @@ func (r *resident) apply(last []*write) {
 func (c *Collection) startFilling(empty bool) {
 	r := newResident()
 	c.front.Lock()
+	c.hot.Store(nil)
 	if old := c.resident.Swap(r); old != nil {
 		close(old.replaced)
 	}
@@ -194,6 +195,7 @@ func (c *Collection) open(r *resident) {
 	r.touched = nil
 	r.table.byKey.settle()
 	r.ready.Store(true)
+	c.hot.Store(r.table)
 }
 
 // awaitFilled waits until the objects are in memory, or can not be.
