@@ -135,6 +135,10 @@ func (r *runner) settle() {
 		time.Sleep(3 * time.Second) // longer than slow calls and pauses after panics
 		synctest.Wait()
 	}
+	if r.panicked() && r.uneven() { // a resync has begun client-go's pause
+		time.Sleep(crashPause)
+		synctest.Wait()
+	}
 	r.compareNow("settled")
 	r.comparePhase(true)
 }
@@ -149,6 +153,16 @@ func (r *runner) news() (n int) {
 		}
 	}
 	return n
+}
+
+// uneven: one of the two has made more calls than the other.
+func (r *runner) uneven() bool {
+	for n, p := range r.sides[0].taps {
+		if p.made() != r.sides[1].taps[n].made() {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *runner) unblock() {

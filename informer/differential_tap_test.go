@@ -161,6 +161,13 @@ func (p *tap) take() (calls []call, held bool) {
 	return calls, held
 }
 
+// made is how many calls there were since take.
+func (p *tap) made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
 // idle: no call is being made.
 func (p *tap) idle() bool {
 	p.mu.Lock()
