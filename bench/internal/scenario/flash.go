@@ -45,9 +45,12 @@ var flash = Scenario{
 		{Key: "io" + seldom, Title: "bytes written for each event, a commit in ten seconds, by the kernel's account", Unit: Bytes, Against: EachEvent},
 	},
 	Subjects: func(load.Kind) []subject.Spec {
-		// What is written does not depend on what is kept in memory: one residency is enough for the other interval.
-		return append(larders(subject.Spec{}), subject.Spec{Library: subject.Larder, Residency: subject.All, CommitInterval: seldomInterval},
-			subject.Spec{Library: subject.Raw})
+		// What is written does not depend on what is kept in memory: one residency is enough.
+		return []subject.Spec{
+			{Library: subject.Larder, Residency: subject.All},
+			{Library: subject.Larder, Residency: subject.All, CommitInterval: seldomInterval},
+			{Library: subject.Raw},
+		}
 	},
 	Before: func(_ context.Context, h Host, c *Case) error {
 		c.Marker = len(hotOf(*c)) - 1
