@@ -41,8 +41,8 @@ type Collection struct {
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
 	resident atomic.Pointer[resident]
-	// hot is the resident table while reads are to use it, for those who count nanoseconds.
-	hot     atomic.Pointer[table]
+	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
+	hot     atomic.Pointer[keyMap]
 	bounded *bounded
 	// frozen is what Info says while the file may be ahead of the resident objects; nil if it is not.
 	frozen atomic.Pointer[Info]

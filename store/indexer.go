@@ -20,7 +20,7 @@ import (
 type Indexer struct {
 	b backend
 	// hot is the objects in memory, if b has them there now.
-	hot *atomic.Pointer[table]
+	hot *atomic.Pointer[keyMap]
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -38,7 +38,7 @@ type backend interface {
 	keyOf(obj any) (string, error)
 }
 
-func newIndexer(b backend, hot *atomic.Pointer[table]) *Indexer {
+func newIndexer(b backend, hot *atomic.Pointer[keyMap]) *Indexer {
 	return &Indexer{b: b, hot: hot, failed: make(chan struct{})}
 }
 
@@ -142,11 +142,15 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
-	if t := i.hot.Load(); t != nil {
-		if s := t.state(key); s != nil {
-			return s.obj, true, nil
+	if m := i.hot.Load(); m != nil {
+		s := m.seen(key)
+		if s == nil {
+			s = m.state(key)
 		}
-		return nil, false, nil
+		if s == nil {
+			return nil, false, nil
+		}
+		return s.obj, true, nil
 	}
 	obj, err := i.b.Get(context.Background(), key)
 	if err != nil || obj == nil {

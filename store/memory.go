@@ -195,8 +195,8 @@ func (m *Memory) Indexers() cache.Indexers { return maps.Clone(m.indexSet().func
 
 // Indexer returns the collection as a cache.Indexer of client-go.
 func (m *Memory) Indexer() *Indexer {
-	var hot atomic.Pointer[table]
-	hot.Store(m.table)
+	var hot atomic.Pointer[keyMap]
+	hot.Store(m.table.byKey)
 	return newIndexer(m, &hot)
 }
 

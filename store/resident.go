@@ -195,7 +195,7 @@ func (c *Collection) open(r *resident) {
 	r.touched = nil
 	r.table.byKey.settle()
 	r.ready.Store(true)
-	c.hot.Store(r.table)
+	c.hot.Store(r.table.byKey)
 }
 
 // awaitFilled waits until the objects are in memory, or can not be.

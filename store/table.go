@@ -56,10 +56,7 @@ func (t *table) get(key string) runtime.Object {
 
 // state returns the state of key, or nil.
 func (t *table) state(key string) *rowState {
-	if e := t.byKey.load(key); e != nil {
-		return e.now.Load()
-	}
-	return nil
+	return t.byKey.state(key)
 }
 
 // put makes s the state of key and reports whether the key is new.

@@ -29,6 +29,22 @@ func newKeyMap() *keyMap {
 	return k
 }
 
+// seen returns the state of key if that has been there for a while, or nil. It is small, to be inlined.
+func (k *keyMap) seen(key string) *rowState {
+	if e := (*k.base.Load())[key]; e != nil {
+		return e.now.Load()
+	}
+	return nil
+}
+
+// state returns the state of key, or nil.
+func (k *keyMap) state(key string) *rowState {
+	if e := k.load(key); e != nil {
+		return e.now.Load()
+	}
+	return nil
+}
+
 // load returns the row of key, or nil. Its state may be nil: the key has been removed.
 func (k *keyMap) load(key string) *row {
 	for {
