@@ -124,7 +124,7 @@ func (c *Collection) remembers(key string, p *pending) bool {
 		return true
 	}
 	if c.bounded != nil {
-		p.obj, _ = c.bounded.get(key)
+		p.obj = c.bounded.get(key)
 		p.found = p.obj != nil
 	}
 	return p.found

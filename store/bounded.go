@@ -54,15 +54,17 @@ func (b *bounded) stripe(key string) *stripe {
 	return &b.stripes[maphash.String(b.seed, key)%uint64(len(b.stripes))]
 }
 
-// get returns the object of key, if it is here, and what put wants to know if it is not.
-func (b *bounded) get(key string) (obj runtime.Object, seen uint64) {
-	seen = b.stripe(key).writes.Load()
+// get returns the object of key, if it is here. It is no older than what is pending: writes come here first.
+func (b *bounded) get(key string) runtime.Object {
 	if b.closed.Load() > 0 {
-		return nil, seen
+		return nil
 	}
 	c, _ := b.cache.GetIfPresent(key)
-	return c.obj, seen
+	return c.obj
 }
+
+// seen is what put wants to know, from before the read.
+func (b *bounded) seen(key string) uint64 { return b.stripe(key).writes.Load() }
 
 // state returns the object of key if it is here in that state.
 func (b *bounded) state(key, uid, rv string) runtime.Object {

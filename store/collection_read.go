@@ -29,14 +29,14 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 	return c.getBounded(ctx, key)
 }
 
-// getBounded looks in the overlay, then among the decoded objects, then in the file.
+// getBounded looks among the decoded objects, then in the overlay, then in the file.
 func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
-	obj, seen := c.bounded.get(key)
+	if obj := c.bounded.get(key); obj != nil {
+		return obj, ctx.Err()
+	}
+	seen := c.bounded.seen(key)
 	if x := c.overlay.get(key); x != nil {
 		return x.object(), ctx.Err()
-	}
-	if obj != nil {
-		return obj, ctx.Err()
 	}
 	var decoded cached
 	err = c.view(ctx, func(b *bolt.Bucket) error {

@@ -173,6 +173,9 @@ func (o *overlay) get(key string) *write {
 }
 
 func getWrite(tree *btree.BTree[*write], key string) *write {
+	if tree.Len() == 0 {
+		return nil
+	}
 	x, _ := tree.Get(&write{key: key})
 	return x
 }
