@@ -30,7 +30,9 @@ type resident struct {
 }
 
 func newResident() *resident {
-	return &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
+	r := &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
+	r.table.byKey.fill()
+	return r
 }
 
 // inMemory returns the resident objects if reads are to use them, or nil.

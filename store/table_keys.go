@@ -13,6 +13,7 @@ type keyMap struct {
 	base    atomic.Pointer[map[string]*row]
 	amended atomic.Bool  // there are fresh keys
 	missed  atomic.Int64 // reads that found a fresh key, since base was made
+	filling bool         // nobody reads by key yet, so all keys stay fresh; guarded by mu
 
 	mu      sync.RWMutex
 	fresh   map[string]*row // the keys that base lacks; guarded by mu
@@ -88,7 +89,7 @@ func (k *keyMap) add(e *row) {
 func (k *keyMap) addLocked(e *row) {
 	k.fresh[e.key] = e
 	k.amended.Store(true)
-	if n := len(k.fresh); n > freshFew && n > len(*k.base.Load())/4 {
+	if n := len(k.fresh); n > freshFew && n > len(*k.base.Load())/4 && !k.filling {
 		k.settleLocked()
 	}
 }
@@ -118,15 +119,27 @@ func (k *keyMap) revive(e *row, s *rowState) {
 	}
 }
 
+// fill keeps all keys that come now fresh, until settle.
+func (k *keyMap) fill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.filling = true
+}
+
 // settle makes a base of all rows that have a state.
 func (k *keyMap) settle() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.filling = false
 	k.settleLocked()
 }
 
 func (k *keyMap) settleLocked() {
 	old := *k.base.Load()
+	if len(old) == 0 {
+		k.setBaseLocked(k.fresh)
+		return
+	}
 	base := make(map[string]*row, max(len(old)+len(k.fresh)-k.gone, 0))
 	for key, e := range old {
 		if e.now.Load() != nil {
@@ -134,6 +147,11 @@ func (k *keyMap) settleLocked() {
 		}
 	}
 	maps.Copy(base, k.fresh)
+	k.setBaseLocked(base)
+}
+
+// setBaseLocked lets nobody find another key in fresh.
+func (k *keyMap) setBaseLocked(base map[string]*row) {
 	k.base.Store(&base) // before amended, for load
 	k.fresh, k.gone = map[string]*row{}, 0
 	k.missed.Store(0)
