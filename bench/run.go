@@ -248,11 +248,11 @@ func drawAll(dir string, record report.Run) (names []string, err error) {
 func writeDocs(path string, record report.Run, pictures []string) error {
 	var links []string
 	for _, p := range pictures {
-		link, err := filepath.Rel(filepath.Dir(path), p)
+		link, err := linkTo(p, path)
 		if err != nil {
 			return err
 		}
-		links = append(links, filepath.ToSlash(link))
+		links = append(links, link)
 	}
 	f, err := os.Create(path)
 	if err != nil {
@@ -260,6 +260,19 @@ func writeDocs(path string, record report.Run, pictures []string) error {
 	}
 	out := bufio.NewWriter(f)
 	return errors.Join(report.Markdown(out, record, links), out.Flush(), f.Close())
+}
+
+// linkTo returns the way from a page to a file, wherever the two are.
+func linkTo(file, page string) (string, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	if page, err = filepath.Abs(page); err != nil {
+		return "", err
+	}
+	link, err := filepath.Rel(filepath.Dir(page), file)
+	return filepath.ToSlash(link), err
 }
 
 func machine() string {

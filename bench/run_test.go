@@ -125,6 +125,13 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
+func TestLinkTo(t *testing.T) {
+	got, err := linkTo("results/r/time.svg", "../docs/benchmarks.md")
+	if err != nil || !strings.HasSuffix(got, "bench/results/r/time.svg") || !strings.HasPrefix(got, "../") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	got := quoted([]string{"-only", "cold|reads", "it's"})
 	if want := []string{"-only", "'cold|reads'", `'it'\''s'`}; !slices.Equal(got, want) {
