@@ -124,7 +124,8 @@ func (s *sink) BeginReplace(ctx context.Context, reason reflector.Reason) error 
 	return s.push(ctx, fifo.ReplaceStarted, listStart{reason, s.attrs.forList(reason)})
 }
 
-// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other is held.
+// Page pushes a page of the list, and returns when it has been taken in: while the reflector fetches the next, no other is held. That
+// bounds it; nobody counts its bytes.
 func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 	p := page{items: make([]runtime.Object, 0, len(items))}
 	d := fifo.Delta{Delta: cache.Delta{Type: cache.Replaced}, Count: len(items)}
@@ -135,7 +136,6 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 			p.failed = append(p.failed, keyOf(obj))
 			continue
 		}
-		d.Bytes += sizeOf(out)
 		p.items = append(p.items, out)
 	}
 	d.Object = p

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// BenchmarkStoredPods is what a start with a handler does with 100,000 pods in the file: it brings them into memory (All), or
+// decodes each once (None).
+func BenchmarkStoredPods(b *testing.B) {
+	const n = 100_000
+	path := filepath.Join(b.TempDir(), "larder.db")
+	codec, err := CodecFor(&corev1.Pod{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	open := func(residency Residency) (*Store, *Collection) {
+		s, err := Open(path, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		c, err := s.Collection(context.Background(), Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			CollectionOptions{Codec: codec, Residency: residency, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s, c
+	}
+	s, c := open(None)
+	r, err := c.BeginReplace(context.Background(), ReplaceOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for from := 0; from < n; from += benchPageSize {
+		if _, err := r.Page(context.Background(), benchPods(b, from, benchPageSize, 1+from)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := r.Commit(context.Background(), Batch{ResourceVersion: "1000000"}); err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for _, residency := range []Residency{All, None} {
+		b.Run(residency.String(), func(b *testing.B) {
+			for b.Loop() {
+				s, c := open(residency)
+				told := 0
+				if err := c.Iterate(context.Background(), "", func(string, k8sruntime.Object) error { told++; return nil }); err != nil || told != n {
+					b.Fatal(told, err)
+				}
+				b.StopTimer()
+				if err := s.Close(); err != nil {
+					b.Fatal(err)
+				}
+				c = nil
+				runtime.GC()
+				b.StartTimer()
+			}
+		})
+	}
+}
