@@ -188,6 +188,7 @@ func behindInFirstSync(r *rig, n int, h *recorder) cache.ResourceEventHandlerReg
 		change(value)
 	}
 	i := r.open()
+	i.pages.limit = n + 1 // all of them are pending
 	reg, err := i.AddEventHandler(h)
 	if err != nil {
 		r.t.Fatal(err)

@@ -69,6 +69,14 @@
 // comes at 1,024 or more is named in the log (that of HandlerOptions.Logger), at most once in ten minutes, and again when it
 // has caught up: nothing is pending and the last call has returned. Neither stored objects that are replayed nor resyncs are such events.
 //
+// # Replay
+//
+// A handler is told of the stored objects first, OnAdd(…, true) in key order, whether it was there before the start or comes later. They are
+// read in pages of up to 500 objects, the next one when the calls of the last have been made: a slow handler holds a page and not the collection,
+// and holds up nobody. Events go on meanwhile. An object that is added or changes before its page has come is told of once, by that page,
+// as it is then; one that is deleted by OnAdd with what was stored, and OnDelete. So a handler hears of every delete of what was
+// stored. Handlers that are equally far share what has been decoded.
+//
 // # HasSynced
 //
 // With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had

@@ -58,16 +58,10 @@ func (s *slowStore) Iterate(ctx context.Context, after string, fn func(string, r
 	})
 }
 
-// lockedStore calls check in every call that has to be made under the lock. The restore of a start that
-// has something to restore need not be.
+// lockedStore calls check in every call that has to be made under the lock.
 type lockedStore struct {
 	store.Interface
 	check func(what string)
-}
-
-func (s *lockedStore) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
-	s.check("Iterate")
-	return s.Interface.Iterate(ctx, after, fn)
 }
 
 func (s *lockedStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {

@@ -2,10 +2,10 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -25,11 +25,12 @@ func (i *Informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHa
 }
 
 // AddEventHandlerWithOptions registers a handler. Once the informer runs, the handler gets OnAdd(…, true) for each object
-// in the store first. It fails after the informer has stopped, and if the store can not be read at all; single
+// in the store first, a page at a time. It fails after the informer has stopped, and if the store can not be read at all; single
 // objects that can not be read are reported and left out.
 func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := ptr.Deref(options.Logger, klog.Background())
 	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
+	l.more = i.nextPage
 	if o := i.o.Observer; o != nil {
 		l.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
 	}
@@ -105,25 +106,32 @@ func effectiveResync(warn warning, desired, check time.Duration) time.Duration {
 	return desired
 }
 
-// join adds l to a running informer. While it holds deltasMu nothing is committed or distributed: what l is given
-// here is the store between two batches, and it gets every batch from then on.
+// join adds l to a running informer. While it holds deltasMu nothing is distributed: l gets what is stored then, a page at a time, and every
+// change from then on.
 func (i *Informer) join(l *listener, due *lines) error {
-	ctx := klog.NewContext(context.Background(), l.logger)
-	i.deltasMu.Lock()
-	defer i.deltasMu.Unlock()
-	state, err := i.holdsStateLocked()
-	if err == nil && state {
-		var lost []unreadable
-		lost, err = i.eachStored(ctx, "", func(key string, obj runtime.Object) error {
-			l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, due)
-			return nil
-		})
-		due.add(func() { i.reportUnreadable(ctx, lost) })
-	}
-	if err != nil {
+	replays, err := i.joinDistribution(l)
+	if err != nil || !replays {
 		return err
 	}
-	return i.processor.add(l)
+	lost, err := i.givePage(l.ctx, l, due)
+	if err != nil {
+		return errors.Join(err, i.processor.remove(l))
+	}
+	due.add(func() { i.reportUnreadable(l.ctx, lost) })
+	return nil
+}
+
+// joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is stored.
+func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
+	i.deltasMu.Lock()
+	defer i.deltasMu.Unlock()
+	if replays, err = i.holdsStateLocked(); err != nil {
+		return false, err
+	}
+	if replays {
+		l.startReplay(false)
+	}
+	return replays, i.processor.add(l)
 }
 
 // holdsStateLocked reports whether handlers are to be told of what is stored. They are not while it is what a cold

@@ -34,8 +34,8 @@ import (
 //  6. acknowledges the batch, which may complete the first sync.
 //
 // If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
-// with the same batch. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. A handler that registers late takes deltasMu too, so that its first view of the store and what
-// is queued for it after that fit together.
+// with the same batch. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. What is read for a handler of the
+// stored objects is queued under deltasMu too, so that it and what is queued after that fit together (see backlog).
 type Informer struct {
 	o         Options
 	lw        cache.ListerWatcher
@@ -60,9 +60,10 @@ type Informer struct {
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
 
-	// deltasMu is held while a batch is committed and queued for the handlers, and
-	// while a late handler joins. No code of users runs under it but index functions.
+	// deltasMu is held while a batch is committed and queued for the handlers, while
+	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
 	deltasMu  sync.Mutex
+	pages     pages
 	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
 
 	mu                sync.Mutex
@@ -105,6 +106,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		detector:          cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 	}
 	i.clock = i.o.Clock
+	i.pages.init()
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -26,12 +27,17 @@ type listener struct {
 	tracker  *synctrack.SingleFileTracker
 	called   func(handler string, took time.Duration) // told of each call; may be nil
 
-	stopped chan struct{} // closed by stop
-	done    chan struct{} // closed when the handler is not running and never will be
-	wake    chan struct{} // has a token when pending is not empty
+	// ctx ends with stop. It has the logger.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	more    func(*listener) // gives the next page of the backlog
+	stopped chan struct{}   // closed by stop
+	done    chan struct{}   // closed when the handler is not running and never will be
+	wake    chan struct{}   // has a token when there may be something to do
 
 	mu         sync.Mutex
 	pending    pending // guarded by mu
+	backlog    backlog // guarded by mu
 	lag        lag     // guarded by mu
 	hasStopped bool    // guarded by mu
 
@@ -47,7 +53,10 @@ var _ cache.ResourceEventHandlerRegistration = &listener{}
 // newListener returns a listener that is not running.
 func newListener(h cache.ResourceEventHandler, logger klog.Logger, c clock.WithTicker, upstream cache.DoneChecker) *listener {
 	name := handlerName(h)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	return &listener{
+		ctx:      ctx,
+		cancel:   cancel,
 		handler:  h,
 		name:     name,
 		logger:   logger,
@@ -71,28 +80,53 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 // returned. See cache.ShutDownEventHandler.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification, or merges it into one that is pending (see pending). It never blocks. What is to be logged
-// is added to due, since the caller may hold locks.
+// add queues a notification, or merges it into one that is pending (see pending), unless a page of the backlog is yet to come to its object. It
+// never blocks. What is to be logged is added to due, since the caller may hold locks.
 func (l *listener) add(n notification, due *lines) {
+	if report := l.queue(n); report.what != lagNothing {
+		due.add(func() { l.log(report) })
+	}
+	l.poke()
+}
+
+func (l *listener) queue(n notification) (report lagReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasStopped {
+		return report
+	}
+	if l.backlog.holdsBack(n.key) {
+		if n.typ != cache.Deleted {
+			return report
+		}
+		// No page will have it. Of a delete nobody is told later, so it is told now.
+		if n.gone != nil {
+			l.putLocked(notification{typ: cache.Added, key: n.key, new: n.gone, initial: true})
+		}
+	}
+	return l.putLocked(n)
+}
+
+func (l *listener) putLocked(n notification) lagReport {
+	n.gone = nil
 	if n.initial {
 		n.firsts = 1
 	}
 	if n.firsts > 0 {
 		l.tracker.Start()
 	}
-	l.mu.Lock()
-	var report lagReport
-	if !l.hasStopped {
-		l.pending.put(n)
-		report = l.lag.queued(&n, &l.pending, l.clock)
+	if n.paged {
+		l.backlog.given++
 	}
-	l.mu.Unlock()
+	l.pending.put(n)
+	return l.lag.queued(&n, &l.pending, l.clock)
+}
+
+// poke lets run look again.
+func (l *listener) poke() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
-	}
-	if report.what != lagNothing {
-		due.add(func() { l.log(report) })
 	}
 }
 
@@ -102,7 +136,8 @@ func (l *listener) stop() {
 	defer l.mu.Unlock()
 	if !l.hasStopped {
 		l.hasStopped = true
-		l.pending = newPending(mergeThreshold) // a call that never returns must not hold the objects
+		l.pending, l.backlog = newPending(mergeThreshold), backlog{} // a call that never returns must not hold the objects
+		l.cancel()
 		close(l.stopped)
 	}
 }
@@ -115,6 +150,10 @@ func (l *listener) run() {
 		case <-l.stopped:
 			return
 		default:
+		}
+		if l.claimPage() {
+			l.more(l)
+			continue
 		}
 		n, ok := l.take()
 		if !ok {
@@ -134,6 +173,9 @@ func (l *listener) run() {
 func (l *listener) take() (notification, bool) {
 	l.mu.Lock()
 	n, ok := l.pending.take()
+	if n.paged && l.backlog.given > 0 {
+		l.backlog.given--
+	}
 	var report lagReport
 	if !ok && !l.hasStopped {
 		report = l.lag.caughtUp(&l.pending)

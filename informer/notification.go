@@ -10,11 +10,15 @@ type notification struct {
 	typ      cache.DeltaType
 	key      string
 	old, new any
+	// gone is what was stored of a deleted object; nil if it can not be read.
+	gone any
 	// firsts is how many notifications this one stands for that belong to the first sync: the registration has not
 	// synced before this call has returned.
 	firsts int32
 	// initial: OnAdd's isInInitialList.
 	initial bool
+	// paged: it is of a page that another follows; see backlog.
+	paged bool
 	// resync: nothing has happened; old and new are one object.
 	resync bool
 	// latest: pending.latest knew of it when it was queued.

@@ -159,6 +159,7 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 // resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed,
 // or it is not known whether the handlers have been told.
 func (p *pump) tell(changes []store.Change, all bool) {
+	p.pages.tells.Add(1)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
 		n := notification{typ: c.Type, key: c.Key}
@@ -178,6 +179,9 @@ func (p *pump) tell(changes []store.Change, all bool) {
 			resync = !all && sameVersion(c.Old, c.New)
 		case cache.Deleted:
 			n.old = deletedState(c)
+			if c.Old != nil { // not a nil runtime.Object in a non-nil any
+				n.gone = c.Old
+			}
 		}
 		if n.new != nil {
 			p.detector.AddObject(n.new)

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/reflector"
@@ -21,8 +20,8 @@ var detectsMutations = func() bool {
 	return err == nil && on
 }()
 
-// restore gives the stored objects to the handlers that were registered before the start. The stream is not touched
-// before that is done, so nothing comes earlier. What an interrupted cold start has left is not a state, and nobody is
+// restore gives the stored objects to the handlers that were registered before the start: the first page before the stream is touched, the others
+// meanwhile (see backlog). What an interrupted cold start has left is not a state, and nobody is
 // told of it: the first list removes it. Where nobody waits for the objects none is read. A store that can not be read is waited for. restore returns an error only if
 // ctx has ended or the store is closed.
 func (p *pump) restore(ctx context.Context) error {
@@ -34,9 +33,7 @@ func (p *pump) restore(ctx context.Context) error {
 	if err == nil && info.Complete {
 		klog.FromContext(ctx).Info("Serving objects from disk", "type", p.o.ObjectDescription, "representation", p.o.Identity.Representation,
 			"objects", info.Objects, "asOf", info.LastContact, "resourceVersion", info.ResourceVersion)
-		if len(p.replay) > 0 || detectsMutations {
-			err = p.replayStored(ctx)
-		}
+		err = p.replayStored(ctx)
 	}
 	p.replay = nil
 	if err == nil && info.Complete && p.o.SyncPolicy == Disk {
@@ -45,27 +42,42 @@ func (p *pump) restore(ctx context.Context) error {
 	return err
 }
 
-// replayStored gives the stored objects to the handlers. Those that can not be read are listed anew.
+// replayStored gives the first page of the stored objects to the handlers, which read the others as they get to them. What can not be
+// read is listed anew.
 func (p *pump) replayStored(ctx context.Context) error {
 	var lost []unreadable
-	after := ""
-	err := p.readRetry(ctx, func() error {
-		bad, err := p.eachStored(ctx, after, func(key string, obj runtime.Object) error {
-			after = key
-			p.detector.AddObject(obj)
-			for _, l := range p.replay {
-				l.add(notification{typ: cache.Added, key: key, new: obj, initial: true}, &p.due)
-			}
-			return nil
+	for _, l := range p.replay {
+		l.startReplay(true)
+	}
+	for _, l := range p.replay {
+		err := p.readRetry(ctx, func() error {
+			bad, err := p.givePage(ctx, l, &p.due)
+			p.due.log()
+			p.reportUnreadable(ctx, bad)
+			lost = append(lost, bad...)
+			return err
 		})
-		p.due.log()
-		p.reportUnreadable(ctx, bad)
-		lost = append(lost, bad...)
-		return err
-	})
-	if err == nil && len(lost) > 0 {
+		if err != nil {
+			return err
+		}
+	}
+	if detectsMutations {
+		if err := p.readRetry(ctx, func() error { return p.detectStored(ctx) }); err != nil {
+			return err
+		}
+	}
+	if len(lost) > 0 {
 		return p.replaceUnreadable(ctx, lost)
 	}
+	return nil
+}
+
+// detectStored gives the stored objects to the mutation detector: readers may have them, too.
+func (p *pump) detectStored(ctx context.Context) error {
+	_, err := p.eachStored(ctx, "", func(_ string, obj runtime.Object) error {
+		p.detector.AddObject(obj)
+		return nil
+	})
 	return err
 }
 

@@ -60,7 +60,7 @@ type HandlerStatus struct {
 	// Name is client-go's: the functions of a cache.ResourceEventHandlerFuncs, else the handler's type.
 	// Registrations may share it.
 	Name string
-	// Pending is how many calls wait for the one that is being made to return.
+	// Pending is how many calls wait for the one that is being made to return. Stored objects that are yet to be read for the handler do not count.
 	Pending int
 	// Merged counts the updates that were told together with an earlier one of their object, since the handler was behind.
 	Merged int
