@@ -23,8 +23,7 @@ var latency = Scenario{
 	},
 	Subjects: updated,
 	Before: func(_ context.Context, h Host, c *Case) error {
-		events := paced(*c)
-		c.Marker, c.Revision = events[len(events)-1], h.Revisions(1)
+		c.Marker, c.Revision = last(paced(*c)), h.Revisions(1)
 		h.Changed()
 		return nil
 	},

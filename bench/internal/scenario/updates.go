@@ -32,16 +32,12 @@ var updatesHot = Scenario{
 	Subjects: updated,
 	Before: func(_ context.Context, h Host, c *Case) error {
 		// The changes are made in order, so the last one is the last.
-		c.Marker, c.Revision = max(c.N/10, 1)-1, h.Revisions(hotRounds)+hotRounds-1
+		c.Marker, c.Revision = last(every(10, c.N)), h.Revisions(hotRounds)+hotRounds-1
 		h.Changed()
 		return nil
 	},
 	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
-		kind := load.Kinds[c.Kind]
-		numbers := make([]int, c.Marker+1)
-		for i := range numbers {
-			numbers[i] = i
-		}
+		kind, numbers := load.Kinds[c.Kind], every(10, c.N)
 		for round := range hotRounds {
 			if err := h.Cluster().Change(ctx, kind, numbers, c.Revision-hotRounds+1+round); err != nil {
 				return err
@@ -50,7 +46,7 @@ var updatesHot = Scenario{
 		return proceed()
 	},
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		return runUpdates(ctx, b, hotRounds*(b.Case.Marker+1))
+		return runUpdates(ctx, b, hotRounds*len(every(10, b.Case.N)))
 	},
 	Seconds: linear(2, 1.5),
 }
@@ -64,8 +60,7 @@ var updatesSpread = Scenario{
 		return append(updated(kind), subject.Spec{Library: subject.Raw})
 	},
 	Before: func(_ context.Context, h Host, c *Case) error {
-		numbers := shuffled(c.N)
-		c.Marker, c.Revision = numbers[len(numbers)-1], h.Revisions(1)
+		c.Marker, c.Revision = last(shuffled(c.N)), h.Revisions(1)
 		h.Changed()
 		return nil
 	},
