@@ -100,12 +100,18 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 	if err = r.AwaitTold(ctx); err != nil {
 		return finish(r, nil, err)
 	}
+	made := len(hotOf(b.Case)) * flashRoundsOf(b.Case)
+	earlier := tallyOf(r, w)
 	before, err := countWritten(r.Store)
 	if err == nil {
 		err = b.Ready(ctx)
 	}
 	if err == nil {
 		err = await(ctx, "the last update", w.Seen)
+	}
+	if err == nil {
+		// A list would have written objects that were not updated, and left out updates.
+		err = errors.Join(tallyOf(r, w).since(earlier).check(made), b.resumed(r))
 	}
 	// Stop writes what is pending: it belongs to the updates.
 	_, err = finish(r, nil, err)
@@ -114,7 +120,7 @@ func runFlash(ctx context.Context, b *Bench) (Result, error) {
 		suffix = seldom
 	}
 	result := Result{}
-	return result, errors.Join(err, before.add(result, suffix, len(hotOf(b.Case))*flashRoundsOf(b.Case)))
+	return result, errors.Join(err, before.add(result, suffix, made))
 }
 
 // eachEvent commits one change after the other to a file like that of Larder.

@@ -61,6 +61,7 @@ const (
 	Microseconds Unit = "µs"
 	Bytes        Unit = "B"
 	PerSecond    Unit = "/s"
+	Count        Unit = ""
 )
 
 // Result is what one case said, by the keys of metrics.
