@@ -74,8 +74,7 @@ func (t table) summary(key, library, residency string) *stat.Summary {
 	var values []float64
 	for _, s := range t.samples {
 		p := t.place
-		same := s.Scenario == p.scenario && s.Kind == p.kind && s.N == p.n && s.Subject.Library == library &&
-			(s.Subject.Dynamic == p.dynamic || library == subject.Raw)
+		same := s.Scenario == p.scenario && s.Kind == p.kind && s.N == p.n && s.Subject.Library == library && s.Subject.Dynamic == p.dynamic
 		if value, has := s.Result[key]; same && has && (residency == "" || s.Subject.Residency == residency) {
 			values = append(values, value)
 		}

@@ -112,6 +112,32 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A dynamic row is compared with the dynamic reader of the raw file, or with nothing.
+func TestRawIsTypedOrDynamic(t *testing.T) {
+	var samples []Sample
+	add := func(library, residency string, dynamic bool, cold float64) {
+		spec := subject.Spec{Library: library, Residency: residency, Dynamic: dynamic}
+		samples = append(samples, Sample{Scenario: "reads", Kind: GoalsFor, N: GoalsN, Subject: spec, Result: scenario.Result{"cold": cold}})
+	}
+	ratios := func() map[bool]*float64 {
+		out := map[bool]*float64{}
+		for _, r := range Build(samples, Goals, testCommand) {
+			out[r.Dynamic] = r.Ratio
+		}
+		return out
+	}
+	add(subject.Larder, none, false, 20)
+	add(subject.Larder, none, true, 60)
+	add(subject.Raw, "", false, 10)
+	if got := ratios(); got[false] == nil || *got[false] != 2 || got[true] != nil {
+		t.Errorf("with a typed reader: %v", got)
+	}
+	add(subject.Raw, "", true, 40)
+	if got := ratios(); *got[false] != 2 || got[true] == nil || *got[true] != 1.5 {
+		t.Errorf("with both: %v", got)
+	}
+}
+
 // Goals are for pods: other kinds are reported.
 func TestGoalsAreForPods(t *testing.T) {
 	others := samples()
