@@ -5,7 +5,7 @@
 //	go -C bench run . -help      the flags
 //
 // It says beforehand how long it will take. -only runs some of the scenarios, and -into puts them into an earlier record, so that the whole can be
-// measured in parts; -profile says where their time goes, and -render prints an earlier run again.
+// measured in parts; -profile says where their time goes, and -render prints an earlier run again, by the goals of today.
 package main
 
 import (

@@ -204,6 +204,7 @@ func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	report.Judge(record.Rows, report.Goals)
 	if err := report.Text(stdout, record); err != nil {
 		return err
 	}

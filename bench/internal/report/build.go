@@ -33,8 +33,8 @@ func Build(samples []Sample, goals []Goal, command func(scenario, kind string, n
 		}
 	}
 	rows = append(rows, growth(rows)...)
+	Judge(rows, goals)
 	for i := range rows {
-		rows[i].compare(goals)
 		name, _, _ := strings.Cut(rows[i].Metric, "/")
 		rows[i].Command = command(name, rows[i].Kind, rows[i].N)
 	}
@@ -74,8 +74,7 @@ func (t table) summary(key, library, residency string) *stat.Summary {
 	var values []float64
 	for _, s := range t.samples {
 		p := t.place
-		same := s.Scenario == p.scenario && s.Kind == p.kind && s.N == p.n && s.Subject.Library == library &&
-			(s.Subject.Dynamic == p.dynamic || library == subject.Raw)
+		same := s.Scenario == p.scenario && s.Kind == p.kind && s.N == p.n && s.Subject.Library == library && s.Subject.Dynamic == p.dynamic
 		if value, has := s.Result[key]; same && has && (residency == "" || s.Subject.Residency == residency) {
 			values = append(values, value)
 		}
@@ -168,8 +167,16 @@ func growth(rows []Row) []Row {
 	return out
 }
 
+// Judge sets the ratios and verdicts of rows, those of an earlier record too, which may have been made with other goals.
+func Judge(rows []Row, goals []Goal) {
+	for i := range rows {
+		rows[i].compare(goals)
+	}
+}
+
 // compare sets the ratio, and what became of the goal.
 func (r *Row) compare(goals []Goal) {
+	r.Goal, r.Met, r.Missed = "", nil, ""
 	base := r.ClientGo
 	if r.Reference != nil {
 		base = r.Reference

@@ -30,6 +30,8 @@ func Figure(value float64, unit scenario.Unit) string {
 			value /= 1000
 		}
 		return digits(value) + " GB"
+	case scenario.Count:
+		return count(value)
 	}
 	return digits(value) + string(unit)
 }

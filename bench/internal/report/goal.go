@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"slices"
+
+	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
 // Goal is what a row is to reach.
@@ -11,7 +13,7 @@ type Goal struct {
 	Metric, Against string
 	// Dynamic is for unstructured objects.
 	Dynamic bool
-	// Residencies that it is for. Default: all.
+	// Residencies that it is for, and each of which has to reach it. Default: all.
 	Residencies []string
 	// AtLeast is for what is better the larger it is; else the limit is the most that it may be.
 	AtLeast bool
@@ -57,10 +59,21 @@ func times(factor float64) string {
 // goalOf returns the goal of a row, if it has one.
 func goalOf(goals []Goal, r Row) (Goal, bool) {
 	for _, g := range goals {
-		if g.Metric == r.Metric && g.Against == r.Against && g.Dynamic == r.Dynamic &&
-			(g.Residencies == nil || slices.Contains(g.Residencies, r.Residency)) {
+		if g.isOf(r) {
 			return g, true
 		}
 	}
 	return Goal{}, false
+}
+
+// isOf reports whether the goal is that of a row.
+func (g Goal) isOf(r Row) bool {
+	return g.Metric == r.Metric && g.Against == r.Against && g.Dynamic == r.Dynamic && slices.Contains(g.residencies(), r.Residency)
+}
+
+func (g Goal) residencies() []string {
+	if g.Residencies == nil {
+		return subject.Residencies()
+	}
+	return g.Residencies
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
 // Markdown writes the page of the documentation. plots are the pictures, as links from where the page is.
@@ -17,15 +19,31 @@ func Markdown(out io.Writer, run Run, plots []string) error {
 	p.line("parentheses. client-go's default asks for the state by a watch (WatchList); LIST is the same with `KUBE_FEATURE_WatchListClient=false`. Ratios are Larder")
 	p.line("to client-go's default, or to what is named. RssAnon is memory of the process alone; mapped pages belong to the kernel, which takes them back as it")
 	p.line("likes. Goals are set for %s %s.", count(GoalsN), GoalsFor)
-	met, missed := Count(run)
 	p.line("")
-	p.line("With %s %s, %d goals are met, %d are missed.", count(float64(mostObjects(run))), GoalsFor, met, missed)
+	p.line("In all rows of a restart Larder's file is in the kernel's page cache: the process has been restarted, not the machine, after whose reboot the file would have")
+	p.line("to be read from the disk. The scenarios %s run on the embedded API server, as a real one does not make so many", embedded())
+	p.line("changes a second, and so do those of widgets.")
+	p.line("")
+	p.line("%s (%s %s). A goal is met if every residency that it is for meets it; each residency has a row, with a verdict of its own.",
+		tallyOf(run, Goals), count(float64(mostObjects(run))), GoalsFor)
 	for _, plot := range plots {
 		p.line("")
 		p.line("![%s](%s)", strings.TrimSuffix(plot[strings.LastIndexByte(plot, '/')+1:], ".svg"), plot)
 	}
 	p.rows(run.Rows)
 	return p.err
+}
+
+// embedded names the scenarios of the embedded server.
+func embedded() string {
+	var names []string
+	for _, s := range scenario.All() {
+		if s.Embedded {
+			names = append(names, "`"+s.Name+"`")
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // page is a writer that remembers its error.

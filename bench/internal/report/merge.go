@@ -22,12 +22,9 @@ func Merge(earlier, newer Run, goals []Goal) Run {
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Against == againstFewer })
 	slices.SortStableFunc(rows, byPlace)
-	grown := growth(rows)
-	for i := range grown {
-		grown[i].compare(goals)
-	}
 	merged := earlier
-	merged.Rows = append(rows, grown...)
+	merged.Rows = append(rows, growth(rows)...)
+	Judge(merged.Rows, goals)
 	merged.Command = both(earlier.Command, newer.Command, "; ")
 	merged.Server = both(earlier.Server, newer.Server, ", ")
 	merged.Commit = both(earlier.Commit, newer.Commit, ", ")

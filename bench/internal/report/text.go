@@ -23,36 +23,8 @@ func Text(out io.Writer, run Run) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	reached, missed := Count(run)
-	_, err := fmt.Fprintf(out, "\nWith %s %s: %d goals met, %d missed.%s\n",
-		count(float64(mostObjects(run))), GoalsFor, reached, missed, hint(run))
+	_, err := fmt.Fprintf(out, "\n%s (%s %s).%s\n", tallyOf(run, Goals), count(float64(mostObjects(run))), GoalsFor, hint(run))
 	return err
-}
-
-// Count returns how many goals were met and how many missed, with the largest number of objects.
-func Count(run Run) (met, missed int) {
-	most := mostObjects(run)
-	for _, r := range run.Rows {
-		switch {
-		case r.Met == nil || r.N != most:
-		case *r.Met:
-			met++
-		default:
-			missed++
-		}
-	}
-	return met, missed
-}
-
-// mostObjects is the largest number of objects that has a goal.
-func mostObjects(run Run) int {
-	most := 0
-	for _, r := range run.Rows {
-		if r.Goal != "" {
-			most = max(most, r.N)
-		}
-	}
-	return most
 }
 
 // hint says what the verdicts are worth.

@@ -115,6 +115,7 @@ func TestFigure(t *testing.T) {
 		{308e6, scenario.Bytes, "308 MB"},
 		{1.1e9, scenario.Bytes, "1.10 GB"},
 		{29_600, scenario.PerSecond, "29,600/s"},
+		{20, scenario.Count, "20"},
 		{0.5, scenario.Microseconds, "0.500 µs"},
 		{2500, scenario.Microseconds, "2.50 ms"},
 	} {

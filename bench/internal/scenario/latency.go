@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,8 +24,7 @@ var latency = Scenario{
 	},
 	Subjects: updated,
 	Before: func(_ context.Context, h Host, c *Case) error {
-		events := paced(*c)
-		c.Marker, c.Revision = events[len(events)-1], h.Revisions(1)
+		c.Marker, c.Revision = last(paced(*c)), h.Revisions(1)
 		h.Changed()
 		return nil
 	},
@@ -34,30 +34,42 @@ var latency = Scenario{
 		}
 		return pace(ctx, h, c, paced(*c), eventsPerSecond)
 	},
-	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		var took []float64
-		w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
-		w.OnUpdated = func(obj any) {
-			if revision, made := load.Revision(obj); revision == b.Case.Revision {
-				took = append(took, float64(time.Now().UnixNano()-made)/1e3)
-			}
-		}
-		r, err := b.start(ctx, w)
-		if err != nil {
-			return nil, err
-		}
-		if err = r.AwaitTold(ctx); err == nil {
-			err = b.Ready(ctx)
-		}
-		if err == nil {
-			err = await(ctx, "the last update", w.Seen)
-		}
-		_, err = finish(r, nil, err)
-		// The handlers have ended with the run.
-		slices.Sort(took)
-		return Result{"p50": stat.Quantile(took, 0.5), "p99": stat.Quantile(took, 0.99)}, err
-	},
+	Run:     runLatency,
 	Seconds: func(c Case) float64 { return linear(1.5, 0.7)(c) + 10*c.Effort },
+}
+
+func runLatency(ctx context.Context, b *Bench) (Result, error) {
+	var took []float64
+	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	w.OnUpdated = func(obj any) {
+		if revision, made := load.Revision(obj); revision == b.Case.Revision {
+			took = append(took, float64(time.Now().UnixNano()-made)/1e3)
+		}
+	}
+	r, err := b.start(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err = r.AwaitTold(ctx); err == nil {
+		err = b.Ready(ctx)
+	}
+	if err == nil {
+		err = await(ctx, "the last update", w.Seen)
+	}
+	if _, err = finish(r, nil, err, b.resumed(r)); err != nil {
+		return nil, err
+	}
+	// The handlers have ended with the run.
+	return quantiles(took, len(paced(b.Case)))
+}
+
+// quantiles returns the figures of latencies, of which there has to be one for each update.
+func quantiles(took []float64, made int) (Result, error) {
+	if len(took) != made {
+		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
+	}
+	slices.Sort(took)
+	return Result{"p50": stat.Quantile(took, 0.5), "p99": stat.Quantile(took, 0.99)}, nil
 }
 
 // paced are the objects to be changed, each once at most, for ten seconds.

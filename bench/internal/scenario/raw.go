@@ -28,7 +28,7 @@ type rawFile struct {
 
 // newRaw makes the file. Remove it.
 func newRaw(b *Bench) (_ *rawFile, err error) {
-	raw := &rawFile{}
+	raw, format := &rawFile{}, formatOf(b.Case)
 	path := filepath.Join(filepath.Dir(b.Case.File), "raw.db")
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -37,8 +37,7 @@ func newRaw(b *Bench) (_ *rawFile, err error) {
 		return nil, err
 	}
 	for i := range b.Case.N {
-		pod := load.WithManagedFields(b.Kind.New(i, 0)).(*corev1.Pod)
-		value, err := pod.Marshal()
+		value, err := format.encode(load.WithManagedFields(b.Kind.New(i, 0)).(*corev1.Pod))
 		if err != nil {
 			return nil, errors.Join(err, raw.Close())
 		}
@@ -82,6 +81,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	}
 	raw.values = nil // or they would spare the collector of this process most of its runs, which Larder's reads pay for
 	_, all := keysOf(b)
+	format := formatOf(b.Case)
 	var perSecond float64
 	err = rate(ctx, readFor(b.Case), 1, func(random *rand.Rand) error {
 		return raw.View(func(tx *bolt.Tx) error {
@@ -90,7 +90,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 			if value == nil {
 				return fmt.Errorf("%s is not there", key)
 			}
-			return new(corev1.Pod).Unmarshal(value)
+			return format.decode(value)
 		})
 	}, &perSecond)
 	return Result{"cold": 1e6 / perSecond}, errors.Join(err, raw.remove())

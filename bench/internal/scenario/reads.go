@@ -35,7 +35,7 @@ var reads = Scenario{
 		{Key: "cold", Title: "GetByKey of any object", Unit: Microseconds, Against: "raw bbolt Get + decode"},
 	},
 	Subjects: func(kind load.Kind) []subject.Spec {
-		return append(typedAndDynamic(kind), subject.Spec{Library: subject.Raw})
+		return append(typedAndDynamic(kind), subject.Spec{Library: subject.Raw}, subject.Spec{Library: subject.Raw, Dynamic: true})
 	},
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
 		if b.Case.Subject.Library == subject.Raw {

@@ -114,15 +114,12 @@ var restartChanged = Scenario{
 // changeOnePercent changes one object in a hundred; the last one is the marker.
 func changeOnePercent(ctx context.Context, h Host, c *Case) error {
 	kind := load.Kinds[c.Kind]
-	var numbers []int
-	for i := 0; i < c.N; i += 100 {
-		numbers = append(numbers, i)
-	}
-	last := len(numbers) - 1
-	c.Marker, c.Revision = numbers[last], h.Revisions(1)
+	numbers := every(100, c.N)
+	rest := len(numbers) - 1
+	c.Marker, c.Revision = last(numbers), h.Revisions(1)
 	h.Changed()
-	if err := h.Cluster().Change(ctx, kind, numbers[:last], c.Revision); err != nil {
+	if err := h.Cluster().Change(ctx, kind, numbers[:rest], c.Revision); err != nil {
 		return err
 	}
-	return h.Cluster().Change(ctx, kind, numbers[last:], c.Revision)
+	return h.Cluster().Change(ctx, kind, numbers[rest:], c.Revision)
 }

@@ -25,6 +25,8 @@ type Scenario struct {
 	Subjects func(kind load.Kind) []subject.Spec
 	// Stored gives Larder a file that holds what the server has; else it has none.
 	Stored bool
+	// Compacted gives Larder, and raw, a copy of that file without free pages, for this case alone.
+	Compacted bool
 	// Before prepares the case, in the driver. Default: nothing.
 	Before func(ctx context.Context, h Host, c *Case) error
 	// Drive acts while the process waits in Bench.Ready; proceed ends that wait. Default: no process waits.
@@ -59,6 +61,7 @@ const (
 	Microseconds Unit = "µs"
 	Bytes        Unit = "B"
 	PerSecond    Unit = "/s"
+	Count        Unit = ""
 )
 
 // Result is what one case said, by the keys of metrics.

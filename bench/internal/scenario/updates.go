@@ -20,7 +20,9 @@ const SecondAndCommit = "a second and the commit"
 const commitInterval = time.Second
 
 var (
+	// rateMetric counts calls of the handler, and toldMetric says how many of the updates that were.
 	rateMetric    = Metric{Key: "rate", Title: "rate", Unit: PerSecond}
+	toldMetric    = Metric{Key: "told", Title: "calls of the handler", Unit: Count, Against: "updates made"}
 	durableMetric = Metric{Key: "durable", Title: "the last update, from handler to disk", Unit: Seconds, Against: SecondAndCommit}
 )
 
@@ -28,20 +30,16 @@ var (
 var updatesHot = Scenario{
 	Name: "updates-hot", Title: "updates of hot keys, one handler",
 	Kinds: []string{"pods"}, Embedded: true, Stored: true,
-	Metrics:  []Metric{rateMetric, durableMetric},
+	Metrics:  []Metric{rateMetric, toldMetric, durableMetric},
 	Subjects: updated,
 	Before: func(_ context.Context, h Host, c *Case) error {
 		// The changes are made in order, so the last one is the last.
-		c.Marker, c.Revision = max(c.N/10, 1)-1, h.Revisions(hotRounds)+hotRounds-1
+		c.Marker, c.Revision = last(every(10, c.N)), h.Revisions(hotRounds)+hotRounds-1
 		h.Changed()
 		return nil
 	},
 	Drive: func(ctx context.Context, h Host, c *Case, proceed func() error) error {
-		kind := load.Kinds[c.Kind]
-		numbers := make([]int, c.Marker+1)
-		for i := range numbers {
-			numbers[i] = i
-		}
+		kind, numbers := load.Kinds[c.Kind], every(10, c.N)
 		for round := range hotRounds {
 			if err := h.Cluster().Change(ctx, kind, numbers, c.Revision-hotRounds+1+round); err != nil {
 				return err
@@ -50,7 +48,7 @@ var updatesHot = Scenario{
 		return proceed()
 	},
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		return runUpdates(ctx, b, hotRounds*(b.Case.Marker+1))
+		return runUpdates(ctx, b, hotRounds*len(every(10, b.Case.N)))
 	},
 	Seconds: linear(2, 1.5),
 }
@@ -59,13 +57,12 @@ var updatesHot = Scenario{
 var updatesSpread = Scenario{
 	Name: "updates-spread", Title: "updates of every key once, one handler",
 	Kinds: []string{"pods"}, Embedded: true, Stored: true,
-	Metrics: []Metric{rateMetric, durableMetric, {Key: "rate", Title: "rate", Unit: PerSecond, Against: "raw bbolt, 4 MiB a transaction"}},
+	Metrics: []Metric{rateMetric, toldMetric, durableMetric, {Key: "rate", Title: "rate", Unit: PerSecond, Against: "raw bbolt, 4 MiB a transaction"}},
 	Subjects: func(kind load.Kind) []subject.Spec {
 		return append(updated(kind), subject.Spec{Library: subject.Raw})
 	},
 	Before: func(_ context.Context, h Host, c *Case) error {
-		numbers := shuffled(c.N)
-		c.Marker, c.Revision = numbers[len(numbers)-1], h.Revisions(1)
+		c.Marker, c.Revision = last(shuffled(c.N)), h.Revisions(1)
 		h.Changed()
 		return nil
 	},
@@ -100,6 +97,7 @@ func runUpdates(ctx context.Context, b *Bench, count int) (Result, error) {
 	if err := r.AwaitTold(ctx); err != nil {
 		return finish(r, nil, err)
 	}
+	before := tallyOf(r, w)
 	r.Network.Hold()
 	if err := b.Ready(ctx); err != nil {
 		return finish(r, nil, err)
@@ -109,8 +107,10 @@ func runUpdates(ctx context.Context, b *Bench, count int) (Result, error) {
 	if err := await(ctx, "the last update", w.Seen); err != nil {
 		return finish(r, nil, err)
 	}
-	result := Result{"rate": float64(count) / time.Since(start).Seconds()}
-	return finish(r, result, b.durable(ctx, r, result), b.resumed(r))
+	seconds := time.Since(start).Seconds()
+	updates := tallyOf(r, w).since(before)
+	result := updates.rate(seconds)
+	return finish(r, result, updates.check(count), b.durable(ctx, r, result), b.resumed(r))
 }
 
 // durable adds how long it takes until the marker, which the handler has just been told of, is in the file.

@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEvery(t *testing.T) {
+	for _, c := range []struct {
+		step, n int
+		want    []int
+	}{
+		{10, 30, []int{0, 10, 20}},
+		{10, 31, []int{0, 10, 20, 30}},
+		{100, 1, []int{0}},
+	} {
+		if got := every(c.step, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("every %d of %d: %v, want %v", c.step, c.n, got, c.want)
+		}
+	}
+}
+
+// Neighbours in the file would share its pages. Keys are in the order of the numbers.
+func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
+	const n = 10_000
+	hot := hotOf(Case{N: n})
+	if len(hot) != n/100 {
+		t.Errorf("%d hot objects, want %d", len(hot), n/100)
+	}
+	perNamespace := map[string]int{}
+	for _, i := range hot {
+		perNamespace[load.Namespace(i)]++
+	}
+	for namespace, count := range perNamespace {
+		if count != load.PerNamespace/100 {
+			t.Errorf("%d hot objects in %s, want %d", count, namespace, load.PerNamespace/100)
+		}
+	}
+}
