@@ -125,6 +125,22 @@ func refusals() map[string]error {
 	return all
 }
 
+// TestIsCut: what says that less might come.
+func TestIsCut(t *testing.T) {
+	for name, err := range cutErrors() {
+		if !isCut(fmt.Errorf("list things: %w", err)) {
+			t.Errorf("%s is taken for a refusal", name)
+		}
+	}
+	no := refusals()
+	no["too large"] = apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
+	for name, err := range no {
+		if isCut(fmt.Errorf("list things: %w", err)) {
+			t.Errorf("%s is taken for an answer that was cut", name)
+		}
+	}
+}
+
 // TestPagesCut: a page in the middle of a list is asked for again, with half the limit if its answer was cut.
 func TestPagesCut(t *testing.T) {
 	try := func(want []int64, faults map[string]error) {
