@@ -79,7 +79,8 @@ type Options struct {
 	UseWatchList bool
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
-	// PageSize of lists, and of what is held of one at a time. Default 2000.
+	// PageSize is how many objects a page of a list has at most, and what is held of one at a time. A page is smaller at the start, if its objects are
+	// large (it aims at 16 MiB), or if larger ones do not come over the link; package reflector says how. Default 2000.
 	PageSize int64
 
 	// Observer is told what happens, for metrics. Default: none.

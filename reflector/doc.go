@@ -70,11 +70,26 @@
 //
 // # Relist
 //
-// Pages of Options.PageSize at resourceVersion "" go to the sink one by one; one more is fetched meanwhile. If
+// Pages at resourceVersion "" go to the sink one by one; one more is fetched meanwhile. If
 // there is more than one, a watch from the first page's resourceVersion is folded in (see list), so that the history cannot
 // run out under a slow list, and it goes on after the list. Transport errors ask for the same page again. An expired continue token is
 // exchanged for the one that the server offers; the list then ends when the folded watch has reached the last page.
 // If that cannot be, the list is aborted and begun again. An error of the folded watch is told like that of any other.
+//
+// A page has as many objects as come over the link in their time and are not too many bytes. The first of a run are 500, since nothing is known
+// of them (500 of 100 KB are 50 MB, 2,000 would be 200 MB); then twice as many as in the last page are asked for, up to Options.PageSize.
+// The two small pages at the start are 2 % of what a list of 100,000 pods costs the server, 37 ms of its CPU each; all pages of 500 instead of 2,000 would cost
+// it 2.8 times as much. Otherwise:
+//
+//	a page timed out (a 504 too), or its     half as many, down to two, with the same continue token. Larger ones are tried again after one page; if
+//	answer broke off                         that is in vain after two, then after four, up to 32
+//	it took 20 s or longer                   the same number: API servers cut what takes a minute
+//	its objects are large                    as many as make 16 MiB, by the mean of up to 64 of them as they are sent, but for compression
+//	it was refused (any other status), or    the same number
+//	the server could not be reached
+//
+// What was found out is kept for the run. So what is held of a list is bounded by 16 MiB, twice, but for a page whose objects are larger than those of the
+// page before.
 //
 // So much for the default. Two options ask for lists otherwise, and the sink sees no difference but the order in which things come:
 //

@@ -115,3 +115,27 @@ func TestLiveWatchListBreaks(t *testing.T) {
 		})
 	}
 }
+
+// TestLivePagesCut: a link that loses the end of every long answer, in several ways; with the first page, and with a later one.
+func TestLivePagesCut(t *testing.T) {
+	for name, fault := range map[string]fakeapi.Fault{
+		"reset": {Reset: true}, "EOF": {EOF: true}, "reset later": {Reset: true, After: 2}, "EOF later": {EOF: true, After: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// 20 objects are less, 40 are more.
+			fault.Verb, fault.AfterBytes = "list", 5000
+			l := newLive(t, 200, func(l *live) {
+				l.o.PageSize = 40
+				l.s.InjectFault(fault)
+			})
+			lines := l.m.lines()
+			if n := count(lines, "BEGIN"); n != 1 || count(lines, "PAGE 20") != 10-2*fault.After || count(lines, "PAGE 40") != fault.After {
+				t.Errorf("told %q", lines)
+			}
+			if got := l.lists(); len(got) > 13 || slices.Contains(got, "limit=10") {
+				t.Errorf("asked for %q", got)
+			}
+			l.wait("counted by both", l.counted)
+		})
+	}
+}

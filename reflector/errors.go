@@ -1,8 +1,11 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -57,6 +60,25 @@ func isDenied(err error) bool {
 
 // isRefused reports that the server does not take the request's parameters.
 func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
+
+// inTheBody is part of what client-go's REST client says of every answer whose body broke off, whatever the transport's error was; it has no
+// error of its own for that.
+const inTheBody = "reading response body"
+
+// isCut reports that an answer did not come in time, or not to its end: less of it might. A 504 is the server's, or a gateway's, word for the
+// same. A connection that could not be made, or was lost before the answer, says nothing about its size.
+func isCut(err error) bool {
+	if _, ok := apiStatus(err); ok {
+		return apierrors.IsTimeout(err) && !isTooLarge(err)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	var late net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() ||
+		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), inTheBody)
+}
 
 // retryAfter is what the server asked us to wait.
 func retryAfter(err error) time.Duration {

@@ -132,6 +132,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 		return outcome{}
 	}
 	l.pages.fetching = false
+	l.pages.learn(ctx, p)
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
 	}
@@ -184,7 +185,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
-// deliver hands on the items, in pages of the size that was asked for even if the server ignores the limit.
+// deliver hands on the items, in pages of no more than Options.PageSize even if the server ignores the limit.
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
@@ -229,7 +230,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 }
 
 // pageFailed sorts an error of a page. Until the first page there is nothing to lose; after it the same page is
-// asked for again, unless its token is no good any more.
+// asked for again, or less of it (see limit), unless its token is no good any more.
 func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}

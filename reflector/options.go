@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// DefaultPageSize is the limit of list requests if Options.PageSize is 0.
+// DefaultPageSize is Options.PageSize if that is 0.
 const DefaultPageSize = 2000
 
 // Options are the options of New. The zero value works.
@@ -25,7 +25,8 @@ type Options struct {
 	//
 	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. See the package's documentation.
 	Admit func(obj runtime.Object) error
-	// PageSize is the limit of list requests. Default DefaultPageSize.
+	// PageSize is the most that a list request asks for. A page is smaller at the start of a run, if its objects are large, or if larger ones do
+	// not come over the link; see the package's documentation. Of lists that come as a watch or whole, the sink is given this many at a time. Default DefaultPageSize.
 	PageSize int64
 	// UseWatchList asks for a list, the first and every other one, as a watch that begins with it (sendInitialEvents, KEP-3157, client-go's
 	// WatchListClient), for servers whose memory counts more than the link: a watch is not compressed, a list is (308 MB against 11.7 MB for

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
 
@@ -16,6 +17,9 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
+	// meanSize is that of the items, and took how long the request did; for the limit of the next.
+	meanSize int64
+	took     time.Duration
 	// overdue is set if this is no answer: none has come in time, and it is still waited for.
 	overdue error
 }
@@ -25,8 +29,9 @@ type pager struct {
 	s *session
 	// cached asks for one whole list that is not older than this, from the server's cache; empty: for pages.
 	cached string
-	// token of the page that is asked for.
+	// token of the page that is asked for, and its limit: 0 for a whole list.
 	token string
+	limit int64
 	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.
 	answers  chan page
 	fetching bool
@@ -49,16 +54,18 @@ func (p *pager) fetch(ctx context.Context, token string) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.token, p.fetching = token, true
-	o := metav1.ListOptions{Limit: p.s.o.PageSize, Continue: token}
+	o := metav1.ListOptions{Limit: p.s.limit.next, Continue: token}
 	if token == "" && p.cached != "" {
 		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
+	p.limit = o.Limit
 	go func() { p.answers <- p.request(ctx, o) }()
 }
 
 // request makes the request.
 func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
 	p.s.r.board.update(func(st *Status) { st.Lists++ })
+	begun := time.Now()
 	list, m, err := p.s.listRequest(ctx, o, func(err error) {
 		p.answers <- page{overdue: p.s.describe("list", err)}
 	})
@@ -70,7 +77,21 @@ func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
 	if err != nil {
 		return page{err: p.s.describe("read the list of", err)}
 	}
-	return page{items: items, rv: m.GetResourceVersion(), token: m.GetContinue()}
+	return page{
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: time.Since(begun),
+	}
+}
+
+// learn sets the limit of the next page by how this one came. A refusal says nothing about it.
+func (p *pager) learn(ctx context.Context, got page) {
+	switch {
+	case p.limit == 0:
+	case got.err == nil:
+		p.s.limit.came(p.limit, len(got.items), got.meanSize, got.took)
+	case isCut(got.err):
+		p.s.limit.cut(p.limit)
+		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next", p.s.limit.next)
+	}
 }
 
 // retryLater starts the wait before the same page is asked for again.

@@ -57,6 +57,8 @@ type session struct {
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
+	// limit is that of the next page.
+	limit limit
 	// listedAt is the highest resourceVersion at which a list was begun, also one that was given up.
 	listedAt string
 	// useWatchList: lists are to come as watches, and this server can do that as far as is known.
@@ -88,7 +90,7 @@ const (
 
 func newSession(r *Reflector) *session {
 	return &session{
-		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore},
+		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
 		useWatchList: r.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:     guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:       guest.Guest[found]{What: "Options.Lookup", Wait: callWait},

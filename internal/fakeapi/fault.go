@@ -33,6 +33,9 @@ type Fault struct {
 	// Hang accepts and sends nothing until the client goes away (half-open); a watch falls silent after AfterEvents.
 	Hang        bool
 	AfterEvents int
+	// AfterBytes lets a list's answer begin: Reset, EOF (here the end of the connection, not of the answer) or Hang comes after that many
+	// bytes of the body as it is sent. A shorter answer comes whole: that is what a slow link does to answers that have a time.
+	AfterBytes int
 	// Unsorted shuffles a list's items. SwallowEvents drops the events of a watch after AfterEvents silently; bookmarks still
 	// come.
 	Unsorted      bool
@@ -123,6 +126,9 @@ func (f *activeFault) answer(q *request) bool {
 		return true
 	case q.verb == verbWatch && (f.AfterEvents > 0 || f.EOF):
 		// The watch does it.
+		return false
+	case q.verb == verbList && f.AfterBytes > 0:
+		// What writes the page does it.
 		return false
 	case f.how() != "":
 		q.end(f.how())

@@ -97,6 +97,40 @@ func TestStreamFaults(t *testing.T) {
 	}
 }
 
+// TestCutBody: a list's answer is cut in the middle, a shorter one is not.
+func TestCutBody(t *testing.T) {
+	s := start(t, Options{})
+	load(t, s, 2000)
+	ctx := testContext(t)
+	for name, want := range map[string]struct {
+		f   Fault
+		err error
+	}{
+		"reset": {Fault{Reset: true}, syscall.ECONNRESET},
+		"end":   {Fault{EOF: true}, io.ErrUnexpectedEOF},
+		"hang":  {Fault{Hang: true}, context.DeadlineExceeded},
+	} {
+		want.f.Verb, want.f.AfterBytes = "list", 10_000
+		clear := s.InjectFault(want.f)
+		for _, content := range []string{contentJSON, contentProtobuf} {
+			pods := typed(t, s, content).CoreV1().Pods("")
+			if l, err := pods.List(ctx, metav1.ListOptions{Limit: 5}); err != nil || len(l.Items) != 5 {
+				t.Errorf("%s: a short list: %v", name, err)
+			}
+			limited, cancel := ctx, context.CancelFunc(func() {})
+			if want.f.Hang {
+				limited, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+			}
+			_, err := pods.List(limited, metav1.ListOptions{})
+			cancel()
+			if !errors.Is(err, want.err) {
+				t.Errorf("%s, %s: a list of everything: %v", name, content, err)
+			}
+		}
+		clear()
+	}
+}
+
 func TestHang(t *testing.T) {
 	s := start(t, Options{})
 	load(t, s, 1)

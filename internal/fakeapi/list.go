@@ -171,12 +171,13 @@ func (q *request) writePage(p page) error {
 		size += len(body)
 	}
 	q.w.Header().Set("Content-Type", q.repr.contentType())
-	var out io.Writer = q.w
+	body := q.body()
+	out := body
 	if size > gzipThreshold && strings.Contains(q.r.Header.Get("Accept-Encoding"), "gzip") {
 		q.w.Header().Set("Content-Encoding", "gzip")
 		q.w.Header().Add("Vary", "Accept-Encoding")
 		// The level is a valid one.
-		zip, _ := gzip.NewWriterLevel(q.w, gzip.BestSpeed)
+		zip, _ := gzip.NewWriterLevel(body, gzip.BestSpeed)
 		defer func() { _ = zip.Close() }()
 		out = zip
 	}

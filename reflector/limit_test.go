@@ -1,0 +1,309 @@
+package reflector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// link is a ListerWatcher whose answers take their time; those that take longer than a request has do not come.
+type link struct {
+	*server
+	perObject func() time.Duration
+}
+
+func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := l.server.ListWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Duration(len(list.(*corev1.ConfigMapList).Items)) * l.perObject()):
+		return list, nil
+	}
+}
+
+// limits are those of the pages that were asked for.
+func (g *rig) limits() (limits []int64) {
+	for _, r := range g.s.seen() {
+		if !r.Watch && !r.probe() {
+			limits = append(limits, r.Limit)
+		}
+	}
+	return limits
+}
+
+func (g *rig) wantLimits(want ...int64) {
+	g.t.Helper()
+	if got := g.limits(); !slices.Equal(got, want) {
+		g.t.Errorf("pages of %d were asked for, want %d", got, want)
+	}
+}
+
+// TestFirstPages: little is asked for while nothing is known; the next list begins with what the last one came to.
+func TestFirstPages(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(6000)
+		g.start(Options{})
+		g.sleep(time.Second)
+		g.converged()
+		g.wantLimits(500, 1000, 2000, 2000, 2000)
+		g.r.Relist(ReasonStore)
+		g.sleep(time.Second)
+		g.wantLimits(500, 1000, 2000, 2000, 2000, 2000, 2000, 2000)
+		g.stop()
+	})
+}
+
+// TestPagesTooSlow: the first page does not come in its time until there is less of it; what did come is not doubled, as that would not.
+// When the link is better, pages grow again.
+func TestPagesTooSlow(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(2000)
+		perObject := 400 * time.Millisecond
+		g.startOn(link{g.s, func() time.Duration { g.barrier(); return perObject }}, Options{})
+		g.sleep(5 * time.Minute) // 90 s of 500, back-off, 90 s of 250, back-off, 50 s of 125
+		g.wantLimits(500, 250, 125, 125, 125)
+		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
+			t.Errorf("told %q, errors %v", l, g.errs)
+		}
+		g.s.mu.Lock()
+		perObject = time.Millisecond
+		g.s.mu.Unlock()
+		g.sleep(5 * time.Minute)
+		g.converged()
+		got := g.limits()
+		if want := []int64{250, 500, 1000}; !slices.Equal(got[len(got)-3:], want) {
+			t.Errorf("pages of %d were asked for, want %d at the end", got, want)
+		}
+		g.stop()
+	})
+}
+
+// cutErrors are what clients see of answers that did not come in time, or not to their end.
+func cutErrors() map[string]error {
+	body := "unexpected error when reading response body. Please retry. Original error: %w"
+	return map[string]error{
+		"timeout":           context.DeadlineExceeded,
+		"client's timeout":  &url.Error{Op: "Get", URL: "x", Err: context.DeadlineExceeded},
+		"wrapped timeout":   &url.Error{Op: "Get", URL: "x", Err: fmt.Errorf("proxy: %w", context.DeadlineExceeded)},
+		"read timeout":      &net.OpError{Op: "read", Err: context.DeadlineExceeded},
+		"504":               apierrors.NewTimeoutError("slow", 1),
+		"unexpected EOF":    io.ErrUnexpectedEOF,
+		"reset in the body": fmt.Errorf(body, &net.OpError{Op: "read", Err: syscall.ECONNRESET}),
+		"http2 in the body": errors.New("stream error when reading response body, may be caused by closed connection. Please retry. Original error: stream ID 5; INTERNAL_ERROR"),
+	}
+}
+
+// refusals are what says nothing about the size of the answer.
+func refusals() map[string]error {
+	all := transportErrors()
+	for _, cut := range []string{"timeout", "unexpected EOF", "504", "400"} { // 400 begins the list anew
+		delete(all, cut)
+	}
+	for k, v := range deniedErrors() {
+		all[k] = v
+	}
+	all["dial timeout"] = &url.Error{Op: "Get", URL: "x", Err: &net.OpError{Op: "dial", Err: context.DeadlineExceeded}}
+	return all
+}
+
+// TestIsCut: what says that less might come.
+func TestIsCut(t *testing.T) {
+	for name, err := range cutErrors() {
+		if !isCut(fmt.Errorf("list things: %w", err)) {
+			t.Errorf("%s is taken for a refusal", name)
+		}
+	}
+	no := refusals()
+	no["too large"] = apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
+	for name, err := range no {
+		if isCut(fmt.Errorf("list things: %w", err)) {
+			t.Errorf("%s is taken for an answer that was cut", name)
+		}
+	}
+}
+
+// TestPagesCut: a page in the middle of a list is asked for again, with half the limit if its answer was cut.
+func TestPagesCut(t *testing.T) {
+	try := func(want []int64, faults map[string]error) {
+		for name, fault := range faults {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(g *rig) {
+					g.fill(250)
+					left := 2
+					g.s.onList = func(r request) (runtime.Object, error) {
+						if r.Continue != "" && left > 0 {
+							left--
+							return nil, fault
+						}
+						return nil, nil
+					}
+					g.start(Options{PageSize: 100})
+					g.sleep(5 * time.Minute)
+					g.converged()
+					g.wantLimits(want...)
+					if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
+						t.Errorf("told %q, errors %v", l, g.errs)
+					}
+					g.stop()
+				})
+			})
+		}
+	}
+	try([]int64{100, 100, 50, 25, 25, 50, 100}, cutErrors())
+	try([]int64{100, 100, 100, 100, 100}, refusals())
+}
+
+// TestFirstPageCut: the limit outlives the attempt, and has an end.
+func TestFirstPageCut(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(10)
+		left := 7
+		g.s.onList = func(request) (runtime.Object, error) {
+			if left > 0 {
+				left--
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, nil
+		}
+		g.start(Options{PageSize: 20})
+		g.sleep(5 * time.Minute)
+		g.converged()
+		g.wantLimits(20, 10, 5, 2, 2, 2, 2, 2, 4, 8)
+		g.stop()
+	})
+}
+
+// TestPagesAlwaysCut: a link that cuts every long answer at once has few of them to cut.
+func TestPagesAlwaysCut(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(2000)
+		g.s.onList = func(r request) (runtime.Object, error) {
+			if r.Limit > 30 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, nil
+		}
+		g.start(Options{PageSize: 40})
+		g.sleep(10 * time.Minute)
+		g.converged()
+		cuts := 0
+		for _, n := range g.limits() {
+			if n == 40 {
+				cuts++
+			}
+		}
+		if total := len(g.limits()); cuts > 8 || total != 100+cuts {
+			t.Errorf("%d pages of 40 and %d of 20", cuts, total-cuts)
+		}
+		g.s.onList = nil
+		g.r.Relist(ReasonStore)
+		g.sleep(10 * time.Minute)
+		if got := g.limits(); got[len(got)-1] != 40 {
+			t.Errorf("pages did not grow again: %d", got)
+		}
+		g.stop()
+	})
+}
+
+// TestPageOfOne: the least limit is not more than what is asked for.
+func TestPageOfOne(t *testing.T) {
+	l := newLimit(1)
+	if l.cut(l.next); l.next != 1 {
+		t.Errorf("%d after a page of one was cut", l.next)
+	}
+}
+
+// TestCachedListCut: a list without a limit says nothing about pages.
+func TestCachedListCut(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(25)
+		left := 1
+		g.s.onList = func(request) (runtime.Object, error) {
+			if left > 0 {
+				left--
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, nil
+		}
+		g.start(onVersion("v1.33.0", nil))
+		g.sleep(5 * time.Second)
+		g.wantLimits(0, 10, 10, 10)
+		g.stop()
+	})
+}
+
+// TestPagesOfLargeObjects: a page aims at pageBytes, whatever the number of objects.
+func TestPagesOfLargeObjects(t *testing.T) {
+	bubble(t, func(g *rig) {
+		large := strings.Repeat("x", 100<<10)
+		for i := range 2000 {
+			value := large
+			if i >= 1000 {
+				value = "1"
+			}
+			g.s.put(fmt.Sprintf("a/%04d", i), value)
+		}
+		g.start(Options{})
+		g.sleep(time.Second)
+		g.converged()
+		// 163 are 16 MiB. The last of them reach into the small ones, and then pages grow again.
+		g.wantLimits(500, 163, 163, 163, 163, 326, 652)
+		g.stop()
+	})
+}
+
+// counted counts the calls of Size.
+type counted struct {
+	corev1.ConfigMap
+	n *int
+}
+
+func (c counted) Size() int { *c.n++; return 100 }
+
+// TestMeanSize: of the kinds of objects that there are, and without looking at all of them.
+func TestMeanSize(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b"}}, Data: map[string]string{"k": strings.Repeat("y", 1000)}}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "managedFields": []any{map[string]any{"f:spec": map[string]any{"f:a": map[string]any{}}}}},
+		"spec": map[string]any{"a": "b", "n": int64(12), "yes": true, "list": []any{"1", "2", map[string]any{"z": nil}}},
+	}}
+	for _, obj := range []runtime.Object{u, struct{ runtime.Object }{cm}, struct{ runtime.Object }{u}} {
+		raw, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := meanSize([]runtime.Object{obj, obj}), int64(len(raw)); got < want*9/10 || got > want*11/10 {
+			t.Errorf("%T has %d bytes of JSON, and %d were estimated", obj, want, got)
+		}
+	}
+	if got, want := meanSize([]runtime.Object{cm}), int64(cm.Size()); got != want {
+		t.Errorf("%d bytes, want %d", got, want)
+	}
+	if got := meanSize(nil); got != 0 {
+		t.Errorf("%d bytes of nothing", got)
+	}
+	n := 0
+	many := slices.Repeat([]runtime.Object{&counted{n: &n}}, 2000)
+	if got := meanSize(many); got != 100 || n > 100 {
+		t.Errorf("%d bytes, after %d calls of Size", got, n)
+	}
+}
