@@ -35,7 +35,7 @@ func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
 // commit makes attempts until one succeeds, and then tells the handlers what it changed, both under
 // deltasMu. Between attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. redone is true
 // if an earlier attempt may have been stored after all. It returns an error only if ctx has ended or the
-// store is closed.
+// store is closed. What an attempt that failed may have changed is noted: see doubt.
 func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change, redone bool)) error {
 	redone := false
 	once := func() (store.Result, error) {

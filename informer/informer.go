@@ -34,7 +34,8 @@ import (
 //  6. acknowledges the batch, which may complete the first sync.
 //
 // If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
-// with the same batch. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. A handler that registers late takes deltasMu too, so that its first view of the store and what
+// with the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
+// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. A handler that registers late takes deltasMu too, so that its first view of the store and what
 // is queued for it after that fit together.
 type Informer struct {
 	o         Options

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
@@ -152,9 +151,7 @@ func (p *pump) tellDoubtful(ctx context.Context) {
 		obj, err := p.store.Get(ctx, key)
 		switch {
 		case err != nil:
-			p.due.add(func() {
-				utilruntime.HandleErrorWithContext(ctx, err, "Handlers may have missed a change: the object can not be read", "type", p.o.ObjectDescription, "key", key)
-			})
+			p.due.add(func() { p.reportUnreadable(ctx, []unreadable{{key, err}}) })
 		case obj == nil:
 		case p.doubtful[key] == cache.Updated || p.unseen[key]:
 			p.tell([]store.Change{{Type: cache.Updated, Key: key, Old: obj, New: obj}}, true)

@@ -14,7 +14,7 @@ import (
 
 const (
 	// interrupted is why a collection must be listed anew after a crash between
-	// the transactions of one commit.
+	// the transactions of one list's end.
 	interrupted = "a relist was interrupted while its changes were being applied"
 	// tailPage is how many missing keys are staged in one read transaction.
 	tailPage = 10000
