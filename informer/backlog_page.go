@@ -48,7 +48,7 @@ func (p *storedPage) with(key string, obj runtime.Object) *storedPage {
 
 // pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what has been decoded.
 type pages struct {
-	limit int // objects of a page
+	limit, bytes int // of a page: see backlogObjects
 	// turn has a token while somebody reads: who comes meanwhile may want the same.
 	turn chan struct{}
 	last weak.Pointer[storedPage] // whoever has the turn
@@ -57,7 +57,9 @@ type pages struct {
 	tells atomic.Uint64
 }
 
-func (s *pages) init() { s.limit, s.turn = backlogObjects, make(chan struct{}, 1) }
+func (s *pages) init() {
+	s.limit, s.bytes, s.turn = backlogObjects, backlogBytes, make(chan struct{}, 1)
+}
 
 // read returns the page that begins after a key. It has at least what was told before the call.
 func (s *pages) read(ctx context.Context, i *Informer, after string) (*storedPage, error) {
@@ -85,7 +87,7 @@ func (i *Informer) readPage(ctx context.Context, after string) (*storedPage, err
 	p, limit := &storedPage{after: after}, 0
 	lost, err := i.eachStored(ctx, after, func(key string, obj runtime.Object) error {
 		if limit == 0 {
-			limit = min(i.pages.limit, int(backlogBytes/max(1, sizeOf(obj)))+1)
+			limit = min(i.pages.limit, i.pages.bytes/max(1, int(sizeOf(obj)))+1)
 		}
 		p.keys, p.objs = append(p.keys, key), append(p.objs, obj)
 		if len(p.keys) == limit {

@@ -47,7 +47,8 @@
 //   - An object that vanished: OnDelete with the object of the DELETED event if there was one, else with a
 //     cache.DeletedFinalStateUnknown that carries the key and the last stored state (nil if that was lost to damage).
 //   - A cold start: OnAdd(obj, true), page by page as the list comes.
-//   - A list that was repeated tells only what differs: deletes first. client-go also repeats OnUpdate for every unchanged object.
+//   - A list that was repeated tells only what differs: deletes first. Where that is too much to be held in memory (see package
+//     store), a part of it is stored and told, and then the next. client-go also repeats OnUpdate for every unchanged object.
 //   - isInInitialList is true until the informer has synced.
 //   - Updates that keep the resourceVersion reach only handlers that are resyncing, as in client-go, but for those of a
 //     list that writes every body anew: there the body has changed.

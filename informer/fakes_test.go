@@ -163,6 +163,8 @@ func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object) (s
 	if err == nil || after {
 		if res, inner := r.Replacement.Page(ctx, items); err == nil || inner != nil {
 			return res, inner
+		} else {
+			return doubted(res), err
 		}
 	}
 	return store.Result{}, err
@@ -173,7 +175,12 @@ func (r *faultyReplacement) Commit(ctx context.Context, b store.Batch) (store.Re
 	if err == nil || after {
 		if res, inner := r.Replacement.Commit(ctx, b); err == nil || inner != nil {
 			return res, inner
+		} else {
+			return doubted(res), err
 		}
 	}
 	return store.Result{}, err
 }
+
+// doubted is what a write that failed and took effect reports.
+func doubted(res store.Result) store.Result { return store.Result{Changes: res.Changes} }

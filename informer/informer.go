@@ -34,8 +34,9 @@ import (
 //  6. acknowledges the batch, which may complete the first sync.
 //
 // If 3 fails nothing has changed and nobody has been told: the pump gives deltasMu back, waits, and tries again
-// with the same batch. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is pending. What is read for a handler of the
-// stored objects is queued under deltasMu too, so that it and what is queued after that fit together (see backlog).
+// with the same batch. A list ends in as many such rounds as the store needs transactions for what it changes, so what is
+// held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is
+// pending. What is read of the stored objects for a handler is queued under deltasMu too, so that it and what is queued after that fit together (see backlog).
 type Informer struct {
 	o         Options
 	lw        cache.ListerWatcher

@@ -2,10 +2,9 @@ package informer
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
@@ -67,13 +66,7 @@ func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) e
 	if p.cold { // else it is written when the list ends
 		attempt = p.observed(attempt)
 	}
-	return p.commit(ctx, p.unlessVoid(func() (store.Result, error) {
-		res, err := attempt()
-		if p.cold && errors.Is(err, store.ErrOutcomeUnknown) {
-			p.retell = true
-		}
-		return res, err
-	}), p.tellListed)
+	return p.commit(ctx, p.unlessVoid(attempt), p.tellListed)
 }
 
 // unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
@@ -88,33 +81,44 @@ func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Re
 
 func (p *pump) tellListed(changes []store.Change, redone bool) { p.tell(changes, p.rewrites || redone) }
 
-// finishList commits the list. Deletes are told first, as in client-go.
+// finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In between
+// the lock is free, and the store holds what has been told. The store applies the deletes first, so they are told first, as in client-go.
 func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
-	known := p.knownKeys(ctx)
-	attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
-		res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			p.retell = true
-			p.noteLost(known, nil)
+	for more := true; more && p.list != nil; {
+		attempt := p.unlessVoid(p.observed(func() (store.Result, error) {
+			res, err := p.list.Commit(ctx, store.Batch{ResourceVersion: resourceVersion, LastContact: p.contactTime()})
+			more = res.More
+			return res, err
+		}))
+		err := p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+			switch {
+			case p.list == nil:
+			case more:
+				p.tellListed(changes, redone)
+			default:
+				p.endList(ctx, changes, redone)
+			}
+		})
+		if err != nil {
+			return err
 		}
-		return res, err
-	}))
-	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
-		if p.list == nil {
-			return
-		}
-		p.list, p.lacking, p.pause = nil, false, nil
-		if p.rewrites {
-			p.setRewriting("")
-			p.indexer.Mended() // bodies that could not be read are gone
-		}
-		deleted, rest := split(changes)
-		again := p.toldAgain(ctx, changes)
-		p.tellListed(append(deleted, p.unseenDeletes(ctx)...), redone)
-		p.tellListed(rest, redone)
-		p.tell(again, true)
-		p.rewrites = false
-	})
+	}
+	return nil
+}
+
+// endList tells the last changes of a list that has been committed, and what else it has shown.
+func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
+	p.list, p.lacking, p.pause = nil, false, nil
+	if p.rewrites {
+		p.setRewriting("")
+		p.indexer.Mended() // bodies that could not be read are gone
+	}
+	deleted, rest := split(changes)
+	p.tellListed(deleted, redone)
+	p.tell(p.unseenDeletes(ctx), true)
+	p.tellListed(rest, redone)
+	p.tellDoubtful(ctx)
+	p.rewrites = false
 }
 
 func split(changes []store.Change) (deleted, rest []store.Change) {
@@ -128,57 +132,35 @@ func split(changes []store.Change) (deleted, rest []store.Change) {
 	return deleted, rest
 }
 
-// unseenDeletes returns the deletes of objects that a repair lost and that the list did not bring back.
+// unseenDeletes returns the deletes of objects that a repair or a write that failed has removed and that the list did not
+// bring back.
 func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
-	for key := range p.unseen {
+	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
 			out = append(out, store.Change{Type: cache.Deleted, Key: key})
+			delete(p.unseen, key)
 		}
 	}
-	clear(p.unseen)
 	return out
 }
 
-// knownKeys are the keys that handlers know before a list is committed. They are needed if it is not known
-// afterwards what the commit has removed; a store in memory has no such doubts.
-func (p *pump) knownKeys(ctx context.Context) []string {
-	if p.rebuild == nil || p.list == nil {
-		return nil
-	}
-	keys, err := p.store.Keys(ctx)
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The stored keys can not be read; deletes may be missed if the list can not be stored", "type", p.o.ObjectDescription)
-	}
-	return keys
-}
-
-// toldAgain returns every stored object but those of changes if retell is set: the handlers may not have been told of them.
-func (p *pump) toldAgain(ctx context.Context, changes []store.Change) (out []store.Change) {
-	if !p.retell {
-		return nil
-	}
-	p.retell = false
-	told := make(map[string]bool, len(changes))
-	for _, c := range changes {
-		told[c.Key] = true
-	}
-	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
+// tellDoubtful tells of the objects that an earlier list may have stored in a write that failed, and in which this list has
+// found no difference since. One that is not there now is known to nobody, or its delete has been told.
+func (p *pump) tellDoubtful(ctx context.Context) {
+	for _, key := range slices.Sorted(maps.Keys(p.doubtful)) {
+		obj, err := p.store.Get(ctx, key)
 		switch {
-		case told[key]:
-		case p.unseen[key]:
-			out = append(out, store.Change{Type: cache.Updated, Key: key, Old: obj, New: obj})
+		case err != nil:
+			p.due.add(func() { p.reportUnreadable(ctx, []unreadable{{key, err}}) })
+		case obj == nil:
+		case p.doubtful[key] == cache.Updated || p.unseen[key]:
+			p.tell([]store.Change{{Type: cache.Updated, Key: key, Old: obj, New: obj}}, true)
 		default:
-			out = append(out, store.Change{Type: cache.Added, Key: key, New: obj})
+			p.tell([]store.Change{{Type: cache.Added, Key: key, New: obj}}, true)
 		}
-		return nil
-	})
-	p.due.add(func() {
-		p.reportUnreadable(ctx, unreadable)
-		if err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Handlers may have missed changes: the store can not be read", "type", p.o.ObjectDescription)
-		}
-	})
-	return out
+	}
+	clear(p.doubtful)
+	clear(p.unseen)
 }
 
 // abortList forgets the list that is being taken in, if any.

@@ -10,60 +10,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// chunkedStore commits a list in two transactions, the second of which fails at first.
-type chunkedStore struct {
-	store.Interface
-	err error
-}
-
-func (s *chunkedStore) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
-	r, err := s.Interface.BeginReplace(ctx, o)
-	return &chunkedReplacement{Replacement: r, s: s}, err
-}
-
-type chunkedReplacement struct {
-	store.Replacement
-	s    *chunkedStore
-	rest []store.Change
-}
-
-func (r *chunkedReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
-	if r.rest != nil || r.s.err == nil {
-		return store.Result{Changes: r.rest}, nil
-	}
-	res, err := r.Replacement.Commit(ctx, b)
-	if err != nil {
-		return res, err
-	}
-	r.rest = res.Changes[1:]
-	return store.Result{Changes: res.Changes[:1]}, r.s.err
-}
-
-// TestCommitHalfDone: the diff of a list is too large for one transaction, and the second one fails. What the first
-// has stored is told, once.
-func TestCommitHalfDone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		r.srv.write("a/1", "x")
-		r.srv.write("a/2", "x")
-		r.start()
-		r.close()
-		r.srv.write("a/1", "y")
-		r.srv.write("a/2", "y")
-		r.srv.compact()
-		h := &recorder{}
-		i := r.open()
-		i.store = &chunkedStore{Interface: i.store, err: store.ErrNoSpace}
-		r.run(h)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		known := map[string]string{}
-		replay(t, known, h.take())
-		equal(t, "handler", sortedValues(known), r.srv.state())
-		r.close()
-	})
-}
-
 // TestListOutcomeUnknown: a write of a list fails and has taken effect all the same, so the next list finds no difference.
 // The handlers hear of everything.
 func TestListOutcomeUnknown(t *testing.T) {

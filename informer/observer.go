@@ -21,14 +21,14 @@ type Observer interface {
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list. Changes that come
+// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list. A list that is too
+// large for one transaction is written in several, each a Commit. Changes that come
 // while a first list is paged are written with its next page, or by themselves once there are a thousand of them.
 type Commit struct {
 	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
 	Changes int
 	Took    time.Duration
-	// Err is nil if it succeeded. If not, the same changes are tried again, and Changes are those of them that were
-	// stored all the same: a list that is too large for one transaction is written in several.
+	// Err is nil if it succeeded. If not, Changes is 0, and the same changes are tried again.
 	Err error
 }
 
@@ -40,8 +40,11 @@ func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Resu
 	return func() (store.Result, error) {
 		begun := p.clock.Now()
 		res, err := attempt()
-		if err != nil || !res.Staged {
-			p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun), Err: err}
+		switch {
+		case err != nil:
+			p.written = &Commit{Took: p.clock.Since(begun), Err: err}
+		case !res.Staged:
+			p.written = &Commit{Changes: len(res.Changes), Took: p.clock.Since(begun)}
 		}
 		return res, err
 	}

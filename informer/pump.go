@@ -29,14 +29,14 @@ type pump struct {
 	rewrites bool
 	// cold: the pages of list are stored as they come.
 	cold bool
-	// retell is set when a write of a list may have been stored and was not told: the next list finds no
-	// difference there, so its end tells of every object.
-	retell bool
+	// doubtful are the objects that a list may have added or updated in a write that failed, and that were not told. The
+	// end of the next list tells of those that it has not.
+	doubtful map[string]cache.DeltaType
 	// void is set when a list had to be given up: what follows of the stream has a hole before it,
 	// so it is dropped up to the next list.
 	void bool
-	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list
-	// shows which of them are gone.
+	// unseen are the keys of objects that handlers know and that a repair of the store, or a write that
+	// failed, may have removed. The next list shows which of them are gone.
 	unseen map[string]bool
 	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
 	lacking bool
@@ -162,6 +162,7 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	p.pages.tells.Add(1)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
+		delete(p.doubtful, c.Key)
 		n := notification{typ: c.Type, key: c.Key}
 		first := !p.HasSynced()
 		if first {

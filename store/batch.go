@@ -68,4 +68,6 @@ type Result struct {
 	Skipped []Skipped
 	// Staged: nothing has been committed. What a Replacement took in waits for a later call, whose result has its changes.
 	Staged bool
+	// More: Replacement.Commit has more to apply, and is to be called again.
+	More bool
 }

@@ -57,13 +57,24 @@ type Collection struct {
 // limits bound what a relist holds in memory and in one transaction.
 type limits struct {
 	staging int // bytes in memory before they are moved to the file
-	commit  int // bytes that one transaction of a commit applies
+	commit  int // encoded bytes, of old and new objects, that one transaction of a commit applies
 }
 
 const (
 	stagingLimit = 64 << 20
-	commitLimit  = 256 << 20
+	// commitLimit bounds what a commit holds: the objects of a transaction, decoded, which take several times as much. With
+	// commitLimitAll it is little beside what the collection holds anyway, and readers see the whole list at once.
+	commitLimit    = 16 << 20
+	commitLimitAll = 256 << 20
 )
+
+// limitsOf returns the limits of a collection.
+func limitsOf(r Residency) limits {
+	if r.kind == residentAll {
+		return limits{staging: stagingLimit, commit: commitLimitAll}
+	}
+	return limits{staging: stagingLimit, commit: commitLimit}
+}
 
 var _ Interface = (*Collection)(nil)
 
@@ -81,7 +92,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		resource:  o.Resource,
 		readOnly:  s.readOnly(),
 		committed: o.Committed,
-		limits:    limits{staging: stagingLimit, commit: commitLimit},
+		limits:    limitsOf(o.Residency),
 		packer:    newPacker(o.Compression),
 	}
 	if c.keyFunc == nil {

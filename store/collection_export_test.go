@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -11,6 +12,9 @@ import (
 func SetLimits(c *Collection, staging, commit int) {
 	c.limits = limits{staging: staging, commit: commit}
 }
+
+// CommitLimit returns about how many bytes a transaction of a relist of c commits.
+func CommitLimit(c *Collection) int { return c.limits.commit }
 
 // SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of.
 func SetSampling(c *Collection, dictionary, sample int) {
@@ -75,6 +79,11 @@ func FailCommits(s *Store, fail func() error) {
 		}
 		return tx.Commit()
 	}
+}
+
+// FailAfterCommits is FailCommits for commits that fail once they have been made.
+func FailAfterCommits(s *Store, fail func() error) {
+	s.hooks.commit = func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), fail()) }
 }
 
 // Tamper runs fn on the bucket of c in a write transaction, behind c's back.

@@ -57,7 +57,7 @@
 //  4. Write info, with the resourceVersion that covers all this.
 //  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
 //
-// A replacement commits its pages, or its end, in the same steps but at once. No reader waits for a commit, and no Apply, unless 64 MiB are pending. See ADR 0005.
+// A replacement commits its pages, or the transactions of its end, in the same steps but at once. No reader waits for a commit, and no Apply, unless 64 MiB are pending. See ADR 0005.
 //
 // # Memory
 //
@@ -70,9 +70,15 @@
 // which are both in the order of keys' bytes. What is unchanged (UID and
 // resourceVersion) causes no write; differences are staged, in memory up to
 // 64 MiB and beyond that in the staging bucket, and Commit applies them in one
-// transaction: readers see the old state or the new one. A diff of more than
-// 256 MiB is applied in several, in key order; the first of them sets
-// Info.MustRelist, so that a crash before the last leads to another list.
+// transaction: readers see the old state or the new one.
+//
+// A diff in which old and new objects take more than 16 MiB encoded is applied in
+// several transactions: else whoever is told of its changes would hold all of them decoded. One call of Commit makes one
+// and returns its changes; its result says whether there are More. Deletes come first, then the
+// other changes, each in key order, and readers see what has been returned. The first transaction sets
+// Info.MustRelist, so that a crash before the last, or Abort, leads to another list. With the residency All the limit is
+// 256 MiB: those objects are in memory anyway. A Memory always takes in a list at once.
+//
 // Lists that are not in order cost some staging, and nothing else.
 //
 // Over an incomplete collection (a cold start) there is nothing to compare and
@@ -93,7 +99,7 @@
 //     does less harm than one that seems to be gone.
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
-//   - A read is the state after some batch, never an older one than a read before it. It takes one transaction at most, and holds none
+//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it. It takes one transaction at most, and holds none
 //     when it returns. Do not modify objects: they may be shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.

@@ -190,7 +190,10 @@ func (i *Indexer) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Commit(ctx, Batch{ResourceVersion: resourceVersion})
+	for more := true; more && err == nil; {
+		res, err = r.Commit(ctx, Batch{ResourceVersion: resourceVersion})
+		more = res.More
+	}
 	return err
 }
 

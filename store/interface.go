@@ -79,9 +79,13 @@ type ReplaceOptions struct {
 }
 
 // Replacement takes in a list page by page. Over a complete collection it is a diff:
-// nothing is visible until Commit, which applies it in one transaction. Over
-// an incomplete one (a cold start) each page is stored at once, and Commit
+// nothing is visible until Commit, which applies it in one transaction, or in as few as
+// memory allows. Over an incomplete one (a cold start) each page is stored at once, and Commit
 // marks the collection complete.
+//
+// A method that fails has changed nothing, and can be called again with the same arguments, so that a full disk can be
+// waited for. The exception is an error that wraps ErrOutcomeUnknown: its result has the changes that may have been made all
+// the same. A list that is taken in after a rebuild finds no difference there.
 type Replacement interface {
 	// Page takes the next items of the list. In a cold start the result holds
 	// the changes of the page, and of events before it; otherwise they come from Commit.
@@ -92,12 +96,13 @@ type Replacement interface {
 	// is in the result of this call, or of a later Page or Commit.
 	Event(ctx context.Context, op Op) (Result, error)
 	// Commit applies what was taken in, with the resourceVersion that covers it
-	// and b.LastContact; b.Ops must be empty. Changes are in key order, a Deleted has
-	// no New. After an error it can be called again; the changes that came with the error
-	// (of a diff too large for one transaction) have been committed and are not reported again.
+	// and b.LastContact; b.Ops must be empty. One call is one transaction: a diff that is too large for it takes several,
+	// and the result of all but the last says More, so that nobody has to hold all changes of a
+	// list at once. Until the last one Info.MustRelist is set. Deletes come first (a Deleted has no New), then
+	// the other changes, each in key order.
 	Commit(ctx context.Context, b Batch) (Result, error)
-	// Abort forgets what was taken in. It does nothing after Commit. What a cold
-	// start has reported stays, in a collection that is not complete; the next
+	// Abort forgets what was taken in. It does nothing after the last Commit. What has been
+	// reported stays, in a collection that is not complete, or must be listed anew; the next
 	// list in this process is a diff over it.
 	Abort()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 )
 
 // memoryReplacement takes a list into a Memory. It holds the whole list, which
@@ -194,7 +195,8 @@ func (r *memoryReplacement) settle(keys []string) []Change {
 	}
 }
 
-// settleLocked makes the keys what they are to become.
+// settleLocked makes the keys what they are to become. In a cold start the changes are in the order of keys, and else
+// deletes come first.
 func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	r.m.reported = true
 	for _, key := range keys {
@@ -219,7 +221,21 @@ func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 			}
 		}
 	}
+	if !r.cold {
+		slices.SortStableFunc(changes, deletesFirst)
+	}
 	return changes
+}
+
+func deletesFirst(a, b Change) int {
+	switch {
+	case a.Type == b.Type:
+	case a.Type == cache.Deleted:
+		return -1
+	case b.Type == cache.Deleted:
+		return 1
+	}
+	return 0
 }
 
 // refill computes the terms anew if index functions were added since.

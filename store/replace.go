@@ -16,9 +16,6 @@ var (
 
 // replacement takes in a list; see Replacement. Its methods must not be called
 // at the same time: there is one writer.
-//
-// A method that fails has done nothing that a second call with the same
-// arguments does not do again, so a full disk can be waited for.
 type replacement struct {
 	c    *Collection
 	o    ReplaceOptions
@@ -101,7 +98,7 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 		return err
 	}
 	if info.Complete || c.reported.Load() {
-		warm := &warmReplace{r: r, set: c.set.Load()}
+		warm := &warmReplace{r: r, set: c.set.Load(), at: stagedDelete}
 		warm.staging.c = c
 		r.mode = warm
 		return warm.staging.clear(ctx)
@@ -183,8 +180,7 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 	return res, nil
 }
 
-// Commit applies what was taken in; see Replacement. After an error it can be
-// called again.
+// Commit applies what was taken in, one transaction a call; see Replacement.
 func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
@@ -196,8 +192,10 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	if err != nil {
 		return res, fmt.Errorf("commit a list of %s: %w", r.c.id, err)
 	}
-	r.close()
-	r.c.refill()
+	if !res.More {
+		r.close()
+		r.c.refill()
+	}
 	return res, nil
 }
 
@@ -225,6 +223,14 @@ func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *write
 		}
 		return fn(w)
 	})
+}
+
+// ofFailed is the result of a write that failed: what may have been changed all the same.
+func ofFailed(err error, changes []Change) Result {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return Result{Changes: changes}
+	}
+	return Result{}
 }
 
 // note keeps track of the newest objects of the list.

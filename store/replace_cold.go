@@ -87,7 +87,7 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 			c.reported.Store(true)
 			return Result{Changes: t.changes, Skipped: skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
-			return Result{}, err
+			return ofFailed(err, t.changes), err
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	// interrupted is why a collection must be listed anew after a crash between
-	// the transactions of one commit.
+	// the transactions of one list's end.
 	interrupted = "a relist was interrupted while its changes were being applied"
 	// tailPage is how many missing keys are staged in one read transaction.
 	tailPage = 10000
@@ -22,31 +22,29 @@ const (
 	refillPage = 1000
 )
 
-// commit applies what is staged, in key order: in one transaction, or in
-// several if it is too much for one. On an error the result holds the changes
-// that earlier transactions of this call have committed.
-func (m *warmReplace) commit(ctx context.Context, b Batch) (res Result, err error) {
+// commit applies the next entries, all that are left if they fit in one transaction.
+func (m *warmReplace) commit(ctx context.Context, b Batch) (Result, error) {
 	if err := m.stageRest(ctx); err != nil {
-		return res, err
+		return Result{}, err
 	}
 	for {
 		set := m.r.c.set.Load()
 		if err := m.refill(ctx, set); err != nil {
-			return res, err
+			return Result{}, err
 		}
-		some, finished, err := m.applySome(ctx, set, b)
+		t, err := m.applySome(ctx, set, b)
 		switch {
 		case errors.Is(err, errIndexesChanged):
 			continue
 		case err != nil:
-			return res, err
+			return ofFailed(err, t.changes), err
 		}
-		res.Changes = append(res.Changes, some.Changes...)
-		res.Skipped = append(res.Skipped, some.Skipped...)
-		if finished {
+		m.at, m.after = t.at, t.after
+		m.r.noteSkipped(t.skipped)
+		if !t.full {
 			m.r.c.reported.Store(true)
-			return res, nil
 		}
+		return Result{Changes: t.changes, Skipped: t.skipped, More: t.full}, nil
 	}
 }
 
@@ -85,85 +83,108 @@ func (m *warmReplace) stageRest(ctx context.Context) error {
 	return m.staging.gather(ctx)
 }
 
-// applySome applies the next entries, all of them if they fit in one
-// transaction, and after the last one makes the state that of the list.
-func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (res Result, finished bool, err error) {
-	limit := m.r.c.limits.commit
-	applied := m.applied
-	err = m.r.write(ctx, set, func(w *writer) (last []*write, err error) {
-		size := 0
-		finished = true
-		err = m.staging.each(w.bucket, m.applied, func(e *staged) (bool, error) {
-			if size > limit {
-				finished = false
-				return false, nil
-			}
-			size += e.size()
-			applied = e.key
-			ch, changed, x, err := m.apply(w, e)
-			if x != nil {
-				last = append(last, x)
-			}
-			switch {
-			case errors.Is(err, ErrIncompatible):
-				res.Skipped = append(res.Skipped, Skipped{Key: e.key, Err: err})
-				return true, nil
-			case changed:
-				res.Changes = append(res.Changes, ch)
-			}
-			return true, err
-		})
-		if err != nil {
+// warmTx is one transaction of a commit.
+type warmTx struct {
+	m *warmReplace
+	w *writer
+	// at and after are where it has come to.
+	at    stagedKind
+	after string
+	size  int  // what it has applied, about, encoded: that of old and new objects
+	full  bool // there is more than it may hold
+	// taken is what those want to know who keep objects in memory.
+	taken   []*write
+	changes []Change
+	skipped []Skipped
+}
+
+// applySome applies entries until there are none left, or the transaction is full. After the last one it makes the
+// state that of the list.
+func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (t warmTx, err error) {
+	err = m.r.write(ctx, set, func(w *writer) ([]*write, error) {
+		t = warmTx{m: m, w: w, at: m.at, after: m.after}
+		if err := t.apply(); err != nil {
 			return nil, err
 		}
-		if !finished {
+		if t.full {
 			w.state.MustRelist = interrupted
-			return last, nil
+			return t.taken, nil
 		}
-		m.r.noteSkipped(res.Skipped)
+		m.r.noteSkipped(t.skipped)
 		m.r.finish(&w.state, m.r.o, b)
 		if err := m.dropDictionaries(w); err != nil {
 			return nil, err
 		}
-		return last, dropStaging(w.bucket)
+		return t.taken, dropStaging(w.bucket)
 	})
-	if err != nil {
-		return Result{}, false, err
-	}
-	m.applied = applied
-	m.r.noteSkipped(res.Skipped)
-	return res, finished, nil
+	return t, err
 }
 
-// apply makes one key what is staged for it. It returns what it has written too, if anything.
-func (m *warmReplace) apply(w *writer, e *staged) (ch Change, changed bool, x *write, err error) {
-	old, err := w.get(e.key)
-	if err != nil {
-		return ch, false, nil, err
+// apply goes through the deletes, and then through the puts.
+func (t *warmTx) apply() error {
+	for {
+		err := t.m.staging.each(t.w.bucket, t.at, t.after, func(e *staged) (bool, error) {
+			if t.size > t.m.r.c.limits.commit {
+				t.full = true
+				return false, nil
+			}
+			t.after = e.key
+			err := t.applyOne(e)
+			if errors.Is(err, ErrIncompatible) {
+				t.skipped = append(t.skipped, Skipped{Key: e.key, Err: err})
+				err = nil
+			}
+			return true, err
+		})
+		if err != nil || t.full || t.at == stagedPut {
+			return err
+		}
+		t.at, t.after = stagedPut, ""
 	}
-	before, err := w.c.before(e.key, old)
+}
+
+// applyOne makes one key what is staged for it.
+func (t *warmTx) applyOne(e *staged) error {
+	c := t.m.r.c
+	old, err := t.w.get(e.key)
 	if err != nil {
-		return ch, false, nil, err
+		return err
+	}
+	t.size += e.size() + old.plainSize(old.payload)
+	before, err := c.before(e.key, old)
+	if err != nil {
+		return err
 	}
 	if e.kind == stagedDelete {
-		return changeOf(e.key, before, nil), old.found, &write{key: e.key, del: true}, w.remove(e.key, old)
+		if old.found {
+			t.changes = append(t.changes, changeOf(e.key, before, nil))
+		}
+		t.take(&write{key: e.key, del: true})
+		return t.w.remove(e.key, old)
 	}
-	if same, err := m.sameAsDisk(&e.write, old); same || err != nil {
-		return ch, false, nil, err // an event told what the disk has
+	if same, err := t.m.sameAsDisk(&e.write, old); same || err != nil {
+		return err // an event told what the disk has
 	}
-	now, err := m.staged(e)
+	now, err := t.m.staged(e)
 	if err != nil {
-		return ch, false, nil, err
+		return err
 	}
 	sameVersion := old.found && old.UID == e.uid && old.RV == e.rv
-	if err := w.put(m.r.c.packer.packed(&e.write), old); err != nil {
-		return ch, false, nil, err
+	if err := t.w.put(c.packer.packed(&e.write), old); err != nil {
+		return err
 	}
-	x = &write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)}
-	if sameVersion && before != nil && semanticallyEqual(before, now) {
-		return ch, false, x, nil
+	t.take(&write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)})
+	if !sameVersion || before == nil || !semanticallyEqual(before, now) {
+		t.changes = append(t.changes, changeOf(e.key, before, now))
 	}
-	return changeOf(e.key, before, now), true, x, nil
+	return nil
+}
+
+// take notes what was written if anybody keeps objects in memory: else nobody would need it once its change has been reported.
+func (t *warmTx) take(x *write) {
+	if c := t.m.r.c; c.bounded != nil || c.resident.Load() != nil {
+		t.taken = append(t.taken, x)
+	}
 }
 
 // staged returns the object that is staged. That the codec can not read what it
@@ -203,9 +224,6 @@ func (m *warmReplace) refill(ctx context.Context, set *indexSet) error {
 		more = len(page) == refillPage
 		for _, e := range page {
 			after = e.key
-			if e.kind != stagedPut {
-				continue
-			}
 			obj, err := m.staged(e)
 			if err != nil {
 				continue // the commit leaves it out
@@ -246,10 +264,10 @@ func (m *warmReplace) reindexed(set *indexSet, e *staged, obj runtime.Object) *s
 	return &next
 }
 
-// refillRead returns the next page of what is staged, in memory of its own.
+// refillRead returns the next page of the objects that are staged, in memory of its own.
 func (m *warmReplace) refillRead(ctx context.Context, after string) (page []*staged, err error) {
 	err = m.r.c.view(ctx, func(b *bolt.Bucket) error {
-		return m.staging.each(b, after, func(e *staged) (bool, error) {
+		return m.staging.each(b, stagedPut, after, func(e *staged) (bool, error) {
 			own := *e
 			own.payload = slices.Clone(e.payload)
 			page = append(page, &own)

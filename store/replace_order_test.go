@@ -62,9 +62,9 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
 		t.Fatal(err)
 	}
 	wantStrings(t, "changes", describe(res.Changes),
+		"Deleted c/1 from {c/1 uid=uid-c/1 rv=5}",
 		"Updated a/2 from {a/2 uid=uid-a/2 rv=3} to {a/2 uid=uid-a/2 rv=23}",
-		"Added b/2 to {b/2 uid=uid-b/2 rv=22}",
-		"Deleted c/1 from {c/1 uid=uid-c/1 rv=5}")
+		"Added b/2 to {b/2 uid=uid-b/2 rv=22}")
 	wantStrings(t, "what is stored", list(t, c),
 		"a/1 uid=uid-a/1 rv=1", "a/2 uid=uid-a/2 rv=23", "b/1 uid=uid-b/1 rv=2", "b/2 uid=uid-b/2 rv=22")
 	var newest []string

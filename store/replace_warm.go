@@ -26,9 +26,10 @@ type warmReplace struct {
 	revised bool   // whether there is to be another dictionary has been decided
 	buf     []byte // for a payload of the file
 
-	// Of a commit in several transactions:
-
-	applied string // entries up to this key have been
+	// Where a commit in several transactions has come to: all deletes come before the first put, and
+	// the entries of the kind that it is at have been applied up to a key.
+	at    stagedKind
+	after string
 }
 
 // item is an object of a page on its way into the diff.

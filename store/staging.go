@@ -18,6 +18,17 @@ const (
 	stagedDelete                   // the object is on disk and, so far, not in the list
 )
 
+// other returns the other one of the kinds that change something, which are those that the bucket has.
+func (k stagedKind) other() stagedKind {
+	switch k {
+	case stagedPut:
+		return stagedDelete
+	case stagedDelete:
+		return stagedPut
+	}
+	return stagedSame
+}
+
 // staged is one difference between the list and the disk.
 type staged struct {
 	kind stagedKind
@@ -44,14 +55,14 @@ func (s *staged) size() int {
 type staging struct {
 	c       *Collection
 	mem     map[string]*staged
-	bytes   int // of mem
-	total   int // of mem and of all that was ever spilled: an upper bound
+	order   []string // the keys of mem, sorted; nil if they have to be sorted anew
+	bytes   int      // of mem
 	spilled bool
 }
 
 // clear drops what an earlier relist may have left.
 func (s *staging) clear(ctx context.Context) error {
-	s.mem, s.bytes, s.total, s.spilled = map[string]*staged{}, 0, 0, false
+	s.mem, s.order, s.bytes, s.spilled = map[string]*staged{}, nil, 0, false
 	left := false
 	err := s.c.view(ctx, func(b *bolt.Bucket) error {
 		left = b.Bucket(bucketStaging) != nil
@@ -83,15 +94,16 @@ func (s *staging) get(b *bolt.Bucket, key string) (*staged, error) {
 func (s *staging) set(e *staged) {
 	if old := s.mem[e.key]; old != nil {
 		s.bytes -= old.size()
-		s.total -= old.size()
+	} else {
+		s.order = nil
 	}
 	if e.kind == stagedSame && !s.spilled {
 		delete(s.mem, e.key)
+		s.order = nil
 		return
 	}
 	s.mem[e.key] = e
 	s.bytes += e.size()
-	s.total += e.size()
 }
 
 // spillIfLarge moves the entries to the bucket if they are too many for memory.
@@ -132,25 +144,15 @@ func (s *staging) spill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mem, s.bytes, s.spilled = map[string]*staged{}, 0, true
+	s.mem, s.order, s.bytes, s.spilled = map[string]*staged{}, nil, 0, true
 	return nil
 }
 
-// each calls fn with the entries whose keys follow the given one, in key
+// each calls fn with the entries of one kind whose keys follow the given one, in key
 // order, until fn returns false. It must follow gather.
-func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, error)) error {
+func (s *staging) each(b *bolt.Bucket, kind stagedKind, after string, fn func(*staged) (bool, error)) error {
 	if !s.spilled {
-		keys := slices.Sorted(maps.Keys(s.mem))
-		at, found := slices.BinarySearch(keys, after)
-		if found {
-			at++
-		}
-		for _, key := range keys[at:] {
-			if more, err := fn(s.mem[key]); err != nil || !more {
-				return err
-			}
-		}
-		return nil
+		return s.eachInMemory(kind, after, fn)
 	}
 	spill, err := s.bucket(b)
 	if err != nil {
@@ -158,6 +160,9 @@ func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, err
 	}
 	keys := scanAfter(spill, after)
 	for k, data := keys.next(); k != nil; k, data = keys.next() {
+		if len(data) > 0 && stagedKind(data[0]).other() == kind {
+			continue // it is parsed when its kind is asked for
+		}
 		e, err := s.parse(string(k), data)
 		if err != nil {
 			return err
@@ -167,6 +172,26 @@ func (s *staging) each(b *bolt.Bucket, after string, fn func(*staged) (bool, err
 		}
 	}
 	return keys.err
+}
+
+func (s *staging) eachInMemory(kind stagedKind, after string, fn func(*staged) (bool, error)) error {
+	if s.order == nil {
+		s.order = slices.Sorted(maps.Keys(s.mem))
+	}
+	at, found := slices.BinarySearch(s.order, after)
+	if found {
+		at++
+	}
+	for _, key := range s.order[at:] {
+		e := s.mem[key]
+		if e.kind != kind {
+			continue
+		}
+		if more, err := fn(e); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 // discard drops everything; what it can not drop the next open does.
@@ -199,7 +224,7 @@ func (s *staging) append(e *staged) []byte {
 // parse is the reverse of append. The entry shares memory with data, which
 // dies with the transaction.
 func (s *staging) parse(key string, data []byte) (*staged, error) {
-	if len(data) < 2 || data[0] > byte(stagedDelete) {
+	if len(data) < 2 || stagedKind(data[0]).other() == stagedSame {
 		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, ErrDamaged)
 	}
 	h, payload, err := parseRecord(s.c.name, key, data[2:])

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -229,16 +230,20 @@ func (l *relist) commit(t *rapid.T, attrs store.Attributes) {
 	ctx := context.Background()
 	rv := rapid.SampledFrom([]string{l.m.next(), l.m.next(), "", "not a number"}).Draw(t, "list rv")
 	want := l.expected()
-	res, err := l.r.Commit(ctx, store.Batch{ResourceVersion: rv})
-	if !l.cold && !slices.IsSortedFunc(res.Changes, func(a, b store.Change) int {
-		if a.Key < b.Key {
-			return -1
+	var order []string
+	for more := true; more; {
+		res, err := l.r.Commit(ctx, store.Batch{ResourceVersion: rv})
+		l.take(t, res, err)
+		for _, ch := range res.Changes {
+			order = append(order, fmt.Sprint(ch.Type != cache.Deleted, ch.Key))
 		}
-		return 1
-	}) {
-		t.Fatalf("the changes of a commit are not in key order")
+		if more = res.More; more {
+			l.betweenCommits(t)
+		}
 	}
-	l.take(t, res, err)
+	if !l.cold && !slices.IsSorted(order) {
+		t.Fatalf("the changes of a commit are not deletes and then the others, each in key order: %q", order)
+	}
 	l.r.Abort() // does nothing
 	for key := range want {
 		if l.shadow[key] == nil || Sum(l.shadow[key]) != Sum(want[key]) {
@@ -261,6 +266,22 @@ func (l *relist) commit(t *rapid.T, attrs store.Attributes) {
 	}
 	if !l.skipping {
 		l.m.compareNewest(t, info)
+	}
+}
+
+// betweenCommits: readers see what has been reported. It can not be resumed, and nobody else writes.
+func (l *relist) betweenCommits(t *rapid.T) {
+	objs, err := l.m.c.List(context.Background())
+	var want []string
+	for _, key := range slices.Sorted(maps.Keys(l.shadow)) {
+		want = append(want, Sum(l.shadow[key]))
+	}
+	equal(t, "List between the transactions of a commit", sumsOf(objs), want, err)
+	if info, err := l.m.c.Info(context.Background()); err != nil || info.MustRelist == "" {
+		t.Fatalf("half of a list is applied, and can be resumed: %+v, %v", info, err)
+	}
+	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
+		t.Fatalf("Apply during a commit: %v", err)
 	}
 }
 

@@ -1,0 +1,212 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// fat is a transform that makes pods of a megabyte, of which a transaction of a list takes few.
+func fat(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	pod = pod.DeepCopy()
+	pod.Annotations = map[string]string{"fat": strings.Repeat("x", 1<<20)}
+	return pod, nil
+}
+
+// openBehind returns an informer whose store is behind the server by a difference that takes three transactions or more, and
+// what a handler is to be told of it.
+func openBehind(t *testing.T, r *rig) (i *Informer, changes []string) {
+	t.Helper()
+	r.o.Residency = store.None
+	key := func(ns string, n int) string { return fmt.Sprintf("%s/%02d", ns, n) }
+	old := map[int]*corev1.Pod{}
+	for n := range 24 {
+		old[n] = r.srv.write(key("a", n), "x")
+	}
+	if err := r.open().SetTransform(fat); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.close()
+	for n := range 24 {
+		if n%2 == 0 {
+			r.srv.delete(key("a", n))
+			changes = append(changes, fmt.Sprintf("gone %s last %s", key("a", n), describe(old[n])))
+		}
+	}
+	for n := range 24 {
+		if n%2 == 1 {
+			changes = append(changes, fmt.Sprintf("update %s to %s", describe(old[n]), describe(r.srv.write(key("a", n), "y"))))
+		}
+	}
+	for n := range 6 {
+		changes = append(changes, "add "+describe(r.srv.write(key("b", n), "x"))+" initial")
+	}
+	r.srv.compact()
+	i = r.open()
+	i.pages.bytes = math.MaxInt // handlers are given what is stored before the list
+	if err := i.SetTransform(fat); err != nil {
+		t.Fatal(err)
+	}
+	return i, changes
+}
+
+// afterInitial drops what a handler was given of the stored objects.
+func afterInitial(lines []string) []string {
+	for n, line := range lines {
+		if !strings.HasPrefix(line, "add a/") {
+			return lines[n:]
+		}
+	}
+	return nil
+}
+
+// TestListInSeveralTransactions: the handlers are told of each transaction of a list, deletes first. A handler that
+// registers between two of them is given what is stored then, and told the rest.
+func TestListInSeveralTransactions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		w := &witness{}
+		r.o.Observer = w
+		_, want := openBehind(t, r)
+		w.take()
+		var mu sync.Mutex
+		var late []*recorder
+		w.check = func(i *Informer) {
+			mu.Lock()
+			defer mu.Unlock()
+			h := &recorder{}
+			late = append(late, h)
+			if _, err := i.AddEventHandler(h); err != nil {
+				t.Error(err)
+			}
+		}
+		h := &recorder{}
+		r.run(h)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		lines := h.take()
+		equal(t, "changes", afterInitial(lines), want)
+		replay(t, map[string]string{}, lines)
+		commits := slices.DeleteFunc(w.take(), func(line string) bool { return !strings.HasPrefix(line, "commit") })
+		if len(commits) < 3 || !strings.HasPrefix(commits[0], "commit 1") {
+			t.Errorf("the list was written as %q, want about 15 changes at a time", commits)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for n, l := range late {
+			known := map[string]string{}
+			replay(t, known, l.take())
+			equal(t, fmt.Sprintf("handler that came after transaction %d", n+1), sortedValues(known), r.srv.state())
+		}
+		r.close()
+	})
+}
+
+// commitFaults makes one Commit of a list fail.
+type commitFaults struct {
+	store.Interface
+	mu      sync.Mutex
+	err     error
+	at      int  // guarded by mu; how many succeed before
+	applied bool // it takes effect all the same
+}
+
+func (s *commitFaults) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
+	r, err := s.Interface.BeginReplace(ctx, o)
+	return &commitFault{r, s}, err
+}
+
+type commitFault struct {
+	store.Replacement
+	s *commitFaults
+}
+
+func (r *commitFault) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
+	r.s.mu.Lock()
+	r.s.at--
+	fails := r.s.at == -1
+	r.s.mu.Unlock()
+	if !fails {
+		return r.Replacement.Commit(ctx, b)
+	}
+	if !r.s.applied {
+		return store.Result{}, r.s.err
+	}
+	res, err := r.Replacement.Commit(ctx, b)
+	if err != nil {
+		return res, err
+	}
+	return doubted(res), r.s.err
+}
+
+func (s *commitFaults) done() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at < 0
+}
+
+// TestListFailsBetweenTransactions: whichever transaction of a list fails, handlers are told of each object once, whether the
+// list goes on then or another takes its place.
+func TestListFailsBetweenTransactions(t *testing.T) {
+	for name, fault := range map[string]*commitFaults{
+		"no space":                    {err: store.ErrNoSpace},
+		"outcome unknown":             {err: store.ErrOutcomeUnknown},
+		"outcome unknown, and stored": {err: store.ErrOutcomeUnknown, applied: true},
+		"lost by a rebuild elsewhere": {err: store.ErrReplaceLost},
+	} {
+		for at := range 3 {
+			t.Run(fmt.Sprintf("%s, transaction %d", name, at+1), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					r := newRig(t)
+					i, want := openBehind(t, r)
+					f := &commitFaults{Interface: i.store, err: fault.err, applied: fault.applied, at: at}
+					i.store = f
+					i.rebuild = func(context.Context) error { return nil }
+					h := &recorder{}
+					r.run(h)
+					time.Sleep(10 * time.Minute)
+					synctest.Wait()
+					lines := h.take()
+					told := map[string]int{}
+					for _, line := range afterInitial(lines) {
+						told[keyIn(strings.Fields(line)[1])]++
+					}
+					for _, line := range want {
+						if key := keyIn(strings.Fields(line)[1]); told[key] != 1 {
+							t.Errorf("told of %s %d times", key, told[key])
+						}
+					}
+					known := map[string]string{}
+					if !fault.applied {
+						replay(t, known, lines)
+						equal(t, "handler", sortedValues(known), r.srv.state())
+					}
+					clear(known)
+					for _, line := range lines {
+						tellAgain(known, line)
+					}
+					equal(t, "handler", sortedValues(known), r.srv.state())
+					if !f.done() {
+						t.Error("nothing has failed")
+					}
+					r.close()
+				})
+			})
+		}
+	}
+}

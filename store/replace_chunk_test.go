@@ -1,0 +1,307 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// beginChunked returns a list over a/00 to a/19 that has c/00 to c/19 instead, and changes b/0. A transaction holds a few objects.
+func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
+	t.Helper()
+	items := []store.Op{upsert("b/0", "50")}
+	before := []store.Op{upsert("b/0", "1")}
+	for n := range 20 {
+		before = append(before, upsert(fmt.Sprintf("a/%02d", n), fmt.Sprint(n+2)))
+		items = append(items, upsert(fmt.Sprintf("c/%02d", n), fmt.Sprint(n+30)))
+	}
+	relist(t, c, store.ReplaceOptions{}, "25", before...)
+	store.SetLimits(c, 1<<20, 600)
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Page(context.Background(), pods(items...)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// chunkedChanges are those of beginChunked.
+func chunkedChanges() (want []string) {
+	for n := range 20 {
+		want = append(want, fmt.Sprintf("Deleted a/%02d", n))
+	}
+	want = append(want, "Updated b/0")
+	for n := range 20 {
+		want = append(want, fmt.Sprintf("Added c/%02d", n))
+	}
+	return want
+}
+
+func names(changes []store.Change) (out []string) {
+	for _, ch := range changes {
+		out = append(out, fmt.Sprint(ch.Type, " ", ch.Key))
+	}
+	return out
+}
+
+// A commit that takes several transactions reports each by itself. One that fails has changed nothing, wherever it comes, and is
+// taken again: no change is lost, and none is reported twice.
+func TestCommitInChunks(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	r := beginChunked(t, c)
+	full := false
+	store.FailCommits(s, func() error {
+		if full = !full; full {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	var changes []store.Change
+	transactions := 0
+	for more := true; more; transactions++ {
+		before := infoOf(t, c)
+		if res, err := r.Commit(ctx, store.Batch{ResourceVersion: "60"}); !errors.Is(err, store.ErrNoSpace) || len(res.Changes) > 0 {
+			t.Fatalf("on a full disk: %d changes, %v", len(res.Changes), err)
+		}
+		if after := infoOf(t, c); after.Objects != before.Objects || after.NextSeq != before.NextSeq {
+			t.Fatalf("a transaction that failed has made %+v of %+v", after, before)
+		}
+		res, err := r.Commit(ctx, store.Batch{ResourceVersion: "60"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, res.Changes...)
+		more = res.More
+		if info := infoOf(t, c); more && (info.ResourceVersion != "25" || !strings.Contains(info.MustRelist, "interrupted") || info.Objects != len(list(t, c))) {
+			t.Errorf("half way: %+v", info)
+		}
+		if !more {
+			continue
+		}
+		if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "61"}); !errors.Is(err, store.ErrReplacing) {
+			t.Errorf("Apply half way: %v", err)
+		}
+	}
+	wantStrings(t, "changes", names(changes), chunkedChanges()...)
+	if transactions < 10 {
+		t.Errorf("%d transactions", transactions)
+	}
+	if info := infoOf(t, c); info.MustRelist != "" || info.Objects != 21 {
+		t.Errorf("in the end: %+v", info)
+	}
+}
+
+// A process that dies between two transactions of a commit, or a list that is given up there, leaves what must be listed anew. The next
+// list reports the rest.
+func TestCommitInterrupted(t *testing.T) {
+	for transactions := range 12 {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("after %d crash=%v", transactions, crash), func(t *testing.T) {
+				testCommitInterrupted(t, transactions, crash)
+			})
+		}
+	}
+}
+
+func testCommitInterrupted(t *testing.T, transactions int, crash bool) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{})
+	c := openPods(t, s, byNamespaceAndColor)
+	r := beginChunked(t, c)
+	var changes []store.Change
+	for range transactions {
+		res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"})
+		if err != nil || !res.More {
+			t.Fatalf("more %v: %v", res.More, err)
+		}
+		changes = append(changes, res.Changes...)
+	}
+	if crash {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = storetest.OpenFile(t, path, store.Options{})
+		c = openPods(t, s, byNamespaceAndColor)
+	} else {
+		r.Abort()
+	}
+	if info := infoOf(t, c); (info.MustRelist != "") != (transactions > 0) || info.Objects != len(list(t, c)) {
+		t.Errorf("after %d transactions: %+v", transactions, info)
+	}
+	items := []store.Op{upsert("b/0", "50")}
+	for n := range 20 {
+		items = append(items, upsert(fmt.Sprintf("c/%02d", n), fmt.Sprint(n+30)))
+	}
+	changes = append(changes, relist(t, c, store.ReplaceOptions{}, "60", items...)...)
+	wantStrings(t, "changes", names(changes), chunkedChanges()...)
+	if info := infoOf(t, c); info.MustRelist != "" || info.ResourceVersion != "60" || info.Objects != 21 {
+		t.Errorf("in the end: %+v", info)
+	}
+}
+
+// A transaction may have been stored although it failed. Its changes come with the error, so with those of a
+// list after the rebuild all are known, and those of earlier transactions are not among them.
+func TestCommitOutcomeUnknown(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		for transactions := range 12 {
+			t.Run(fmt.Sprintf("in transaction %d stored=%v", transactions+1, stored), func(t *testing.T) {
+				testCommitOutcomeUnknown(t, transactions, stored)
+			})
+		}
+	}
+}
+
+func testCommitOutcomeUnknown(t *testing.T, transactions int, stored bool) {
+	s := storetest.Open(t, store.Options{Logger: &quiet})
+	c := openPods(t, s, byNamespaceAndColor)
+	r := beginChunked(t, c)
+	var told []string
+	for range transactions {
+		res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, names(res.Changes)...)
+	}
+	fail := store.FailCommits
+	if stored {
+		fail = store.FailAfterCommits
+	}
+	fail(s, func() error { return syscall.EIO })
+	res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"})
+	if !errors.Is(err, store.ErrOutcomeUnknown) || len(res.Changes) == 0 || res.More {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	doubtful := names(res.Changes)
+	if again, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"}); !errors.Is(err, store.ErrOutcomeUnknown) || len(again.Changes) > 0 {
+		t.Errorf("nothing is written any more, and reported: %d changes, %v", len(again.Changes), err)
+	}
+	r.Abort()
+	store.FailCommits(s, func() error { return nil })
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	items := []store.Op{upsert("b/0", "50")}
+	for n := range 20 {
+		items = append(items, upsert(fmt.Sprintf("c/%02d", n), fmt.Sprint(n+30)))
+	}
+	rest := names(relist(t, c, store.ReplaceOptions{}, "60", items...))
+	for _, ch := range doubtful {
+		if reported := slices.Contains(rest, ch); reported == stored {
+			t.Errorf("%s, of the transaction that failed, is reported by the next list: %v", ch, reported)
+		}
+	}
+	if stored {
+		told = append(told, doubtful...)
+	}
+	wantStrings(t, "changes", append(told, rest...), chunkedChanges()...)
+}
+
+// TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of objects
+// that come, go, or are replaced. (The bound is far below what all of them take.)
+func TestCommitIsBounded(t *testing.T) {
+	const objects, bound = 20000, 64 << 10
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	store.NoSync(s)
+	codec := storetest.PodCodec()
+	for name, kind := range map[string]struct{ before, after string }{
+		"all are new": {"", "x"}, "all are gone": {"x", ""}, "all are replaced": {"x", "y"},
+	} {
+		for _, staging := range []int{1 << 30, 64 << 10} {
+			t.Run(fmt.Sprintf("%s staging %d", name, staging), func(t *testing.T) {
+				c, err := s.Collection(t.Context(), storetest.Pods, store.CollectionOptions{Residency: store.None, Codec: codec})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					c.Close()
+					if err := s.Drop(context.Background(), storetest.Pods); err != nil {
+						t.Error(err)
+					}
+				}()
+				state := func(value string) (items []store.Op) {
+					for n := 0; value != "" && n < objects; n++ {
+						items = append(items, store.Op{Object: storetest.Pod(fmt.Sprintf("a/%05d", n), value, fmt.Sprint(n+1))})
+					}
+					return items
+				}
+				relist(t, c, store.ReplaceOptions{}, "1", state(kind.before)...)
+				store.SetLimits(c, staging, bound)
+				r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Abort()
+				for page := range slices.Chunk(state(kind.after), 2000) {
+					if _, err := r.Page(t.Context(), pods(page...)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				total := 0
+				for more := true; more; {
+					res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "2"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					more = res.More
+					total += len(res.Changes)
+					if size := encodedSize(t, codec, res.Changes); size > bound+1000 {
+						t.Fatalf("%d changes at once, of %d bytes", len(res.Changes), size)
+					}
+				}
+				if total != objects {
+					t.Errorf("%d changes", total)
+				}
+			})
+		}
+	}
+}
+
+func encodedSize(t *testing.T, codec store.Codec, changes []store.Change) (size int) {
+	t.Helper()
+	for _, ch := range changes {
+		for _, obj := range []runtime.Object{ch.Old, ch.New} {
+			if obj == nil {
+				continue
+			}
+			data, err := codec.Append(nil, obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += len(data)
+		}
+	}
+	return size
+}
+
+// TestCommitLimits: where not all objects are in memory, those of a transaction must not take much of it either.
+func TestCommitLimits(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	for _, test := range []struct {
+		residency store.Residency
+		want      int
+	}{{store.None, 16 << 20}, {store.Bounded(1 << 20), 16 << 20}, {store.All, 256 << 20}} {
+		c, err := s.Collection(t.Context(), storetest.Pods, store.CollectionOptions{Residency: test.residency, Codec: storetest.PodCodec()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := store.CommitLimit(c); got != test.want {
+			t.Errorf("%s: %d bytes, want %d", test.residency, got, test.want)
+		}
+		c.Close()
+	}
+}
