@@ -82,15 +82,15 @@
 //
 // With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had
 // then has been stored and queued for the handlers, or a list has been. With [Disk] it is true as
-// soon as the stored state has been queued for the handlers; if no list was ever complete, it waits for one. A
-// registration has synced when its handler has returned from every call up to there, updates and deletes included.
+// soon as the handlers have the first page of the stored state; if no list was ever complete, it waits for one. A
+// registration has synced when its handler has returned from every call up to there: all stored objects, updates and deletes included.
 //
 // # Lists
 //
 // A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.UseWatchList asks for lists as
 // watches, for servers that are to be spared; Options.ServerVersion tells servers before 1.34, which read pages from etcd and are asked for one
 // list from their cache; that one is whole in memory. Package reflector's documentation says what is chosen when. In each case
-// readers see a repeated list at its end, in one step.
+// readers see a repeated list at its end: in one step, unless what it changes is more than one transaction takes (package store).
 //
 // API servers compress lists if the client asks for it, as client-go's do unless rest.Config.DisableCompression is set, and never compress watches. client-go's typed
 // clients speak JSON unless rest.Config.ContentType is application/vnd.kubernetes.protobuf: for built-in types set it.

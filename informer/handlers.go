@@ -114,6 +114,9 @@ func (i *Informer) join(l *listener, due *lines) error {
 		return err
 	}
 	lost, err := i.givePage(l.ctx, l, due)
+	if l.ctx.Err() != nil {
+		return errStopped
+	}
 	if err != nil {
 		return errors.Join(err, i.processor.remove(l))
 	}

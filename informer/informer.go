@@ -126,8 +126,8 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 // Run is RunWithContext with a channel to stop.
 func (i *Informer) Run(stopCh <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stopCh)) }
 
-// HasSynced reports whether the store has been brought up to date as Options.SyncPolicy asks, and every object
-// has been queued for the handlers. Whether a handler has seen them all is told by its registration.
+// HasSynced reports whether the store has been brought up to date as Options.SyncPolicy asks, and every change
+// has been queued for the handlers. Whether a handler has seen all objects is told by its registration.
 func (i *Informer) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
