@@ -112,6 +112,7 @@ func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers 
 		again := *before
 		again.generation = set.generation + 1 // a batch may have been indexed with set
 		c.set.Store(&again)
+		c.idled.Store(false) // the file may have the index now, as one that is ready, and who writes next has to know
 		return false, err
 	}
 	return true, nil
