@@ -64,11 +64,16 @@ func (c *Collection) writeObjectsLocked(ctx context.Context, set *indexSet, fn f
 	return err
 }
 
-// applyBounded brings the writes to the objects that are in memory.
+// applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay, or the file.
 func (c *Collection) applyBounded(last []*write) {
-	if c.bounded != nil {
-		c.bounded.apply(last, c.codec)
+	if c.bounded == nil {
+		return
 	}
+	if len(last) > 1 {
+		c.bounded.closed.Add(1)
+		defer c.bounded.closed.Add(-1)
+	}
+	c.bounded.apply(last, c.codec)
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {

@@ -197,6 +197,7 @@ func (r *memoryReplacement) settle(keys []string) []Change {
 // settleLocked makes the keys what they are to become.
 func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	r.m.reported = true
+	defer r.m.changingLocked(len(keys))()
 	for _, key := range keys {
 		old, e := r.m.table.state(key), r.target(key)
 		switch {

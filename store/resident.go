@@ -16,7 +16,10 @@ import (
 // from the file is followed by an older one from here.
 type resident struct {
 	mu    sync.RWMutex
-	table *table // guarded by mu, but for get
+	table *table // guarded by mu, but for get while hot has its keys
+	// hot is the collection's; it has the keys of table while shown, but not while several of them change.
+	hot   *atomic.Pointer[keyMap]
+	shown bool // guarded by mu
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
 	touched map[string]struct{}
 	failed  bool // nothing is taken in any more; guarded by mu
@@ -29,8 +32,8 @@ type resident struct {
 	replaced chan struct{}
 }
 
-func newResident() *resident {
-	r := &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
+func newResident(hot *atomic.Pointer[keyMap]) *resident {
+	r := &resident{hot: hot, table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
 	r.table.byKey.fill()
 	return r
 }
@@ -43,7 +46,8 @@ func (c *Collection) inMemory() *resident {
 	return nil
 }
 
-// apply takes in writes that readers of the file see already, or are about to. All are visible at once, but for get.
+// apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key wait too, if
+// there are several.
 func (r *resident) apply(last []*write) {
 	if r == nil {
 		return
@@ -52,6 +56,10 @@ func (r *resident) apply(last []*write) {
 	defer r.mu.Unlock()
 	if r.failed {
 		return
+	}
+	if r.shown && len(last) > 1 {
+		r.hot.Store(nil)
+		defer r.hot.Store(r.table.byKey)
 	}
 	for _, x := range last {
 		if r.touched != nil {
@@ -69,10 +77,14 @@ func (r *resident) apply(last []*write) {
 // opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
 // objects that could not be read.
 func (c *Collection) startFilling(empty bool) {
-	r := newResident()
+	r := newResident(&c.hot)
 	c.front.Lock()
-	c.hot.Store(nil)
-	if old := c.resident.Swap(r); old != nil {
+	old := c.resident.Load()
+	if old != nil {
+		old.hide()
+	}
+	c.resident.Store(r)
+	if old != nil {
 		close(old.replaced)
 	}
 	r.apply(c.overlay.all())
@@ -97,6 +109,21 @@ func (c *Collection) startFilling(empty bool) {
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
 		}
 	})
+}
+
+// hide has reads by key look where the others do: another is about to take the place of r.
+func (r *resident) hide() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shown = false
+	r.hot.Store(nil)
+}
+
+// get returns the object of key, or nil.
+func (r *resident) get(key string) runtime.Object {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.table.get(key)
 }
 
 // fail lets go of what has been filled in.
@@ -197,7 +224,8 @@ func (c *Collection) open(r *resident) {
 	r.touched = nil
 	r.table.byKey.settle()
 	r.ready.Store(true)
-	c.hot.Store(r.table.byKey)
+	r.shown = true
+	r.hot.Store(r.table.byKey)
 }
 
 // awaitFilled waits until the objects are in memory, or can not be.
