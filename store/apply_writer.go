@@ -28,6 +28,9 @@ type writer struct {
 // terms that fn writes were computed with it: it must still be the current one.
 // fn returns the objects that it has written, for those that are in memory.
 func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
+	if err := c.pause.wait(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.replacing != nil {

@@ -31,13 +31,14 @@ type Collection struct {
 	mu sync.Mutex
 	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
 	front     sync.Mutex
-	replacing *replacement  // the open one; set with mu and front held, read with either
-	closed    bool          // guarded by front
-	paused    chan struct{} // batches wait until it is closed; nil if they need not; guarded by front
-	lost      error         // why Close could not commit what was pending; guarded by front
-	released  atomic.Bool   // another may open it
-	idled     atomic.Bool   // indexes that nobody claims have been marked
-	reported  atomic.Bool   // changes of objects have been reported in this process
+	replacing *replacement // the open one; set with mu and front held, read with either
+	closed    bool         // guarded by front
+	lost      error        // why Close could not commit what was pending; guarded by front
+	released  atomic.Bool  // another may open it
+	idled     atomic.Bool  // indexes that nobody claims have been marked
+	reported  atomic.Bool  // changes of objects have been reported in this process
+
+	pause pause // of those who write, taken before any lock
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
 	resident atomic.Pointer[resident]

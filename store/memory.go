@@ -16,6 +16,7 @@ import (
 // objects that it was given.
 type Memory struct {
 	keyFunc cache.KeyFunc
+	pause   pause // of those who write, taken before mu
 
 	mu        sync.RWMutex
 	info      Info               // guarded by mu
@@ -65,7 +66,7 @@ func (m *Memory) Info(ctx context.Context) (Info, error) {
 // Apply applies the batch; see Interface and Collection.Apply.
 func (m *Memory) Apply(ctx context.Context, b Batch) (Result, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := m.pause.wait(ctx); err != nil {
 			return Result{}, err
 		}
 		set := m.indexSet()
@@ -167,11 +168,12 @@ func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string
 	if err != nil {
 		return err
 	}
-	terms := moreTerms{}
-	for {
-		for _, e := range m.rows() {
-			terms.compute(added, e)
+	var terms moreTerms
+	for round := 0; ; round++ {
+		if round == patience {
+			defer m.pause.begin()()
 		}
+		terms = terms.of(added, m.rows())
 		done, err := m.addComputed(added, indexers, versions, terms)
 		if done || err != nil {
 			return err

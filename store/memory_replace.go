@@ -144,6 +144,9 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 	if r.done {
 		return errReplaceDone
 	}
+	if err := r.m.pause.wait(ctx); err != nil {
+		return err
+	}
 	r.refill(r.m.indexSet())
 	return ctx.Err()
 }
