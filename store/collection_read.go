@@ -85,7 +85,7 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be in
-// memory it waits for that: they are decoded once.
+// memory it waits for that: they are decoded once. It does not wait for a write that goes to the disk meanwhile.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if err := c.awaitFilled(ctx); err != nil {
 		return err

@@ -25,6 +25,8 @@ type resident struct {
 	failed  bool // nothing is taken in any more; guarded by mu
 
 	ready atomic.Bool
+	// read is closed when all has been read, and a write that goes to the disk keeps reads from using it.
+	read chan struct{}
 	// ended is closed when the filling has ended, well or not.
 	ended chan struct{}
 	err   error // why not; set before ended is closed
@@ -33,7 +35,7 @@ type resident struct {
 }
 
 func newResident(hot *atomic.Pointer[keyMap]) *resident {
-	r := &resident{hot: hot, table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
+	r := &resident{hot: hot, table: newTable(), touched: map[string]struct{}{}, read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
 	r.table.byKey.fill()
 	return r
 }
@@ -212,7 +214,10 @@ func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, 
 
 // open lets reads use r, unless another has taken its place.
 func (c *Collection) open(r *resident) {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		close(r.read)
+		c.mu.Lock()
+	}
 	defer c.mu.Unlock()
 	c.front.Lock()
 	defer c.front.Unlock()
@@ -228,13 +233,15 @@ func (c *Collection) open(r *resident) {
 	r.hot.Store(r.table.byKey)
 }
 
-// awaitFilled waits until the objects are in memory, or can not be.
+// awaitFilled waits until the objects are in memory, or can not be. It waits for no commit: when all has been read, reads of the
+// file will do.
 func (c *Collection) awaitFilled(ctx context.Context) error {
 	r := c.resident.Load()
 	if r == nil {
 		return ctx.Err()
 	}
 	select {
+	case <-r.read:
 	case <-r.ended:
 	case <-ctx.Done():
 	}
