@@ -272,10 +272,12 @@ func (k *commits) madeProgressLocked() {
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections take in no more. What they have taken in is pending when it returns.
+// closeCommits makes the collections take in no more, and those who wait for room give up. What has been taken in is pending when it
+// returns.
 func (s *Store) closeCommits() {
 	s.commits.mu.Lock()
 	s.commits.closed = true
+	s.commits.madeProgressLocked()
 	s.commits.mu.Unlock()
 	for _, c := range s.liveCollections() {
 		c.front.Lock()   // a batch that was let in before is done when we get it
@@ -288,10 +290,12 @@ func (s *Store) takesIn() error {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
 	if s.commits.closed {
-		return fmt.Errorf("%s: %w", s.path, ErrClosed)
+		return s.closedError()
 	}
 	return nil
 }
+
+func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
 
 // CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
 func (s *Store) CommitErr() error {
@@ -303,7 +307,8 @@ func (s *Store) CommitErr() error {
 // CommitsLate reports whether Apply leaves commits to the background; see Options.CommitInterval.
 func (s *Store) CommitsLate() bool { return s.o.commitsLate() }
 
-// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails.
+// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, and
+// when Close begins.
 func (s *Store) Committed() <-chan struct{} {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
@@ -323,16 +328,19 @@ func (s *Store) Pending() int {
 	return s.commits.bytes
 }
 
-// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why.
+// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why;
+// nor does it once the store is being closed, and returns ErrClosed.
 func (s *Store) WaitRoom(ctx context.Context) error {
 	for {
 		k := &s.commits
 		k.mu.Lock()
-		full, err, progress := k.bytes >= k.limit, k.err, k.progress
+		full, closed, err, progress := k.bytes >= k.limit, k.closed, k.err, k.progress
 		k.mu.Unlock()
 		switch {
 		case !full:
 			return nil
+		case closed:
+			return s.closedError()
 		case err != nil:
 			return err
 		}

@@ -146,7 +146,8 @@ type Store struct {
 	live     map[*Collection]struct{} // guarded by mu; the open collections
 }
 
-// closeWait is how long Close waits for a commit that is under way.
+// closeWait is how long Close waits until it can begin to commit what is pending: somebody else may be writing. What has
+// been begun can not be called off, however long the disk takes.
 const closeWait = 10 * time.Second
 
 // Path returns the file's name.
@@ -240,7 +241,8 @@ func (s *Store) Written() int64 {
 }
 
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
-// and closes it. Closing twice does nothing.
+// and closes it. Closing twice does nothing. A write that is under way it waits out; those who wait for room (Apply, WaitRoom)
+// get ErrClosed at once.
 func (s *Store) Close() error {
 	s.closeCommits()
 	s.background.close()
