@@ -63,7 +63,7 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	k.pending[c] = struct{}{}
 	k.bytes += grown
-	if k.bytes >= s.o.commitBytes() {
+	if k.bytes >= s.dueBytes() {
 		select {
 		case k.full <- struct{}{}:
 		default:
@@ -122,12 +122,15 @@ func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time
 		return at, nil, nil, false
 	case k.err != nil:
 		return retryAt, nil, k.progress, true
-	case k.bytes >= s.o.commitBytes():
+	case k.bytes >= s.dueBytes():
 		return time.Now(), k.full, k.progress, true
 	}
 	k.drainFullLocked() // a token of while it was being committed
 	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
 }
+
+// dueBytes is how much is committed at once: when there is no room for more, somebody waits.
+func (s *Store) dueBytes() int { return min(s.o.commitBytes(), s.commits.limit) }
 
 func (k *commits) drainFullLocked() {
 	select {

@@ -33,7 +33,8 @@ type Options struct {
 	// it again. An object that changes often in between is written once. Default 1 s; negative commits each batch
 	// before Apply returns.
 	CommitInterval time.Duration
-	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB.
+	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB; more than 64 MiB counts as that, since Apply waits
+	// for a commit then.
 	CommitBytes int
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
