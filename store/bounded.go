@@ -67,8 +67,11 @@ func (b *bounded) get(key string) runtime.Object {
 // seen is what put wants to know, from before the read.
 func (b *bounded) seen(key string) uint64 { return b.stripe(key).writes.Load() }
 
-// state returns the object of key if it is here in that state.
+// state returns the object of key if it is here in that state. While a list is written it may have another body in the file.
 func (b *bounded) state(key, uid, rv string) runtime.Object {
+	if b.closed.Load() > 0 {
+		return nil
+	}
 	if c, ok := b.cache.GetEntryQuietly(key); ok && rv != "" && c.Value.uid == uid && c.Value.rv == rv {
 		return c.Value.obj
 	}
