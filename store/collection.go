@@ -45,7 +45,8 @@ type Collection struct {
 	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
 	hot     atomic.Pointer[keyMap]
 	bounded *bounded
-	// frozen is what Info says while the file may be ahead of the resident objects; nil if it is not.
+	// frozen is what Info says while the file may be ahead of the resident objects: during a write that does not come by the overlay, and,
+	// if its outcome is unknown, until others take their place. nil if it is not.
 	frozen atomic.Pointer[Info]
 
 	builds builds
@@ -289,14 +290,22 @@ func (c *Collection) afterClose(ctx context.Context) error {
 
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
-	err := c.write(ctx, nil, func(w *writer) ([]*write, error) {
-		w.state.MustRelist = reason
-		return nil, nil
-	})
-	if err != nil {
+	if err := c.setMustRelist(ctx, reason); err != nil {
 		return fmt.Errorf("mark %s for a relist: %w", c.id, err)
 	}
 	return nil
+}
+
+func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.replacing != nil {
+		return ErrReplacing
+	}
+	return c.writeLocked(ctx, nil, func(w *writer) error {
+		w.state.MustRelist = reason
+		return nil
+	})
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.

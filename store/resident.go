@@ -22,7 +22,7 @@ type resident struct {
 	shown bool // guarded by mu
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
 	touched map[string]struct{}
-	failed  bool // nothing is taken in any more; guarded by mu
+	failure error // why nothing is taken in any more; guarded by mu
 
 	ready atomic.Bool
 	// read is closed when all has been read, and a write that goes to the disk keeps reads from using it.
@@ -56,7 +56,7 @@ func (r *resident) apply(last []*write) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed {
+	if r.failure != nil {
 		return
 	}
 	if r.shown && len(last) > 1 {
@@ -86,13 +86,14 @@ func (c *Collection) startFilling(empty bool) {
 		old.hide()
 	}
 	c.resident.Store(r)
+	c.frozen.Store(nil) // reads go to the file, as Info does
 	if old != nil {
 		close(old.replaced)
 	}
 	r.apply(c.overlay.all())
 	c.front.Unlock()
 	if empty {
-		c.open(r)
+		r.err = c.open(r)
 		close(r.ended)
 		return
 	}
@@ -105,7 +106,7 @@ func (c *Collection) startFilling(empty bool) {
 		if err == nil {
 			return
 		}
-		r.fail()
+		r.fail(err)
 		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			r.err = err
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
@@ -129,10 +130,10 @@ func (r *resident) get(key string) runtime.Object {
 }
 
 // fail lets go of what has been filled in.
-func (r *resident) fail() {
+func (r *resident) fail(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed, r.touched, r.table = true, nil, newTable()
+	r.failure, r.touched, r.table = why, nil, newTable()
 }
 
 // fill reads every object that has not been written since.
@@ -154,10 +155,11 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 				return err
 			}
 		}
-		c.fillIn(r, set, records, objs)
+		if err := c.fillIn(r, set, records, objs); err != nil {
+			return err
+		}
 	}
-	c.open(r)
-	return nil
+	return c.open(r)
 }
 
 // decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
@@ -183,12 +185,16 @@ func (r *resident) isTouched(key string) bool {
 
 // fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have the terms. If
 // index functions have been added meanwhile, all terms are computed.
-func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) {
+func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
 	states := make([]*rowState, len(records))
 	for i, record := range records {
 		states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
 	}
-	for !c.tryFillIn(r, set, records, states) {
+	for {
+		done, err := c.tryFillIn(r, set, records, states)
+		if done || err != nil {
+			return err
+		}
 		set = c.set.Load()
 		for _, s := range states {
 			s.terms = set.workingTerms(s.obj)
@@ -196,24 +202,27 @@ func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, obj
 	}
 }
 
-func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) bool {
+func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) (done bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.set.Load().generation != set.generation {
-		return false
+		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failure != nil {
+		return false, r.failure
+	}
 	for i, s := range states {
 		if _, newer := r.touched[records[i].key]; !newer {
 			r.table.put(records[i].key, s)
 		}
 	}
-	return true
+	return true, nil
 }
 
-// open lets reads use r, unless another has taken its place.
-func (c *Collection) open(r *resident) {
+// open lets reads use r, unless another has taken its place. An error is why they can not.
+func (c *Collection) open(r *resident) error {
 	if !c.mu.TryLock() {
 		close(r.read)
 		c.mu.Lock()
@@ -222,15 +231,19 @@ func (c *Collection) open(r *resident) {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.resident.Load() != r {
-		return
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failure != nil {
+		return r.failure
+	}
 	r.touched = nil
 	r.table.byKey.settle()
 	r.ready.Store(true)
 	r.shown = true
 	r.hot.Store(r.table.byKey)
+	return nil
 }
 
 // awaitFilled waits until the objects are in memory, or can not be. It waits for no commit: when all has been read, reads of the
