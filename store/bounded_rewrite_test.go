@@ -53,3 +53,18 @@ func TestIndexDuringARewritingList(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// A rebuild may come to a collection as soon as it is open, and has to find what it keeps in memory.
+func TestBoundedIsThereOnceOpen(t *testing.T) {
+	s := mustOpen(t, t.TempDir()+"/store", Options{})
+	o := CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})}
+	c, err := s.openAndEnlist(t.Context(), pods().ID(), pods(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.bounded == nil {
+		t.Error("it keeps nothing in memory yet")
+	}
+	c.builds.stop()
+	mustClose(t, s)
+}

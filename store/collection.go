@@ -44,7 +44,7 @@ type Collection struct {
 	resident atomic.Pointer[resident]
 	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
 	hot     atomic.Pointer[keyMap]
-	bounded *bounded
+	bounded *bounded // set before there is another goroutine
 	// frozen is what Info says while the file may be ahead of the resident objects: during a write that does not come by the overlay, and,
 	// if its outcome is unknown, until others take their place. nil if it is not.
 	frozen atomic.Pointer[Info]
@@ -89,6 +89,11 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
+	if o.Residency.kind == residentBounded && !c.readOnly {
+		if c.bounded, err = newBounded(o.Residency.bytes); err != nil {
+			return nil, err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left, err := c.needsBuckets(ctx)
@@ -105,18 +110,6 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)
-}
-
-// takeResidence begins to keep in memory what the residency says. It is called once the collection is open.
-func (c *Collection) takeResidence(r Residency) (err error) {
-	switch {
-	case c.readOnly || r.kind == residentNone:
-	case r.kind == residentBounded:
-		c.bounded, err = newBounded(r.bytes)
-	default:
-		c.startFilling(false)
-	}
-	return err
 }
 
 // noteUsed notes that the collection is in use. A disk that is full or fails
