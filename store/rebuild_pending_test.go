@@ -26,13 +26,6 @@ func spoil(t *testing.T, c *Collection, key string) {
 	}
 }
 
-func wantNoProblems(t *testing.T, s *Store) {
-	t.Helper()
-	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
-		t.Errorf("check: %q, %v", r.Problems, err)
-	}
-}
-
 // What was pending when a rebuild lost an object speaks of it neither in the file nor to readers.
 func TestRebuildOverWhatIsPending(t *testing.T) {
 	s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
@@ -65,7 +58,7 @@ func TestRebuildOverWhatIsPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("in the file")
-	wantNoProblems(t, s)
+	wantSound(t, s)
 	mustClose(t, s)
 }
 
@@ -93,7 +86,7 @@ func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Error(err)
 		}
-		wantNoProblems(t, s)
+		wantSound(t, s)
 		if n, info := count(t, c); n != 3 || info.Objects != 3 || s.Pending() != 0 {
 			t.Errorf("%d objects, %+v, %d bytes pending", n, info, s.Pending())
 		}
