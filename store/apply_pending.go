@@ -9,9 +9,10 @@ import (
 // applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that
 // are not in memory, and waits for no write. taken is false if the collection has been closed: then nothing may be pending.
 func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, taken bool, err error) {
-	if err := c.lockFront(ctx); err != nil {
+	if err := c.pause.wait(ctx); err != nil {
 		return nil, false, err
 	}
+	c.front.Lock()
 	defer c.front.Unlock()
 	if err := c.store.takesIn(); err != nil {
 		return nil, false, err
@@ -47,23 +48,6 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 		c.resident.Load().apply(last)
 	}))
 	return changes, true, nil
-}
-
-// lockFront takes front for a batch, once nobody has batches wait.
-func (c *Collection) lockFront(ctx context.Context) error {
-	for {
-		c.front.Lock()
-		paused := c.paused
-		if paused == nil {
-			return nil
-		}
-		c.front.Unlock()
-		select {
-		case <-paused:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.

@@ -28,6 +28,9 @@ type writer struct {
 // terms that fn writes were computed with it: it must still be the current one.
 // fn returns the objects that it has written, for those that are in memory.
 func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
+	if err := c.pause.wait(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.replacing != nil {
@@ -42,33 +45,63 @@ func (c *Collection) writeObjectsLocked(ctx context.Context, set *indexSet, fn f
 		c.bounded.closed.Add(1)
 		defer c.bounded.closed.Add(-1)
 	}
-	if c.resident.Load() != nil {
-		before, err := c.Info(ctx)
-		if err != nil {
-			return err
-		}
-		c.frozen.Store(&before)
-		defer c.frozen.Store(nil)
+	thaw, err := c.freeze(ctx)
+	if err != nil {
+		return err
 	}
 	var last []*write
-	err := c.writeLocked(ctx, set, func(w *writer) (err error) {
+	begun := false
+	err = c.writeLocked(ctx, set, func(w *writer) (err error) {
 		last, err = fn(w)
+		begun = err == nil
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		c.applyBounded(last)
 		c.resident.Load().apply(last)
-	} else if c.bounded != nil {
+	case c.bounded != nil:
 		c.bounded.clear() // what readers see now may be either state
+	case begun && errors.Is(err, ErrOutcomeUnknown):
+		c.unsure(err)
+		return err
 	}
+	thaw()
 	return err
 }
 
-// applyBounded brings the writes to the objects that are in memory.
-func (c *Collection) applyBounded(last []*write) {
-	if c.bounded != nil {
-		c.bounded.apply(last, c.codec)
+// freeze has Info say what the objects in memory do, while the file may be ahead of them. It does nothing if that is so since an
+// earlier write, whose outcome is unknown.
+func (c *Collection) freeze(ctx context.Context) (thaw func(), err error) {
+	if c.inMemory() == nil || c.frozen.Load() != nil {
+		return func() {}, nil
 	}
+	before, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.frozen.Store(&before)
+	return func() { c.frozen.Store(nil) }, nil
+}
+
+// unsure is called, with mu held, after a write that readers of the file may see or not. The objects in memory, and Info, stay as they
+// were before it until Rebuild. Those that are being read may be of before and after it, and are not used.
+func (c *Collection) unsure(why error) {
+	if r := c.resident.Load(); r != nil && !r.ready.Load() {
+		r.fail(why)
+	}
+}
+
+// applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay, or the file.
+func (c *Collection) applyBounded(last []*write) {
+	if c.bounded == nil {
+		return
+	}
+	if len(last) > 1 {
+		c.bounded.closed.Add(1)
+		defer c.bounded.closed.Add(-1)
+	}
+	c.bounded.apply(last, c.codec)
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {

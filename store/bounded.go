@@ -13,10 +13,11 @@ import (
 //
 // What a read has decoded is put in only if nothing has been written to its stripe of keys since before it looked: else it
 // may be old. Writes that go to the file directly, and not through the overlay, close the cache while they do: a read
-// that begins when their transaction is visible must not find an older state here.
+// that begins when their transaction is visible must not find an older state here. So does a batch of several keys while it comes
+// here, with the overlay locked.
 type bounded struct {
 	cache   *otter.Cache[string, cached]
-	closed  atomic.Int32 // writes to the file that are under way
+	closed  atomic.Int32 // writes that are under way
 	seed    maphash.Seed
 	stripes [256]stripe
 }
@@ -66,8 +67,11 @@ func (b *bounded) get(key string) runtime.Object {
 // seen is what put wants to know, from before the read.
 func (b *bounded) seen(key string) uint64 { return b.stripe(key).writes.Load() }
 
-// state returns the object of key if it is here in that state.
+// state returns the object of key if it is here in that state. While a list is written it may have another body in the file.
 func (b *bounded) state(key, uid, rv string) runtime.Object {
+	if b.closed.Load() > 0 {
+		return nil
+	}
 	if c, ok := b.cache.GetEntryQuietly(key); ok && rv != "" && c.Value.uid == uid && c.Value.rv == rv {
 		return c.Value.obj
 	}

@@ -31,20 +31,22 @@ type Collection struct {
 	mu sync.Mutex
 	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
 	front     sync.Mutex
-	replacing *replacement  // the open one; set with mu and front held, read with either
-	closed    bool          // guarded by front
-	paused    chan struct{} // batches wait until it is closed; nil if they need not; guarded by front
-	lost      error         // why Close could not commit what was pending; guarded by front
-	released  atomic.Bool   // another may open it
-	idled     atomic.Bool   // indexes that nobody claims have been marked
-	reported  atomic.Bool   // changes of objects have been reported in this process
+	replacing *replacement // the open one; set with mu and front held, read with either
+	closed    bool         // guarded by front
+	lost      error        // why Close could not commit what was pending; guarded by front
+	released  atomic.Bool  // another may open it
+	idled     atomic.Bool  // indexes that nobody claims have been marked
+	reported  atomic.Bool  // changes of objects have been reported in this process
+
+	pause pause // of those who write, taken before any lock
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
 	resident atomic.Pointer[resident]
 	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
 	hot     atomic.Pointer[keyMap]
-	bounded *bounded
-	// frozen is what Info says while the file may be ahead of the resident objects; nil if it is not.
+	bounded *bounded // set before there is another goroutine
+	// frozen is what Info says while the file may be ahead of the resident objects: during a write that does not come by the overlay, and,
+	// if its outcome is unknown, until others take their place. nil if it is not.
 	frozen atomic.Pointer[Info]
 
 	builds builds
@@ -98,6 +100,11 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
+	if o.Residency.kind == residentBounded && !c.readOnly {
+		if c.bounded, err = newBounded(o.Residency.bytes); err != nil {
+			return nil, err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left, err := c.needsBuckets(ctx)
@@ -114,18 +121,6 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)
-}
-
-// takeResidence begins to keep in memory what the residency says. It is called once the collection is open.
-func (c *Collection) takeResidence(r Residency) (err error) {
-	switch {
-	case c.readOnly || r.kind == residentNone:
-	case r.kind == residentBounded:
-		c.bounded, err = newBounded(r.bytes)
-	default:
-		c.startFilling(false)
-	}
-	return err
 }
 
 // noteUsed notes that the collection is in use. A disk that is full or fails
@@ -299,14 +294,22 @@ func (c *Collection) afterClose(ctx context.Context) error {
 
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
-	err := c.write(ctx, nil, func(w *writer) ([]*write, error) {
-		w.state.MustRelist = reason
-		return nil, nil
-	})
-	if err != nil {
+	if err := c.setMustRelist(ctx, reason); err != nil {
 		return fmt.Errorf("mark %s for a relist: %w", c.id, err)
 	}
 	return nil
+}
+
+func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.replacing != nil {
+		return ErrReplacing
+	}
+	return c.writeLocked(ctx, nil, func(w *writer) error {
+		w.state.MustRelist = reason
+		return nil
+	})
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.

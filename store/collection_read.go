@@ -20,8 +20,11 @@ func (c *Collection) Info(ctx context.Context) (Info, error) {
 
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
-	if r := c.inMemory(); r != nil {
-		return r.table.get(key), ctx.Err()
+	if m := c.hot.Load(); m != nil {
+		return m.state(key).object(), ctx.Err()
+	}
+	if r := c.inMemory(); r != nil { // several keys are being changed
+		return r.get(key), ctx.Err()
 	}
 	if c.bounded == nil {
 		return c.reader.Get(ctx, key)
@@ -82,7 +85,7 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface. Where all objects are about to be in
-// memory it waits for that: they are decoded once.
+// memory it waits for that: they are decoded once. It does not wait for a write that goes to the disk meanwhile.
 func (c *Collection) Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error {
 	if err := c.awaitFilled(ctx); err != nil {
 		return err

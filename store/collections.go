@@ -116,8 +116,8 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
-	if err := c.takeResidence(o.Residency); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the collection of %s: %w", id, err), c.Close())
+	if o.Residency.kind == residentAll && !c.readOnly {
+		c.startFilling(false)
 	}
 	return c, nil
 }

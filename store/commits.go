@@ -63,7 +63,7 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	k.pending[c] = struct{}{}
 	k.bytes += grown
-	if k.bytes >= s.o.commitBytes() {
+	if k.bytes >= s.dueBytes() {
 		select {
 		case k.full <- struct{}{}:
 		default:
@@ -122,12 +122,15 @@ func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time
 		return at, nil, nil, false
 	case k.err != nil:
 		return retryAt, nil, k.progress, true
-	case k.bytes >= s.o.commitBytes():
+	case k.bytes >= s.dueBytes():
 		return time.Now(), k.full, k.progress, true
 	}
 	k.drainFullLocked() // a token of while it was being committed
 	return k.since.Add(s.o.commitInterval()), k.full, k.progress, true
 }
+
+// dueBytes is how much is committed at once: when there is no room for more, somebody waits.
+func (s *Store) dueBytes() int { return min(s.o.commitBytes(), s.commits.limit) }
 
 func (k *commits) drainFullLocked() {
 	select {
@@ -272,10 +275,12 @@ func (k *commits) madeProgressLocked() {
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections take in no more. What they have taken in is pending when it returns.
+// closeCommits makes the collections take in no more, and those who wait for room give up. What has been taken in is pending when it
+// returns.
 func (s *Store) closeCommits() {
 	s.commits.mu.Lock()
 	s.commits.closed = true
+	s.commits.madeProgressLocked()
 	s.commits.mu.Unlock()
 	for _, c := range s.liveCollections() {
 		c.front.Lock()   // a batch that was let in before is done when we get it
@@ -288,10 +293,12 @@ func (s *Store) takesIn() error {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
 	if s.commits.closed {
-		return fmt.Errorf("%s: %w", s.path, ErrClosed)
+		return s.closedError()
 	}
 	return nil
 }
+
+func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
 
 // CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
 func (s *Store) CommitErr() error {
@@ -303,7 +310,8 @@ func (s *Store) CommitErr() error {
 // CommitsLate reports whether Apply leaves commits to the background; see Options.CommitInterval.
 func (s *Store) CommitsLate() bool { return s.o.commitsLate() }
 
-// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails.
+// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, and
+// when Close begins.
 func (s *Store) Committed() <-chan struct{} {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
@@ -323,16 +331,19 @@ func (s *Store) Pending() int {
 	return s.commits.bytes
 }
 
-// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why.
+// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why;
+// nor does it once the store is being closed, and returns ErrClosed.
 func (s *Store) WaitRoom(ctx context.Context) error {
 	for {
 		k := &s.commits
 		k.mu.Lock()
-		full, err, progress := k.bytes >= k.limit, k.err, k.progress
+		full, closed, err, progress := k.bytes >= k.limit, k.closed, k.err, k.progress
 		k.mu.Unlock()
 		switch {
 		case !full:
 			return nil
+		case closed:
+			return s.closedError()
 		case err != nil:
 			return err
 		}
@@ -341,64 +352,5 @@ func (s *Store) WaitRoom(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// encode makes the payloads that are missing. It returns why those that can not be made can not.
-func (s *snapshot) encode(codec Codec) (bad map[string]error) {
-	s.tree.Ascend(func(x *write) bool {
-		if err := x.encode(codec); err != nil {
-			if bad == nil {
-				bad = map[string]error{}
-			}
-			bad[x.key] = err
-		}
-		return true
-	})
-	return bad
-}
-
-// writeSnapshot writes a snapshot in a transaction. Objects that could not be encoded are left out; since handlers
-// were told of them, the next start has to list.
-func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]error) error {
-	b, err := collectionBucket(tx, c.name)
-	if err != nil {
-		return err
-	}
-	w, err := newWriter(c, b)
-	if err != nil {
-		return err
-	}
-	if !c.idled.Load() {
-		if err := w.idleIndexes(); err != nil {
-			return err
-		}
-	}
-	snap.tree.Ascend(func(x *write) bool {
-		if bad[x.key] != nil {
-			return true
-		}
-		var old stored
-		if old, err = w.get(x.key); err == nil {
-			err = w.replace(x, old)
-		}
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
-	w.state.cover(snap.info)
-	for key, why := range bad {
-		c.store.logger().Error(why, "An object could not be encoded after all; the next start will list", "collection", c.id.String(), "key", key)
-		w.state.MustRelist = "an object could not be encoded when it was committed"
-	}
-	return putState(b, c.name, w.state)
-}
-
-// cover makes the state the one that info says the objects stand at.
-func (st *state) cover(info Info) {
-	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
-	if info.MustRelist != "" {
-		st.MustRelist = info.MustRelist
 	}
 }

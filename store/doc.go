@@ -99,7 +99,7 @@
 //     does less harm than one that seems to be gone.
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
-//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it. It takes one transaction at most, and holds none
+//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by key or not. It takes one transaction at most, and holds none
 //     when it returns. Do not modify objects: they may be shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.

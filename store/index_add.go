@@ -27,18 +27,14 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	if err != nil {
 		return err
 	}
-	terms := grownTerms{pending: map[*write]map[string][]string{}, resident: moreTerms{}}
+	var terms grownTerms
 	for round := 0; ; round++ {
 		if round == patience {
-			defer c.pause()()
+			defer c.pause.begin()()
 		}
-		for _, x := range c.overlay.all() {
-			if _, ok := terms.pending[x]; !ok && !x.del {
-				terms.pending[x] = c.addedTerms(added, x)
-			}
-		}
-		for _, e := range c.resident.Load().rows() {
-			terms.resident.compute(added, e)
+		terms = grownTerms{
+			pending:  c.pendingTerms(added, terms.pending),
+			resident: terms.resident.of(added, c.resident.Load().rows()),
 		}
 		done, err := c.addComputed(ctx, added, indexers, versions, terms)
 		if done || err != nil {
@@ -47,29 +43,29 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 	}
 }
 
-// patience is how often AddIndexers computes what has changed meanwhile before it has batches wait.
+// patience is how often AddIndexers computes what has changed meanwhile before it has those who write wait.
 const patience = 3
-
-// pause has batches wait, under no lock, until resume is called.
-func (c *Collection) pause() (resume func()) {
-	resumed := make(chan struct{})
-	c.front.Lock()
-	defer c.front.Unlock()
-	c.paused = resumed
-	return func() {
-		c.front.Lock()
-		defer c.front.Unlock()
-		if c.paused == resumed { // else another AddIndexers has come to it too
-			c.paused = nil
-		}
-		close(resumed)
-	}
-}
 
 // grownTerms are the terms of what is in memory after functions have been added.
 type grownTerms struct {
 	pending  map[*write]map[string][]string // all of them
 	resident moreTerms
+}
+
+// pendingTerms returns the terms of all that is pending now; those that have been computed before it takes from known.
+func (c *Collection) pendingTerms(added *indexSet, known map[*write]map[string][]string) map[*write]map[string][]string {
+	terms := map[*write]map[string][]string{}
+	for _, x := range c.overlay.all() {
+		have, ok := known[x]
+		switch {
+		case x.del:
+		case ok:
+			terms[x] = have
+		default:
+			terms[x] = c.addedTerms(added, x)
+		}
+	}
+	return terms
 }
 
 // addedTerms returns the terms of x with those of more functions. One that fails does not file it.
@@ -112,6 +108,7 @@ func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers 
 		again := *before
 		again.generation = set.generation + 1 // a batch may have been indexed with set
 		c.set.Store(&again)
+		c.idled.Store(false) // the file may have the index now, as one that is ready, and who writes next has to know
 		return false, err
 	}
 	return true, nil

@@ -16,13 +16,17 @@ import (
 // objects that it was given.
 type Memory struct {
 	keyFunc cache.KeyFunc
+	pause   pause // of those who write, taken before mu
 
 	mu        sync.RWMutex
 	info      Info               // guarded by mu
-	table     *table             // guarded by mu, but for get
+	table     *table             // guarded by mu, but for get while hot has its keys
 	set       *indexSet          // guarded by mu
 	replacing *memoryReplacement // guarded by mu
 	reported  bool               // changes of objects have been reported; guarded by mu
+
+	// hot has the keys of table, but not while several of them change.
+	hot atomic.Pointer[keyMap]
 }
 
 var _ Interface = (*Memory)(nil)
@@ -46,6 +50,7 @@ func NewMemory(id Identity, o CollectionOptions) (*Memory, error) {
 	if m.keyFunc == nil {
 		m.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
+	m.hot.Store(m.table.byKey)
 	return m, nil
 }
 
@@ -61,7 +66,7 @@ func (m *Memory) Info(ctx context.Context) (Info, error) {
 // Apply applies the batch; see Interface and Collection.Apply.
 func (m *Memory) Apply(ctx context.Context, b Batch) (Result, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := m.pause.wait(ctx); err != nil {
 			return Result{}, err
 		}
 		set := m.indexSet()
@@ -91,6 +96,7 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 		return res, false, nil
 	}
 	res.Skipped = e.skipped
+	defer m.changingLocked(len(e.writes))()
 	for _, x := range e.writes {
 		old := m.table.get(x.key)
 		ch := changeOf(x.key, old, x.obj)
@@ -106,6 +112,15 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 	m.advanceLocked(b)
 	m.reported = true
 	return res, true, nil
+}
+
+// changingLocked has reads by key wait for the lock while several keys change, until done is called.
+func (m *Memory) changingLocked(keys int) (done func()) {
+	if keys < 2 {
+		return func() {}
+	}
+	m.hot.Store(nil)
+	return func() { m.hot.Store(m.table.byKey) }
 }
 
 func (m *Memory) advanceLocked(b Batch) {
@@ -153,11 +168,12 @@ func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string
 	if err != nil {
 		return err
 	}
-	terms := moreTerms{}
-	for {
-		for _, e := range m.rows() {
-			terms.compute(added, e)
+	var terms moreTerms
+	for round := 0; ; round++ {
+		if round == patience {
+			defer m.pause.begin()()
 		}
+		terms = terms.of(added, m.rows())
 		done, err := m.addComputed(added, indexers, versions, terms)
 		if done || err != nil {
 			return err
@@ -194,11 +210,7 @@ func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions 
 func (m *Memory) Indexers() cache.Indexers { return maps.Clone(m.indexSet().funcs) }
 
 // Indexer returns the collection as a cache.Indexer of client-go.
-func (m *Memory) Indexer() *Indexer {
-	var hot atomic.Pointer[keyMap]
-	hot.Store(m.table.byKey)
-	return newIndexer(m, &hot)
-}
+func (m *Memory) Indexer() *Indexer { return newIndexer(m, &m.hot) }
 
 func (m *Memory) indexFunc(index string) (cache.IndexFunc, error) { return m.indexSet().find(index) }
 

@@ -145,6 +145,9 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 	if r.done {
 		return errReplaceDone
 	}
+	if err := r.m.pause.wait(ctx); err != nil {
+		return err
+	}
 	r.refill(r.m.indexSet())
 	return ctx.Err()
 }
@@ -199,6 +202,7 @@ func (r *memoryReplacement) settle(keys []string) []Change {
 // deletes come first.
 func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	r.m.reported = true
+	defer r.m.changingLocked(len(keys))()
 	for _, key := range keys {
 		old, e := r.m.table.state(key), r.target(key)
 		switch {

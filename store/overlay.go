@@ -100,13 +100,6 @@ func (o *overlay) indexLocked(x *write) {
 	}
 }
 
-// snapshot is what one commit writes of one collection. It does not change.
-type snapshot struct {
-	tree    *btree.BTree[*write]
-	info    Info
-	batches uint64
-}
-
 // snapshot returns what is to be written, or nil if there is nothing.
 func (o *overlay) snapshot() *snapshot {
 	o.mu.Lock()
@@ -163,6 +156,15 @@ func (o *overlay) current() (info Info, unsaved bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.info, o.unsaved
+}
+
+// correct replaces the Info after the newest batch, unless the file has that already.
+func (o *overlay) correct(info Info) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.unsaved {
+		o.info = info
+	}
 }
 
 // get returns what is pending for key, or nil.

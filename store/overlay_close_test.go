@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -189,4 +191,43 @@ func TestCloseTellsWhatIsLost(t *testing.T) {
 	if info := infoOf(t, c); info.ResourceVersion != "1" {
 		t.Errorf("info %+v", info)
 	}
+}
+
+// TestCloseWhileSomebodyWaitsForRoom: nothing will be committed any more, so there will be no room.
+func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.SetPendingLimit(s, 1)
+		c := openPods(t, s, nil)
+		apply(t, c, "1", upsert("a/x", "1"))
+		release, err := store.TakeWriter(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		waited, closed := make(chan error, 2), make(chan error, 1)
+		go func() { waited <- s.WaitRoom(ctx) }()
+		go func() {
+			_, err := c.Apply(ctx, store.Batch{ResourceVersion: "2"})
+			waited <- err
+		}()
+		synctest.Wait()
+		go func() { closed <- s.Close() }()
+		for range 2 {
+			if err := <-waited; !errors.Is(err, store.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		release()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if err := s.WaitRoom(ctx); err != nil {
+			t.Errorf("nothing is pending: %v", err)
+		}
+	})
 }

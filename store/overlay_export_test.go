@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -84,3 +85,8 @@ func (g *Gate) Attempts() int {
 
 // SetPendingLimit makes those who write wait once so many bytes are pending.
 func SetPendingLimit(s *Store, n int) { s.commits.limit = n }
+
+// TakeWriter keeps everybody else from writing until release is called.
+func TakeWriter(s *Store) (release func(), err error) {
+	return s.takeWriter(context.Background(), "a test")
+}

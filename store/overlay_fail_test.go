@@ -217,3 +217,22 @@ func TestBackOffEndsWithSuccess(t *testing.T) {
 		}
 	})
 }
+
+// TestFullBeforeCommitBytes: what there is no room beyond is committed at once, however much CommitBytes would let wait.
+func TestFullBeforeCommitBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		store.SetPendingLimit(s, 1000)
+		c := openPods(t, s, nil)
+		start := time.Now()
+		for i := range 5 {
+			apply(t, c, fmt.Sprint(i+1), upsert("a/"+strings.Repeat("x", 900+i), fmt.Sprint(i+1)))
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("five batches took %v", d)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

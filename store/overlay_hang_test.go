@@ -159,14 +159,12 @@ func TestWaitRoom(t *testing.T) {
 	store.SetPendingLimit(s, 1000)
 	g := store.GateCommits(s)
 	c := openPods(t, s, nil)
-	finish := func() error { return nil }
+	entered, release := g.Hold()
+	t.Cleanup(release)
 	for s.Pending() < 1000 {
 		apply(t, c, "1", upsert("a/"+strings.Repeat("x", s.Pending()+1), "1"))
-		if s.Pending() < 1000 {
-			continue
-		}
-		finish = hang(t, s, g)
 	}
+	<-entered
 	ended, cancel := context.WithCancel(context.Background())
 	why := errors.New("enough")
 	cause, cancelCause := context.WithCancelCause(context.Background())
@@ -190,9 +188,7 @@ func TestWaitRoom(t *testing.T) {
 	}
 	go more(context.Background())
 	go func() { waiting <- s.WaitRoom(context.Background()) }()
-	if err := finish(); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	for range 2 {
 		if err := <-waiting; err != nil {
 			t.Errorf("once there was room: %v", err)

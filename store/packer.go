@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/maphash"
 	"runtime"
 	"sync"
 
@@ -23,18 +24,21 @@ const (
 // packer compresses what is written to a collection. A nil one leaves everything as it is.
 type packer struct {
 	dictBytes, sampleBytes int
+	seed                   maphash.Seed
 
 	mu       sync.Mutex
 	current  *dictionary // for new records; nil until there is enough to make one of; guarded by mu
-	gathered [][]byte    // payloads that have been stored without; guarded by mu
+	gathered [][]byte    // payloads that were to be stored without; guarded by mu
 	bytes    int         // of gathered; guarded by mu
+	// known are hashes of what has been gathered: a write that fails comes again. Guarded by mu.
+	known map[uint64]struct{}
 }
 
 func newPacker(c Compression) *packer {
 	if c == NoCompression {
 		return nil
 	}
-	return &packer{dictBytes: dictionaryBytes, sampleBytes: sampleBytes}
+	return &packer{dictBytes: dictionaryBytes, sampleBytes: sampleBytes, seed: maphash.MakeSeed()}
 }
 
 // use makes d the dictionary of new records; nil makes it another one that is still to be made.
@@ -44,8 +48,10 @@ func (p *packer) use(d *dictionary) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current, p.gathered, p.bytes = d, nil, 0
+	p.useLocked(d)
 }
+
+func (p *packer) useLocked(d *dictionary) { p.current, p.gathered, p.bytes, p.known = d, nil, 0, nil }
 
 // using returns the dictionary of new records, or nil.
 func (p *packer) using() *dictionary {
@@ -125,21 +131,29 @@ func (p *packer) dictionaryFor(writes []*write) *dictionary {
 	fresh := make([][]byte, 0, len(writes))
 	size := p.bytes
 	for _, x := range writes {
-		if !x.del && x.dict == nil && len(x.payload) > 0 {
+		if !x.del && x.dict == nil && len(x.payload) > 0 && !p.isKnownLocked(x.payload) {
 			fresh = append(fresh, x.payload)
 			size += min(len(x.payload), p.part())
 		}
 	}
 	if size >= p.sampleBytes {
-		p.current = p.make(append(p.gathered, fresh...))
-		p.gathered, p.bytes = nil, 0
+		p.useLocked(p.make(append(p.gathered, fresh...)))
 		return p.current
 	}
+	if p.known == nil {
+		p.known = map[uint64]struct{}{}
+	}
 	for _, payload := range fresh {
+		p.known[maphash.Bytes(p.seed, payload)] = struct{}{}
 		p.gathered = append(p.gathered, bytes.Clone(payload[:min(len(payload), p.part())]))
 	}
 	p.bytes = size
 	return nil
+}
+
+func (p *packer) isKnownLocked(payload []byte) bool {
+	_, known := p.known[maphash.Bytes(p.seed, payload)]
+	return known
 }
 
 // part is how much of one payload gets into a dictionary.
@@ -162,14 +176,15 @@ func (p *packer) parts(payloads [][]byte) int {
 	for _, payload := range payloads {
 		size += min(len(payload), p.part())
 	}
-	return min(len(payloads), max(1, len(payloads)*p.dictBytes/max(1, size)+1))
+	fill := int64(len(payloads))*int64(p.dictBytes)/int64(max(1, size)) + 1
+	return int(min(int64(len(payloads)), fill))
 }
 
 // spread returns k indexes below n at equal distances; halves of a distance to begin with are 0 or 1.
 func spread(n, k, halves int) []int {
 	at := make([]int, k)
 	for i := range at {
-		at[i] = (2*i + halves) * n / (2 * k)
+		at[i] = int(int64(2*i+halves) * int64(n) / int64(2*k))
 	}
 	return at
 }

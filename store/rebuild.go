@@ -71,24 +71,58 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if err != nil {
 		return nil, err
 	}
-	err = s.renew(ctx, old, why)
+	lost, err := s.renew(ctx, old, why)
 	old.release()
 	if err != nil {
 		return nil, err
 	}
 	rebuilt := s.liveCollections()
-	for _, c := range rebuilt {
-		c.forgetResidents() // before anybody else who waits for the rebuild goes on
+	for _, c := range rebuilt { // before anybody else who waits for the rebuild goes on
+		if lost[c.name] != "" {
+			err = errors.Join(err, c.recount(context.WithoutCancel(ctx)))
+		}
+		c.forgetResidents()
 	}
-	return rebuilt, old.close()
+	return rebuilt, errors.Join(err, old.close())
+}
+
+// recount makes the Info of what is pending that of what the file has now, which is less than it had, and of what is
+// pending over it.
+func (c *Collection) recount(ctx context.Context) error {
+	c.front.Lock()
+	defer c.front.Unlock()
+	before, unsaved := c.overlay.current()
+	if !unsaved {
+		return nil
+	}
+	return c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
+		objects, err := c.objects(b)
+		if err != nil {
+			return err
+		}
+		for _, x := range c.overlay.all() {
+			old, err := c.stored(objects, x.key)
+			if err != nil {
+				return err
+			}
+			st.take(x, old.found)
+		}
+		before.Objects, before.Newest = st.Objects, st.Newest
+		c.overlay.correct(before)
+		return nil
+	})
 }
 
 // renew puts a copy in the place of the old file. It takes the mark before it makes
-// the copy, which would be in vain while another process opens the store.
-func (s *Store) renew(ctx context.Context, old *handle, why error) error {
+// the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
+func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, err error) {
 	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := s.copyToNew(ctx, old)
 	if err == nil {
@@ -96,12 +130,12 @@ func (s *Store) renew(ctx context.Context, old *handle, why error) error {
 	}
 	if err != nil {
 		// What the mark was left for is still so.
-		return errors.Join(err, mark.release(), leaveMark(s.path))
+		return nil, errors.Join(err, mark.release(), leaveMark(s.path))
 	}
 	if err := mark.release(); err != nil {
 		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
-	return nil
+	return c.lost, nil
 }
 
 // copyToNew makes a new file, not yet under the store's name, with all that can be read of the old one.

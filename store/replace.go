@@ -215,6 +215,9 @@ func (r *replacement) close() {
 // write is Collection.write for the open replacement. Whoever shares the store may
 // have rebuilt it since the method began, and can not while the transaction lasts.
 func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
+	if err := r.c.pause.wait(ctx); err != nil {
+		return err
+	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	return r.c.writeObjectsLocked(ctx, set, func(w *writer) ([]*write, error) {

@@ -16,12 +16,17 @@ import (
 // from the file is followed by an older one from here.
 type resident struct {
 	mu    sync.RWMutex
-	table *table // guarded by mu, but for get
+	table *table // guarded by mu, but for get while hot has its keys
+	// hot is the collection's; it has the keys of table while shown, but not while several of them change.
+	hot   *atomic.Pointer[keyMap]
+	shown bool // guarded by mu
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
 	touched map[string]struct{}
-	failed  bool // nothing is taken in any more; guarded by mu
+	failure error // why nothing is taken in any more; guarded by mu
 
 	ready atomic.Bool
+	// read is closed when all has been read, and a write that goes to the disk keeps reads from using it.
+	read chan struct{}
 	// ended is closed when the filling has ended, well or not.
 	ended chan struct{}
 	err   error // why not; set before ended is closed
@@ -29,8 +34,8 @@ type resident struct {
 	replaced chan struct{}
 }
 
-func newResident() *resident {
-	r := &resident{table: newTable(), touched: map[string]struct{}{}, ended: make(chan struct{}), replaced: make(chan struct{})}
+func newResident(hot *atomic.Pointer[keyMap]) *resident {
+	r := &resident{hot: hot, table: newTable(), touched: map[string]struct{}{}, read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
 	r.table.byKey.fill()
 	return r
 }
@@ -43,15 +48,20 @@ func (c *Collection) inMemory() *resident {
 	return nil
 }
 
-// apply takes in writes that readers of the file see already, or are about to. All are visible at once, but for get.
+// apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key wait too, if
+// there are several.
 func (r *resident) apply(last []*write) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed {
+	if r.failure != nil {
 		return
+	}
+	if r.shown && len(last) > 1 {
+		r.hot.Store(nil)
+		defer r.hot.Store(r.table.byKey)
 	}
 	for _, x := range last {
 		if r.touched != nil {
@@ -69,16 +79,21 @@ func (r *resident) apply(last []*write) {
 // opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
 // objects that could not be read.
 func (c *Collection) startFilling(empty bool) {
-	r := newResident()
+	r := newResident(&c.hot)
 	c.front.Lock()
-	c.hot.Store(nil)
-	if old := c.resident.Swap(r); old != nil {
+	old := c.resident.Load()
+	if old != nil {
+		old.hide()
+	}
+	c.resident.Store(r)
+	c.frozen.Store(nil) // reads go to the file, as Info does
+	if old != nil {
 		close(old.replaced)
 	}
 	r.apply(c.overlay.all())
 	c.front.Unlock()
 	if empty {
-		c.open(r)
+		r.err = c.open(r)
 		close(r.ended)
 		return
 	}
@@ -91,7 +106,7 @@ func (c *Collection) startFilling(empty bool) {
 		if err == nil {
 			return
 		}
-		r.fail()
+		r.fail(err)
 		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			r.err = err
 			c.store.logger().Error(err, "Objects are not kept in memory until a list has been stored; reads decode them", "collection", c.id.String())
@@ -99,11 +114,26 @@ func (c *Collection) startFilling(empty bool) {
 	})
 }
 
-// fail lets go of what has been filled in.
-func (r *resident) fail() {
+// hide has reads by key look where the others do: another is about to take the place of r.
+func (r *resident) hide() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed, r.touched, r.table = true, nil, newTable()
+	r.shown = false
+	r.hot.Store(nil)
+}
+
+// get returns the object of key, or nil.
+func (r *resident) get(key string) runtime.Object {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.table.get(key)
+}
+
+// fail lets go of what has been filled in.
+func (r *resident) fail(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure, r.touched, r.table = why, nil, newTable()
 }
 
 // fill reads every object that has not been written since.
@@ -125,10 +155,11 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 				return err
 			}
 		}
-		c.fillIn(r, set, records, objs)
+		if err := c.fillIn(r, set, records, objs); err != nil {
+			return err
+		}
 	}
-	c.open(r)
-	return nil
+	return c.open(r)
 }
 
 // decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
@@ -154,12 +185,16 @@ func (r *resident) isTouched(key string) bool {
 
 // fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have the terms. If
 // index functions have been added meanwhile, all terms are computed.
-func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) {
+func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
 	states := make([]*rowState, len(records))
 	for i, record := range records {
 		states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
 	}
-	for !c.tryFillIn(r, set, records, states) {
+	for {
+		done, err := c.tryFillIn(r, set, records, states)
+		if done || err != nil {
+			return err
+		}
 		set = c.set.Load()
 		for _, s := range states {
 			s.terms = set.workingTerms(s.obj)
@@ -167,46 +202,59 @@ func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, obj
 	}
 }
 
-func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) bool {
+func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) (done bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.set.Load().generation != set.generation {
-		return false
+		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failure != nil {
+		return false, r.failure
+	}
 	for i, s := range states {
 		if _, newer := r.touched[records[i].key]; !newer {
 			r.table.put(records[i].key, s)
 		}
 	}
-	return true
+	return true, nil
 }
 
-// open lets reads use r, unless another has taken its place.
-func (c *Collection) open(r *resident) {
-	c.mu.Lock()
+// open lets reads use r, unless another has taken its place. An error is why they can not.
+func (c *Collection) open(r *resident) error {
+	if !c.mu.TryLock() {
+		close(r.read)
+		c.mu.Lock()
+	}
 	defer c.mu.Unlock()
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.resident.Load() != r {
-		return
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failure != nil {
+		return r.failure
+	}
 	r.touched = nil
 	r.table.byKey.settle()
 	r.ready.Store(true)
-	c.hot.Store(r.table.byKey)
+	r.shown = true
+	r.hot.Store(r.table.byKey)
+	return nil
 }
 
-// awaitFilled waits until the objects are in memory, or can not be.
+// awaitFilled waits until the objects are in memory, or can not be. It waits for no commit: when all has been read, reads of the
+// file will do.
 func (c *Collection) awaitFilled(ctx context.Context) error {
 	r := c.resident.Load()
 	if r == nil {
 		return ctx.Err()
 	}
 	select {
+	case <-r.read:
 	case <-r.ended:
 	case <-ctx.Done():
 	}

@@ -33,7 +33,8 @@ type Options struct {
 	// it again. An object that changes often in between is written once. Default 1 s; negative commits each batch
 	// before Apply returns.
 	CommitInterval time.Duration
-	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB.
+	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB; more than 64 MiB counts as that, since Apply waits
+	// for a commit then.
 	CommitBytes int
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
@@ -146,7 +147,8 @@ type Store struct {
 	live     map[*Collection]struct{} // guarded by mu; the open collections
 }
 
-// closeWait is how long Close waits for a commit that is under way.
+// closeWait is how long Close waits until it can begin to commit what is pending: somebody else may be writing. What has
+// been begun can not be called off, however long the disk takes.
 const closeWait = 10 * time.Second
 
 // Path returns the file's name.
@@ -240,7 +242,8 @@ func (s *Store) Written() int64 {
 }
 
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
-// and closes it. Closing twice does nothing.
+// and closes it. Closing twice does nothing. A write that is under way it waits out; those who wait for room (Apply, WaitRoom)
+// get ErrClosed at once.
 func (s *Store) Close() error {
 	s.closeCommits()
 	s.background.close()

@@ -5,11 +5,21 @@ import "maps"
 // moreTerms are what more index functions say of states of a table's objects. They are computed under no lock.
 type moreTerms map[*rowState]map[string][]string
 
-// compute calls the functions for e as it is now, unless that has been done. One that fails does not file it.
-func (a moreTerms) compute(added *indexSet, e *row) {
-	if s := e.now.Load(); s != nil && a[s] == nil { // nil is of a key that was removed
-		a[s] = added.workingTerms(s.obj)
+// of returns the terms of the rows as they are now; those that have been computed before it takes from a. A function that fails
+// does not file an object.
+func (a moreTerms) of(added *indexSet, rows []*row) moreTerms {
+	terms := make(moreTerms, len(rows))
+	for _, e := range rows {
+		s := e.now.Load()
+		switch {
+		case s == nil: // of a key that was removed
+		case a[s] != nil:
+			terms[s] = a[s]
+		default:
+			terms[s] = added.workingTerms(s.obj)
+		}
 	}
+	return terms
 }
 
 // addTerms gives each object its added terms, if there are some for every one of them as it is now. Terms of those names that are there

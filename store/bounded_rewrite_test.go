@@ -1,0 +1,70 @@
+package store
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Once a rewriting list is in the file, and before it is in memory, a look-up in an index is as new as Get.
+func TestIndexDuringARewritingList(t *testing.T) {
+	for _, r := range []Residency{All, Bounded(64 << 20), None} {
+		s := mustOpen(t, t.TempDir()+"/store", Options{})
+		g := GateCommits(s)
+		c := openAs(t, s, r)
+		mustList(t, c, 1)
+		const key = "namespace-0/pod-0000"
+		node := func(obj runtime.Object, err error) string {
+			if err != nil || obj == nil {
+				t.Errorf("%s: %v, %v", r, obj, err)
+				return ""
+			}
+			return obj.(*corev1.Pod).Spec.NodeName
+		}
+		before := node(c.Get(t.Context(), key)) // and it is in memory
+		looks := 0
+		g.After(func() error {
+			looks++
+			got := node(c.Get(t.Context(), key))
+			objs, err := c.ByIndex(t.Context(), cache.NamespaceIndex, "namespace-0")
+			if err != nil || len(objs) != 1 || node(objs[0], nil) != got {
+				t.Errorf("%s: Get says %s, ByIndex %v, %v", r, got, objs, err)
+			}
+			return nil
+		})
+		w, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := somePod(0)
+		changed.Spec.NodeName = "another"
+		if _, err := w.Page(t.Context(), []runtime.Object{changed}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Commit(t.Context(), Batch{ResourceVersion: "2000"}); err != nil {
+			t.Fatal(err)
+		}
+		g.After(nil)
+		if after := node(c.Get(t.Context(), key)); looks == 0 || before == after || after != "another" {
+			t.Errorf("%s: %s, and then %s; %d commits", r, before, after, looks)
+		}
+		mustClose(t, s)
+	}
+}
+
+// A rebuild may come to a collection as soon as it is open, and has to find what it keeps in memory.
+func TestBoundedIsThereOnceOpen(t *testing.T) {
+	s := mustOpen(t, t.TempDir()+"/store", Options{})
+	o := CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})}
+	c, err := s.openAndEnlist(t.Context(), pods().ID(), pods(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.bounded == nil {
+		t.Error("it keeps nothing in memory yet")
+	}
+	c.builds.stop()
+	mustClose(t, s)
+}
