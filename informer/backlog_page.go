@@ -14,10 +14,11 @@ import (
 	"github.com/larder-dev/larder/fifo"
 )
 
-// A page of a backlog ends at so many objects, or at about so many bytes by the size of its first: so do those of the store.
+// A page of a backlog ends at so many objects, as those of the store do, or at about so many bytes, by the size of its first. That is more than
+// the store's have: what it has decoded behind the end of ours is decoded again.
 const (
 	backlogObjects = 500
-	backlogBytes   = 4 << 20
+	backlogBytes   = 16 << 20
 )
 
 // storedPage is stored objects in key order. It is not changed.
