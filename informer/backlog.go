@@ -1,53 +1,89 @@
 package informer
 
 import (
+	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
-// backlog is what a handler has yet to be told of the stored objects. It is told page by page, in key order: the next page is read when the
-// calls of the last one have been made, so a slow handler holds a page and not the collection. Of a key that no page has come to
-// no addition or update is told: the page will have the object as it is then. A delete is: OnAdd with what was stored, and OnDelete.
+// backlog is what a handler has yet to be told of the stored objects, as they were when it joined. It is told page by page, in key order, before anything
+// that has changed since: the next page is read when the calls of the last one have been made, so a slow handler holds a page and
+// what changes meanwhile, and not the collection.
 //
-//	first key             after                 last key
-//	   │ have been in a page │ are yet to be told  │
-//	   └─ changes are told ──┴─ deletes are told ──┘
+//	first key            after                last key
+//	   │ have been in a page │ are yet to come    │
+//	   └─ changes are queued ┴─ and the first old ─┘
+//	                            state is kept
 //
 // The listener's mu guards it. It moves on with the informer's deltasMu held, too, so that no change falls between a page and
-// what follows it.
+// what is kept.
 type backlog struct {
 	active bool
 	after  string // what a page has come to
-	// given are the calls of the last page that have not been taken for delivery. It is not 0 while a page is being read.
-	given int
-	// noted are the keys above after that have been written since the page that is being read was begun.
-	noted map[string]bool
+	// reading: somebody reads the next page.
+	reading bool
+	// calls are those of the last page that have not been taken for delivery.
+	calls []notification
+	// kept are the states of objects above after that have been written since: nil is of one that was not there.
+	kept map[string]runtime.Object
 	// page is the last one, for other handlers that are as far; see pages.
 	page *storedPage
 	// mends: what can not be read is listed anew.
 	mends bool
 }
 
-// holdsBack reports whether a page is yet to come to key, and notes that it has changed.
-func (r *backlog) holdsBack(key string) bool {
-	if !r.active || key <= r.after {
-		return false
+// keep keeps the state that n ends, if a page is yet to come to it.
+func (b *backlog) keep(n *notification) {
+	if !b.active || n.resync || n.key <= b.after {
+		return
 	}
-	if r.noted != nil {
-		r.noted[key] = true
+	if _, ok := b.kept[n.key]; ok {
+		return
 	}
-	return true
+	if b.kept == nil {
+		b.kept = map[string]runtime.Object{}
+	}
+	b.kept[n.key] = n.before
+}
+
+// take removes the first call of the page; it is false if there is none.
+func (b *backlog) take() (n notification, ok bool) {
+	if len(b.calls) == 0 {
+		return n, false
+	}
+	n, b.calls[0] = b.calls[0], n // the array must not keep the object
+	b.calls = b.calls[1:]
+	return n, true
+}
+
+// move makes the calls of p, with what was kept in the place of what it has.
+func (b *backlog) move(p *storedPage) {
+	told := p
+	for _, key := range slices.Sorted(maps.Keys(b.kept)) {
+		if p.covers(key) {
+			told = told.with(key, b.kept[key])
+			delete(b.kept, key)
+		}
+	}
+	for n, key := range told.keys {
+		b.calls = append(b.calls, notification{typ: cache.Added, key: key, new: told.objs[n], initial: true, firsts: 1})
+	}
+	b.reading, b.after, b.page = false, p.to, p
+	if p.to == "" {
+		b.active, b.page, b.kept = false, nil, nil
+	}
 }
 
 // startReplay makes the stored objects the first that l is told of, beginning with a page that the caller gives. Nothing has been
 // distributed to l before.
 func (l *listener) startReplay(mends bool) {
-	l.tracker.Start() // until all of them have been told
+	l.tracker.Start() // until all of them have been queued
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasStopped {
-		l.backlog = backlog{active: true, given: 1, mends: mends}
+		l.backlog = backlog{active: true, reading: true, mends: mends}
 	}
 }
 
@@ -55,60 +91,34 @@ func (l *listener) startReplay(mends bool) {
 func (l *listener) claimPage() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.backlog.active || l.backlog.given > 0 || l.hasStopped {
+	b := &l.backlog
+	if !b.active || b.reading || len(b.calls) > 0 {
 		return false
 	}
-	l.backlog.given = 1
+	b.reading = true
 	return true
 }
 
-// beginPage returns where the next page begins. What is written from now on is noted.
-func (l *listener) beginPage() (after string) {
+// pageAfter is where the next page begins.
+func (l *listener) pageAfter() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.backlog.noted = map[string]bool{}
 	return l.backlog.after
 }
 
-// noted returns the keys of the page whose states in it may be old, in order. The caller holds deltasMu.
-func (l *listener) noted(p *storedPage) (keys []string) {
+// addPage queues the calls of a page. The caller holds deltasMu.
+func (l *listener) addPage(p *storedPage) {
+	defer l.poke() // a page may be empty
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key := range l.backlog.noted {
-		if p.covers(key) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// endPage queues the calls of a page. What is told from now on follows it. The caller holds deltasMu.
-func (l *listener) endPage(p *storedPage, due *lines) {
-	if !l.moveTo(p) {
+	if !l.backlog.active { // it has been stopped
 		return
 	}
-	over := p.to == ""
-	for n, key := range p.keys {
-		l.add(notification{typ: cache.Added, key: key, new: p.objs[n], initial: true, paged: !over}, due)
+	l.backlog.move(p)
+	for range l.backlog.calls {
+		l.tracker.Start()
 	}
-	if over {
+	if !l.backlog.active {
 		l.tracker.Finished()
 	}
-	l.poke() // a page may be empty
-}
-
-// moveTo makes p the last page; it is false if l has been stopped.
-func (l *listener) moveTo(p *storedPage) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := &l.backlog
-	if !r.active {
-		return false
-	}
-	r.page, r.noted, r.after, r.given = p, nil, p.to, 0
-	if p.to == "" {
-		*r = backlog{mends: r.mends}
-	}
-	return true
 }

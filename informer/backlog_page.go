@@ -49,7 +49,7 @@ func (p *storedPage) with(key string, obj runtime.Object) *storedPage {
 
 // pages reads pages for backlogs. Handlers that are equally far, as those from before the start often are, share what has been decoded.
 type pages struct {
-	limit, bytes int // of a page: see backlogObjects
+	limit int // objects of a page
 	// turn has a token while somebody reads: who comes meanwhile may want the same.
 	turn chan struct{}
 	last weak.Pointer[storedPage] // whoever has the turn
@@ -59,7 +59,7 @@ type pages struct {
 }
 
 func (s *pages) init() {
-	s.limit, s.bytes, s.turn = backlogObjects, backlogBytes, make(chan struct{}, 1)
+	s.limit, s.turn = backlogObjects, make(chan struct{}, 1)
 }
 
 // read returns the page that begins after a key. It has at least what was told before the call.
@@ -88,7 +88,7 @@ func (i *Informer) readPage(ctx context.Context, after string) (*storedPage, err
 	p, limit := &storedPage{after: after}, 0
 	lost, err := i.eachStored(ctx, after, func(key string, obj runtime.Object) error {
 		if limit == 0 {
-			limit = min(i.pages.limit, i.pages.bytes/max(1, int(sizeOf(obj)))+1)
+			limit = min(i.pages.limit, backlogBytes/max(1, int(sizeOf(obj)))+1)
 		}
 		p.keys, p.objs = append(p.keys, key), append(p.objs, obj)
 		if len(p.keys) == limit {
@@ -105,38 +105,25 @@ func (i *Informer) readPage(ctx context.Context, after string) (*storedPage, err
 
 // givePage reads the next page of l's backlog and queues its calls. After an error, when none has been queued, it can be called again.
 // It returns what can not be read, which is left out.
-func (i *Informer) givePage(ctx context.Context, l *listener, due *lines) (lost []unreadable, err error) {
-	p, err := i.pages.read(ctx, i, l.beginPage())
+func (i *Informer) givePage(ctx context.Context, l *listener) (lost []unreadable, err error) {
+	p, err := i.pages.read(ctx, i, l.pageAfter())
 	if err != nil {
 		return nil, err
 	}
-	i.deltasMu.Lock()
-	defer i.deltasMu.Unlock()
-	told, lost := p, p.lost
-	for _, key := range l.noted(p) {
-		obj, err := i.store.Get(ctx, key)
-		switch {
-		case ctx.Err() != nil || isClosed(err):
-			return nil, err
-		case err != nil:
-			lost = append(lost, unreadable{key, err})
-		}
-		told = told.with(key, obj)
-	}
-	for _, obj := range told.objs {
+	for _, obj := range p.objs {
 		i.detector.AddObject(obj)
 	}
-	l.endPage(told, due)
-	return lost, nil
+	i.deltasMu.Lock()
+	defer i.deltasMu.Unlock()
+	l.addPage(p)
+	return p.lost, nil
 }
 
 // nextPage is givePage until that succeeds, or l is stopped.
 func (i *Informer) nextPage(l *listener) {
 	reported := false
 	for delay := storeBackoff(); ; {
-		var due lines
-		lost, err := i.givePage(l.ctx, l, &due)
-		due.log()
+		lost, err := i.givePage(l.ctx, l)
 		switch {
 		case err == nil:
 			i.leftOut(l, lost)

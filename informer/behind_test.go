@@ -170,9 +170,11 @@ func TestResyncsMerge(t *testing.T) {
 	})
 }
 
-// behindInFirstSync starts an informer on a file with n objects, 50 of which were changed three times while it was
-// down, and once more after it has synced: all of that is one call.
-func behindInFirstSync(r *rig, n int, h *recorder) cache.ResourceEventHandlerRegistration {
+// behindInFirstSync starts an informer on a file with 60 objects, 50 of which were changed 30 times while it was
+// down, and once more after it has synced: from the threshold on all of that is one call for each. It returns how many calls there are, and how many
+// updates merged.
+func behindInFirstSync(r *rig, h *recorder) (reg cache.ResourceEventHandlerRegistration, calls, merged int) {
+	const n = 60
 	for k := range n {
 		r.srv.write(fmt.Sprintf("a/%04d", k), "x")
 	}
@@ -184,11 +186,10 @@ func behindInFirstSync(r *rig, n int, h *recorder) cache.ResourceEventHandlerReg
 			r.srv.write(fmt.Sprintf("a/%04d", k), fmt.Sprint(value))
 		}
 	}
-	for value := range 3 {
+	for value := range 30 {
 		change(value)
 	}
 	i := r.open()
-	i.pages.limit = n + 1 // all of them are pending
 	reg, err := i.AddEventHandler(h)
 	if err != nil {
 		r.t.Fatal(err)
@@ -198,9 +199,9 @@ func behindInFirstSync(r *rig, n int, h *recorder) cache.ResourceEventHandlerReg
 	if !i.HasSynced() {
 		r.t.Fatal("a handler holds up the informer")
 	}
-	change(3)
+	change(30)
 	synctest.Wait()
-	return reg
+	return reg, n + mergeThreshold + 50, 31*50 - mergeThreshold - 50
 }
 
 // TestFirstSyncMerges: the registration has synced when the last call of the first sync has returned, also if that
@@ -210,11 +211,9 @@ func TestFirstSyncMerges(t *testing.T) {
 		r := newRig(t)
 		g := newGate()
 		h := &recorder{hook: g.wait}
-		objects := mergeThreshold + 100
-		reg := behindInFirstSync(r, objects, h)
-		calls := objects + 50
-		if s := r.i.Status().Handlers[0]; s.Pending != calls-1 || s.Merged != 150 {
-			t.Errorf("%d pending, %d merged; want %d and 150", s.Pending, s.Merged, calls-1)
+		reg, calls, merged := behindInFirstSync(r, h)
+		if s := r.i.Status().Handlers[0]; s.Pending != calls-1 || s.Merged != merged {
+			t.Errorf("%d pending, %d merged; want %d and %d", s.Pending, s.Merged, calls-1, merged)
 		}
 		g.pass(calls - 1)
 		if reg.HasSynced() {
@@ -244,9 +243,9 @@ func TestFirstSyncMergesAndPanics(t *testing.T) {
 				panic("from the test")
 			}
 		}}
-		reg := behindInFirstSync(r, mergeThreshold, h)
+		reg, calls, _ := behindInFirstSync(r, h)
 		g.release()
-		time.Sleep(2 * crashPause)
+		time.Sleep(time.Duration(calls) * crashPause)
 		synctest.Wait()
 		if reg.HasSynced() {
 			t.Error("the registration has synced although a call of the first sync was lost")

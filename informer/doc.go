@@ -72,11 +72,10 @@
 //
 // # Replay
 //
-// A handler is told of the stored objects first, OnAdd(…, true) in key order, whether it was there before the start or comes later. They are
-// read in pages of up to 500 objects, the next one when the calls of the last have been made: a slow handler holds a page and not the collection,
-// and holds up nobody. Events go on meanwhile. An object that is added or changes before its page has come is told of once, by that page,
-// as it is then; one that is deleted by OnAdd with what was stored, and OnDelete. So a handler hears of every delete of what was
-// stored. Handlers that are equally far share what has been decoded.
+// A handler is told of the stored objects first, OnAdd(…, true) in key order, whether it was there before the start or comes later, and then of
+// everything that has changed since, deletes included. The objects are read in pages of up to 500, the next one when the calls of the last have been
+// made, so a slow handler holds a page and what changes meanwhile, and not the collection; it holds up nobody. Handlers that are
+// equally far share what has been decoded.
 //
 // # HasSynced
 //

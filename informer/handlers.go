@@ -113,7 +113,7 @@ func (i *Informer) join(l *listener, due *lines) error {
 	if err != nil || !replays {
 		return err
 	}
-	lost, err := i.givePage(l.ctx, l, due)
+	lost, err := i.givePage(l.ctx, l)
 	if l.ctx.Err() != nil {
 		return errStopped
 	}

@@ -3,7 +3,6 @@ package informer
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +57,6 @@ func openBehind(t *testing.T, r *rig) (i *Informer, changes []string) {
 	}
 	r.srv.compact()
 	i = r.open()
-	i.pages.bytes = math.MaxInt // handlers are given what is stored before the list
 	if err := i.SetTransform(fat); err != nil {
 		t.Fatal(err)
 	}

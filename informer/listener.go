@@ -80,8 +80,8 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
 // returned. See cache.ShutDownEventHandler.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.done }
 
-// add queues a notification, or merges it into one that is pending (see pending), unless a page of the backlog is yet to come to its object. It
-// never blocks. What is to be logged is added to due, since the caller may hold locks.
+// add queues a notification, or merges it into one that is pending (see pending). It never blocks. What is to be logged
+// is added to due, since the caller may hold locks.
 func (l *listener) add(n notification, due *lines) {
 	if report := l.queue(n); report.what != lagNothing {
 		due.add(func() { l.log(report) })
@@ -95,28 +95,13 @@ func (l *listener) queue(n notification) (report lagReport) {
 	if l.hasStopped {
 		return report
 	}
-	if l.backlog.holdsBack(n.key) {
-		if n.typ != cache.Deleted {
-			return report
-		}
-		// No page will have it. Of a delete nobody is told later, so it is told now.
-		if n.gone != nil {
-			l.putLocked(notification{typ: cache.Added, key: n.key, new: n.gone, initial: true})
-		}
-	}
-	return l.putLocked(n)
-}
-
-func (l *listener) putLocked(n notification) lagReport {
-	n.gone = nil
+	l.backlog.keep(&n)
+	n.before = nil
 	if n.initial {
 		n.firsts = 1
 	}
 	if n.firsts > 0 {
 		l.tracker.Start()
-	}
-	if n.paged {
-		l.backlog.given++
 	}
 	l.pending.put(n)
 	return l.lag.queued(&n, &l.pending, l.clock)
@@ -172,12 +157,12 @@ func (l *listener) run() {
 // take returns the next notification; it is false if there is none, and then every call has returned.
 func (l *listener) take() (notification, bool) {
 	l.mu.Lock()
-	n, ok := l.pending.take()
-	if n.paged && l.backlog.given > 0 {
-		l.backlog.given--
+	n, ok := l.backlog.take()
+	if !ok && !l.backlog.active {
+		n, ok = l.pending.take()
 	}
 	var report lagReport
-	if !ok && !l.hasStopped {
+	if !ok && !l.hasStopped && !l.backlog.active {
 		report = l.lag.caughtUp(&l.pending)
 	}
 	l.mu.Unlock()
@@ -189,7 +174,7 @@ func (l *listener) take() (notification, bool) {
 func (l *listener) status() HandlerStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return HandlerStatus{Name: l.name, Pending: l.pending.len(), Merged: l.pending.merged}
+	return HandlerStatus{Name: l.name, Pending: len(l.backlog.calls) + l.pending.len(), Merged: l.pending.merged}
 }
 
 // deliver makes one call, and reports false if the handler panicked and the program is configured to survive that.

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -10,15 +11,13 @@ type notification struct {
 	typ      cache.DeltaType
 	key      string
 	old, new any
-	// gone is what was stored of a deleted object; nil if it can not be read.
-	gone any
+	// before is what was stored before it; nil if there was nothing, or if that can not be read.
+	before runtime.Object
 	// firsts is how many notifications this one stands for that belong to the first sync: the registration has not
 	// synced before this call has returned.
 	firsts int32
 	// initial: OnAdd's isInInitialList.
 	initial bool
-	// paged: it is of a page that another follows; see backlog.
-	paged bool
 	// resync: nothing has happened; old and new are one object.
 	resync bool
 	// latest: pending.latest knew of it when it was queued.

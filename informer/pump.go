@@ -163,7 +163,7 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
 		delete(p.doubtful, c.Key)
-		n := notification{typ: c.Type, key: c.Key}
+		n := notification{typ: c.Type, key: c.Key, before: c.Old}
 		first := !p.HasSynced()
 		if first {
 			n.firsts = 1
@@ -180,9 +180,6 @@ func (p *pump) tell(changes []store.Change, all bool) {
 			resync = !all && sameVersion(c.Old, c.New)
 		case cache.Deleted:
 			n.old = deletedState(c)
-			if c.Old != nil { // not a nil runtime.Object in a non-nil any
-				n.gone = c.Old
-			}
 		}
 		if n.new != nil {
 			p.detector.AddObject(n.new)

@@ -51,8 +51,7 @@ func (p *pump) replayStored(ctx context.Context) error {
 	}
 	for _, l := range p.replay {
 		err := p.readRetry(ctx, func() error {
-			bad, err := p.givePage(ctx, l, &p.due)
-			p.due.log()
+			bad, err := p.givePage(ctx, l)
 			p.reportUnreadable(ctx, bad)
 			lost = append(lost, bad...)
 			return err
