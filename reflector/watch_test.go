@@ -148,6 +148,7 @@ func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
+		g.m.forget()
 		g.s.mu.Lock()
 		w := g.s.watches[0]
 		w.pushLocked(watch.Event{Type: watch.Modified, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "500"}}})
@@ -157,7 +158,6 @@ func TestOddEvents(t *testing.T) {
 		w.pushLocked(watch.Event{Type: watch.Bookmark, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}})
 		w.pushLocked(watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "norv"}}})
 		g.s.mu.Unlock()
-		g.m.forget()
 		synctest.Wait()
 		g.wantLog("ADDED a/norv ")
 		if st := g.r.Status(); st.Skipped != 3 || st.ResourceVersion != "101" || st.Err != nil {
