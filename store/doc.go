@@ -111,7 +111,7 @@
 // # Damage and failing disks
 //
 // bbolt's pages have no checksums, and a mapped file that is cut short is a fault. So Open looks at the meta pages and
-// at the file's size before it maps anything, and at the freelist and the branch pages (all of them after an unclean close, else up to 4 MiB, and
+// at the file's size before it maps anything, and at the freelist and the branch pages (all of them after an unclean close, else up to 2 MiB, and
 // the rest in the background) before it writes; every transaction runs with faults contained, and records carry
 // checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
 // could not be read for a moment is left, and Open fails. Damage met later, by whichever

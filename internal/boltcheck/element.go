@@ -3,6 +3,7 @@ package boltcheck
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 const (
@@ -21,17 +22,18 @@ type element struct {
 	value, valueSize int64
 }
 
-// elements decodes the entries of the page, and verifies that they lie in it.
-func (p *page) elements() ([]element, error) {
+// elements decodes the entries of the page, and verifies that they lie in it. It uses buf if that is large enough.
+func (p *page) elements(buf []element) ([]element, error) {
 	heads, err := p.heads()
 	if err != nil {
 		return nil, err
 	}
 	order := binary.NativeEndian
-	elements := make([]element, p.count)
+	elements := slices.Grow(buf[:0], p.count)[:p.count]
 	for i := range elements {
 		h, at := heads[i*elementSize:], int64(headerSize+i*elementSize)
 		e := &elements[i]
+		*e = element{}
 		var pos, keySize int64
 		if p.flags == flagBranch {
 			pos, keySize, e.child = int64(order.Uint32(h)), int64(order.Uint32(h[4:])), order.Uint64(h[8:])

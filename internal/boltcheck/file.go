@@ -103,7 +103,7 @@ func open(r io.ReaderAt, size int64, m Meta) (*File, error) {
 	if m.HighWater > uint64(size) || m.HighWater*uint64(m.PageSize) > uint64(size) {
 		return nil, fmt.Errorf("the file has %d bytes, its %d pages of %d need more: %w", size, m.HighWater, m.PageSize, ErrDamaged)
 	}
-	root, err := f.readPage(m.Root)
+	root, err := f.readPage(m.Root, nil)
 	if err != nil {
 		return nil, fmt.Errorf("root page: %w", err)
 	}
@@ -135,31 +135,39 @@ type page struct {
 // the part of a larger one that has its elements and most of its keys.
 const window = 64 << 10
 
-// readPage reads the head of a page and verifies that it is the one it should be.
-func (f *File) readPage(id uint64) (page, error) {
-	if id < 2 || id >= f.HighWater {
-		return page{}, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
-	}
-	p := page{off: int64(id) * int64(f.PageSize), r: f.r}
-	first, err := p.read(0, int64(f.PageSize), nil)
+// readPage reads a page and verifies that it is the one it should be. It uses buf if that is large enough.
+func (f *File) readPage(id uint64, buf []byte) (page, error) {
+	p, first, err := f.readHead(id, int64(f.PageSize), buf)
 	if err != nil {
-		return page{}, fmt.Errorf("page %d: %w", id, err)
+		return page{}, err
+	}
+	p.span = int64(p.overflow+1) * int64(f.PageSize)
+	p.data = first
+	if p.overflow > 0 {
+		p.data, err = p.read(0, min(p.span, window), first)
+	}
+	return p, err
+}
+
+// readHead reads the first n bytes of a page, its head at least, and verifies that.
+func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, err error) {
+	if id < 2 || id >= f.HighWater {
+		return page{}, nil, fmt.Errorf("page %d is not between 2 and %d: %w", id, f.HighWater, ErrDamaged)
+	}
+	p = page{off: int64(id) * int64(f.PageSize), r: f.r}
+	if first, err = p.read(0, n, buf); err != nil {
+		return page{}, nil, fmt.Errorf("page %d: %w", id, err)
 	}
 	order := binary.NativeEndian
 	p.id, p.flags = order.Uint64(first), order.Uint16(first[8:])
 	p.count, p.overflow = int(order.Uint16(first[10:])), uint64(order.Uint32(first[12:]))
 	switch {
 	case p.id != id:
-		return page{}, fmt.Errorf("page %d says that it is page %d: %w", id, p.id, ErrDamaged)
+		return page{}, nil, fmt.Errorf("page %d says that it is page %d: %w", id, p.id, ErrDamaged)
 	case p.overflow >= f.HighWater-id:
-		return page{}, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater, ErrDamaged)
+		return page{}, nil, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater, ErrDamaged)
 	}
-	p.span = int64(p.overflow+1) * int64(f.PageSize)
-	p.data = first
-	if p.overflow > 0 {
-		p.data, err = p.read(0, min(p.span, window), nil)
-	}
-	return p, err
+	return p, first, nil
 }
 
 // read returns n bytes of the page from off, in buf if that is large enough.
@@ -184,7 +192,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
-	if p, err = f.readPage(f.Freelist); err != nil {
+	if p, err = f.readPage(f.Freelist, nil); err != nil {
 		return p, 0, 0, fmt.Errorf("freelist: %w", err)
 	}
 	if p.flags != flagFreelist {

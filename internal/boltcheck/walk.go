@@ -40,7 +40,7 @@ type WalkOptions struct {
 // a line each, at most 100 lines. The error is of reading, or the context's.
 func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
 	w := &walker{f: f, o: o, ctx: ctx, seen: newBitmap(f.HighWater)}
-	list, err := f.readPage(f.Freelist)
+	list, err := f.readPage(f.Freelist, nil)
 	if err == nil {
 		err = w.claim(list)
 	}
@@ -63,6 +63,35 @@ type walker struct {
 	seen bitmap
 	// problems found so far.
 	problems []string
+	// levels are the pages on the way to the one that is looked at, the first depth of them; the others are to be used again.
+	levels []*level
+	depth  int
+	head   [headerSize]byte
+}
+
+// level is the memory of a page while it and those below it are looked at.
+type level struct {
+	data     []byte
+	elements []element
+}
+
+// descend returns the memory for one more page.
+func (w *walker) descend() *level {
+	if w.depth == len(w.levels) {
+		w.levels = append(w.levels, &level{})
+	}
+	w.depth++
+	return w.levels[w.depth-1]
+}
+
+func (w *walker) ascend() { w.depth-- }
+
+func (l *level) elementsOf(p *page) ([]element, error) {
+	elements, err := p.elements(l.elements)
+	if err == nil {
+		l.elements = elements
+	}
+	return elements, err
 }
 
 // errEnough ends a walk that has found plenty.
@@ -149,10 +178,13 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	if depth > maxDepth || len(t.path) > maxDepth {
 		return &loopError{damaged("page %d is more than %d pages deep", id, maxDepth)}
 	}
-	p, err := w.f.readPage(id)
+	l := w.descend()
+	defer w.ascend()
+	p, err := w.f.readPage(id, l.data)
 	if err != nil {
 		return err
 	}
+	l.data = p.data
 	if err := w.claim(p); err != nil {
 		return err
 	}
@@ -163,16 +195,16 @@ func (w *walker) page(t tree, id uint64, keys keyRange, depth int) error {
 	}
 	switch p.flags {
 	case flagBranch:
-		return w.branch(t, p, keys, depth)
+		return w.branch(t, p, l, keys, depth)
 	case flagLeaf:
-		return w.leaf(t, p, keys)
+		return w.leaf(t, p, l, keys)
 	}
 	return damaged("page %d is no leaf and no branch (flags %#x)", id, p.flags)
 }
 
 // branch walks what a branch page points to.
-func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
-	elements, err := p.elements()
+func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) error {
+	elements, err := l.elementsOf(&p)
 	if errors.Is(err, ErrDamaged) {
 		return &loopError{err}
 	}
@@ -185,9 +217,10 @@ func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
 	if err := p.inOrder(elements, keys); err != nil {
 		return err
 	}
-	lowest := false
+	// The tree is as deep everywhere, so that the first child tells of all.
+	lowest := w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth && w.isLeaf(elements[0].child)
 	for i, e := range elements {
-		if i > 0 && lowest {
+		if lowest {
 			if err := w.note("bucket "+t.name, t.path, w.claimUnread(e.child)); err != nil {
 				return err
 			}
@@ -200,16 +233,12 @@ func (w *walker) branch(t tree, p page, keys keyRange, depth int) error {
 		if err := w.note("bucket "+t.name, t.path, w.page(t, e.child, below, depth+1)); err != nil {
 			return err
 		}
-		// The tree is as deep everywhere, so that the first child tells of all.
-		if i == 0 && w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth {
-			lowest = w.isLeaf(e.child)
-		}
 	}
 	return nil
 }
 
 func (w *walker) isLeaf(id uint64) bool {
-	p, err := w.f.readPage(id)
+	p, _, err := w.f.readHead(id, headerSize, w.head[:])
 	return err == nil && p.flags == flagLeaf
 }
 
@@ -222,8 +251,8 @@ func (w *walker) claimUnread(id uint64) error {
 }
 
 // leaf looks at a leaf page, and walks the buckets in it.
-func (w *walker) leaf(t tree, p page, keys keyRange) error {
-	elements, err := p.elements()
+func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
+	elements, err := l.elementsOf(&p)
 	if err != nil {
 		return err
 	}
@@ -270,7 +299,7 @@ func (w *walker) nested(t tree, p page, e element) error {
 	if inline.flags != flagLeaf {
 		return damaged("page %d: the bucket within it has flags %#x", p.id, inline.flags)
 	}
-	elements, err := inline.elements()
+	elements, err := inline.elements(nil)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func kinds(t *testing.T, data []byte) map[string][]int {
 	}
 	kinds := map[string][]int{"freelist": {int(f.Freelist) * f.PageSize}}
 	for id := uint64(2); id < f.HighWater; id++ {
-		p, err := f.readPage(id)
+		p, err := f.readPage(id, nil)
 		if f.free.has(id) || err != nil {
 			continue
 		}
