@@ -52,7 +52,7 @@ test: lint cross unit e2e ## everything: lint, other systems, unit and race test
 .PHONY: unit
 unit: ## unit, model and script tests and fuzz seeds, under the race detector
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
-	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./...
+	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./store ./... # the longest first
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
 	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build
@@ -66,6 +66,7 @@ soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 mi
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
+	@$(STEP) "the codecs, and files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^(TestGeneratedObjects|TestOtherPageSize)$$' ./store -larder.rounds=200
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
 		$(STEP) "$$pkg $$fuzz" $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	done

@@ -51,6 +51,7 @@ func TestKubeSystemUID(t *testing.T) {
 
 // TestKubeSystemUIDOffline: the error names the request once.
 func TestKubeSystemUIDOffline(t *testing.T) {
+	t.Parallel() // the client tries for ten seconds
 	c := testClient(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := KubeSystemUID(c)(t.Context())
 	if err == nil || strings.Count(err.Error(), "kube-system") != 1 || strings.Contains(err.Error(), ": :") {

@@ -58,6 +58,7 @@ func runChild(t *testing.T, mode string, args ...string) {
 
 func childCommand(mode string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	cmd.Env = append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }

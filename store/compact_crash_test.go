@@ -72,8 +72,9 @@ func childCompact(path string) error {
 func TestKilledWhileCompacting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
+	const kills = 20
 	last, copies := uint64(0), 0
-	for kill := range 40 {
+	for kill := range kills {
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000))*time.Microsecond)
 		copies += len(beside(path, suffixNew))
 		s, err := Open(path, Options{Logger: &quiet})
@@ -111,7 +112,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	if copies == 0 {
 		t.Error("no kill came while there was a copy")
 	}
-	t.Logf("%d of 40 kills came while there was a copy", copies)
+	t.Logf("%d of %d kills came while there was a copy", copies, kills)
 }
 
 func mustListAll(t *testing.T, c *Collection) (all []*corev1.Pod, info Info) {

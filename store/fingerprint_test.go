@@ -127,7 +127,7 @@ func TestFingerprintOfAnotherProcess(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestFingerprintOfAnotherProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), "LARDER_TEST_PRINT_FINGERPRINT=1")
+	cmd.Env = append(os.Environ(), "LARDER_TEST_PRINT_FINGERPRINT=1", "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "fingerprint "+here) {
 		t.Errorf("%v: want %s in\n%s", err, here, out)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -10,6 +11,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
+	}
+	// Under the race detector rapid's 100 checks for each model take minutes; make soak has 5000.
+	if err := flag.Set("rapid.checks", "50"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -12,6 +12,9 @@ import (
 // filePageSize is that of the files that mustOpen makes. TestOtherPageSize changes it.
 var filePageSize = defaultPageSize
 
+// every is how many of the cases that a test would try it tries: one in so many. TestOtherPageSize, which runs tests again, changes it.
+var every = 1
+
 // scaled is a number of bytes that is as many pages, whatever their size.
 func scaled(n int) int { return n * filePageSize / defaultPageSize }
 
@@ -20,7 +23,7 @@ const otherPageSize = 16 << 10
 
 // TestOtherPageSize runs every test that damages files, or copies them, on files of another page size: whoever reads
 // pages takes their size from the file. bbolt by itself makes files with the pages of the system, from
-// 4 KiB to 64 KiB, and files move between systems.
+// 4 KiB to 64 KiB, and files move between systems. With LARDER_SOAK=1 it tries as many cases as those tests.
 func TestOtherPageSize(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -52,8 +55,11 @@ func TestOtherPageSize(t *testing.T) {
 		{"CompactRefuses", TestCompactRefuses},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			filePageSize = otherPageSize
-			defer func() { filePageSize = defaultPageSize }()
+			filePageSize, every = otherPageSize, 3
+			if os.Getenv("LARDER_SOAK") != "" {
+				every = 1
+			}
+			defer func() { filePageSize, every = defaultPageSize, 1 }()
 			test.run(t)
 		})
 	}

@@ -51,6 +51,8 @@ func newCluster(env *testscript.Env) *cluster {
 		Kind:                 "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
 	}}})}
 	env.Setenv("KUBECONFIG", c.kubeconfig)
+	// The race detector lets every process that ends sleep for a second, in case that others still race.
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return c
 }
 
