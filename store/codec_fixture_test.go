@@ -136,6 +136,7 @@ func roundTrip(t testing.TB, c Codec, obj runtime.Object) runtime.Object {
 }
 
 func TestFixturesUnstructured(t *testing.T) {
+	t.Parallel()
 	codec := UnstructuredCodec()
 	seen := map[string]bool{}
 	for _, path := range fixtures(t) {
@@ -159,6 +160,7 @@ func TestFixturesUnstructured(t *testing.T) {
 }
 
 func TestFixturesTyped(t *testing.T) {
+	t.Parallel()
 	scheme := allKinds(t)
 	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
 	seen := map[string]bool{}
@@ -227,6 +229,7 @@ func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 }
 
 func TestFixturesView(t *testing.T) {
+	t.Parallel()
 	scheme := allKinds(t)
 	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
 	for _, path := range fixtures(t) {

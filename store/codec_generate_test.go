@@ -27,6 +27,7 @@ var (
 // TestGeneratedObjects runs the fuzzers of apimachinery over every kind of
 // k8s.io/api, through every codec.
 func TestGeneratedObjects(t *testing.T) {
+	t.Parallel()
 	seed := *generateSeed
 	if seed == 0 {
 		seed = time.Now().UnixNano()

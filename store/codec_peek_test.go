@@ -93,6 +93,7 @@ var podPaths = []string{
 }
 
 func TestPeekFixtures(t *testing.T) {
+	t.Parallel()
 	decoder := serializer.NewCodecFactory(allKinds(t)).UniversalDeserializer()
 	paths := []string{"metadata.name", "metadata.namespace", "metadata.generation", "metadata.deletionGracePeriodSeconds"}
 	for _, path := range fixtures(t) {
@@ -117,6 +118,7 @@ func TestPeekFixtures(t *testing.T) {
 }
 
 func TestPeekGenerated(t *testing.T) {
+	t.Parallel()
 	scheme := allKinds(t)
 	f := newFiller(scheme, rand.Int63())
 	for range 100 {

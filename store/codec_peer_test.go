@@ -65,6 +65,7 @@ func TestWriterWritesWhatTheMsgpackPackageDoes(t *testing.T) {
 
 // Every length at which another form begins.
 func TestWriterAndReaderAtTheBoundsOfForms(t *testing.T) {
+	t.Parallel()
 	var sizes []int
 	for _, n := range []int{0, 15, 31, 127, math.MaxUint8, math.MaxUint16} {
 		sizes = append(sizes, max(n-1, 0), n, n+1)

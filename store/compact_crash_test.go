@@ -70,6 +70,7 @@ func childCompact(path string) error {
 // TestKilledWhileCompacting kills a process that compacts, at random moments: the store
 // is whole, at what was committed, and what was left of a copy goes away with the next Open.
 func TestKilledWhileCompacting(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
 	const kills = 20

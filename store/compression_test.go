@@ -209,6 +209,7 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 
 // TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was stored.
 func TestCompressionOfVariedPods(t *testing.T) {
+	t.Parallel()
 	for name, residency := range map[string]Residency{"None": None, "Bounded": Bounded(1 << 20)} {
 		t.Run(name, func(t *testing.T) {
 			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
@@ -284,6 +285,7 @@ func storeVaried(t *testing.T, c *Collection, want []runtime.Object) func(what s
 
 // TestCompressionConcurrently: dictionaries are loaded, used by readers on all sides and by a writer.
 func TestCompressionConcurrently(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
 	NoSync(s)
 	c := openPacked(t, s, Zstd)

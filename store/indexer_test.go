@@ -20,6 +20,7 @@ func TestIndexerOfClientGo(t *testing.T) {
 }
 
 func TestIndexerOfCollection(t *testing.T) {
+	t.Parallel()
 	for _, residency := range residencies {
 		for when, interval := range map[string]time.Duration{"AtOnce": -1, "Late": 0} {
 			t.Run(residency.String()+when, func(t *testing.T) {

@@ -31,6 +31,7 @@ func TestMemoryModel(t *testing.T) {
 }
 
 func TestCollectionModel(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		bounds         [2]int
 		commitInterval time.Duration

@@ -168,6 +168,7 @@ func TestStoredIndexIsNotTrustedOverPending(t *testing.T) {
 
 // TestIndexesUnderLoad: indexes are added and built while batches and commits go on, and every look-up is right.
 func TestIndexesUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := storetest.Open(t, store.Options{CommitInterval: time.Microsecond, Logger: &quiet})
 	store.NoSync(s)
 	c := openPods(t, s, nil)
@@ -211,6 +212,7 @@ func TestIndexesUnderLoad(t *testing.T) {
 
 // TestIndexModel adds indexes at random moments of batches, commits that hang or fail, builds and reopening.
 func TestIndexModel(t *testing.T) {
+	t.Parallel()
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
 	g := store.GateCommits(s)

@@ -115,6 +115,7 @@ func (h *history) wantObjects(rt *rapid.T, c *store.Collection) {
 // TestFileIsAPrefix: whatever commits do, the file is at every moment the state at its resourceVersion, which
 // never goes back; and readers of the collection see the newest.
 func TestFileIsAPrefix(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, byHand())
 	g := store.GateCommits(s)

@@ -142,6 +142,7 @@ func raceReads(c *store.Collection) map[string]func(ctx context.Context) (int, e
 // TestReadersDuringCommits: every read is the state after some batch, no reader goes back in time, and what
 // different reads of one reader see fits.
 func TestReadersDuringCommits(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]store.Options{
 		"EveryMicrosecond": {CommitInterval: time.Microsecond, Logger: &quiet},
 		"EveryByte":        {CommitInterval: time.Hour, CommitBytes: 1, Logger: &quiet},

@@ -58,6 +58,7 @@ func storeQueryPods(t *testing.T, c store.Interface, as func(*testing.T, *corev1
 }
 
 func TestQueries(t *testing.T) {
+	t.Parallel()
 	protobuf := storetest.PodCodec()
 	json, err := store.MsgpackCodec(&corev1.Pod{})
 	if err != nil {

@@ -214,6 +214,7 @@ func testCommitOutcomeUnknown(t *testing.T, transactions int, stored bool) {
 // TestCommitIsBounded: however large the difference is, the changes of one transaction are no more than it may hold, of objects
 // that come, go, or are replaced. (The bound is far below what all of them take.)
 func TestCommitIsBounded(t *testing.T) {
+	t.Parallel()
 	const objects, bound = 6000, 64 << 10
 	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	store.NoSync(s)

@@ -12,6 +12,7 @@ import (
 
 // TestTableModel: a table is a map, in order, whatever comes and goes, with few keys and with so many that the base is made anew.
 func TestTableModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SampledFrom([]int{5, 3000}).Draw(t, "keys")
 		table, model := newTable(), map[string]string{}
