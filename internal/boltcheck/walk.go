@@ -107,8 +107,8 @@ func (w *walker) end(err error) ([]string, error) {
 	return w.problems, err
 }
 
-// note takes an error of looking at something. It returns one that ends the walk.
-func (w *walker) note(where string, path []string, err error) error {
+// note takes an error of looking at something in the bucket. It returns one that ends the walk.
+func (w *walker) note(t tree, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -118,9 +118,9 @@ func (w *walker) note(where string, path []string, err error) error {
 	}
 	var loop *loopError
 	if w.o.Unsafe != nil && (unreadable || errors.As(err, &loop)) {
-		w.o.Unsafe(path)
+		w.o.Unsafe(t.path)
 	}
-	return w.add(where, err)
+	return w.add("bucket "+t.name, err)
 }
 
 // add adds a problem. It returns an error if there are so many that the walk ends; it goes on if each unsafe
@@ -167,7 +167,7 @@ type tree struct {
 }
 
 func (w *walker) bucket(t tree, root uint64) error {
-	return w.note("bucket "+t.name, t.path, w.page(t, root, keyRange{}, 0))
+	return w.note(t, w.page(t, root, keyRange{}, 0))
 }
 
 // page walks the page and all below it.
@@ -221,7 +221,7 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 	lowest := w.o.LeafDepth > 0 && len(t.path) > w.o.LeafDepth && w.isLeaf(elements[0].child)
 	for i, e := range elements {
 		if lowest {
-			if err := w.note("bucket "+t.name, t.path, w.claimUnread(e.child)); err != nil {
+			if err := w.note(t, w.claimUnread(e.child)); err != nil {
 				return err
 			}
 			continue
@@ -230,7 +230,7 @@ func (w *walker) branch(t tree, p page, l *level, keys keyRange, depth int) erro
 		if i+1 < len(elements) {
 			below.high = elements[i+1].key
 		}
-		if err := w.note("bucket "+t.name, t.path, w.page(t, e.child, below, depth+1)); err != nil {
+		if err := w.note(t, w.page(t, e.child, below, depth+1)); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (w *walker) leaf(t tree, p page, l *level, keys keyRange) error {
 			continue
 		}
 		inner := tree{name: fmt.Sprintf("%s%q/", t.name, e.key), path: append(slices.Clip(t.path), string(e.key))}
-		if err := w.note("bucket "+inner.name, inner.path, w.nested(inner, p, e)); err != nil {
+		if err := w.note(inner, w.nested(inner, p, e)); err != nil {
 			return err
 		}
 	}

@@ -322,7 +322,7 @@ func TestUnsafeBehindManyProblems(t *testing.T) {
 	}
 	w := &walker{f: f, o: WalkOptions{Unsafe: func([]string) {}}, ctx: t.Context()}
 	for range 2 * maxProblems {
-		if err := w.note("somewhere", nil, damaged("something")); err != nil {
+		if err := w.note(tree{}, damaged("something")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestUnsafeBehindManyProblems(t *testing.T) {
 		t.Errorf("%d problems are told", len(w.problems))
 	}
 	w.o.Unsafe = nil
-	if err := w.note("somewhere", nil, damaged("something")); !errors.Is(err, errEnough) {
+	if err := w.note(tree{}, damaged("something")); !errors.Is(err, errEnough) {
 		t.Errorf("without Unsafe: %v", err)
 	}
 }
