@@ -55,6 +55,7 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 			return nil, fmt.Errorf("object %q: %w", x.key, err)
 		}
 	}
+	c.encodeGone(e.writes)
 	c.packer.pack(e.writes)
 	var last []*write
 	err = c.write(ctx, set, func(w *writer) (_ []*write, err error) {
@@ -114,7 +115,7 @@ func (w *writer) apply(writes []*write) (_ []Change, last []*write, _ error) {
 // replace puts x in the place of what the file has under its key.
 func (w *writer) replace(x *write, old stored) (err error) {
 	if x.del {
-		err = w.remove(x.key, old)
+		err = w.remove(x.key, old, x)
 	} else {
 		err = w.put(x, old)
 	}
@@ -127,6 +128,9 @@ func (w *writer) replace(x *write, old stored) (err error) {
 // change says what x does to p, and does it.
 func (p *pending) change(x *write) Change {
 	ch := Change{Type: cache.Updated, Key: x.key, Old: p.obj, New: x.obj}
+	if p.last != nil {
+		x.follow(p.last)
+	}
 	p.last = x
 	switch {
 	case x.del:

@@ -23,6 +23,10 @@ type write struct {
 	dict      *dictionary
 	plainSize int
 	terms     map[string][]string
+	// sameObject: the file has the same state of the object, and only how it is stored changes.
+	sameObject bool
+	// gone is the delete, not committed either, of the object that the file has under the key; nil if there was none before x.
+	gone *write
 }
 
 // encoder prepares writes. It calls code of the user: no lock may be held.

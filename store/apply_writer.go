@@ -22,6 +22,7 @@ type writer struct {
 	indexes map[string]*bolt.Bucket // every index of state
 	state   state
 	dict    *dictionary // that the file has for certain; may be nil
+	feed    *feedWriter // nil if there is none
 }
 
 // write calls fn in a write transaction and commits. If set is given, the
@@ -115,6 +116,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		return errIndexesChanged
 	}
 	idled := c.idled.Load()
+	handlers := c.places.snapshot()
 	err := c.update(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
@@ -133,10 +135,14 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		if err := fn(w); err != nil {
 			return err
 		}
+		if err := w.feed.settle(handlers); err != nil {
+			return err
+		}
 		return putState(b, c.name, w.state)
 	})
 	if err == nil {
 		c.idled.Store(idled)
+		c.places.committed(handlers)
 	}
 	return err
 }
@@ -159,7 +165,8 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 			return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", c.name, name, ErrDamaged)
 		}
 	}
-	return w, nil
+	w.feed, err = newFeedWriter(w)
+	return w, err
 }
 
 // idleIndexes marks the stored indexes that this process has no function for:
@@ -233,8 +240,12 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 
 // put stores x in the place of old.
 func (w *writer) put(x *write, old stored) error {
-	h := header{UID: x.uid, RV: x.rv, Seq: w.state.NextSeq, Encoding: w.c.codec.Name(), Terms: x.terms}
-	w.state.NextSeq++
+	if old.found && old.UID != x.uid {
+		if err := w.feed.bury(x.key, old, x); err != nil {
+			return err
+		}
+	}
+	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: w.c.codec.Name(), Terms: x.terms}
 	if x.dict != nil {
 		h.Dictionary, h.Size = x.dict.id, x.plainSize
 		if err := w.useDictionary(x.dict); err != nil {
@@ -245,6 +256,9 @@ func (w *writer) put(x *write, old stored) error {
 		return err
 	}
 	if err := w.moveTerms(x.key, old.Terms, x.terms); err != nil {
+		return err
+	}
+	if err := w.feed.file(x.key, h.Seq, old); err != nil {
 		return err
 	}
 	if !old.found {
@@ -273,11 +287,14 @@ func (w *writer) putRecord(key string, h header, payload []byte) error {
 	return w.objects.Put([]byte(key), appendRecord(nil, w.c.name, key, h, payload))
 }
 
-// remove deletes what is stored under key.
-func (w *writer) remove(key string, old stored) error {
+// remove deletes what is stored under key; x is the delete that was told, or nil.
+func (w *writer) remove(key string, old stored, x *write) error {
 	w.state.Newest = dropRef(w.state.Newest, key)
 	if !old.found {
 		return nil
+	}
+	if err := w.feed.bury(key, old, x); err != nil {
+		return err
 	}
 	if err := w.moveTerms(key, old.Terms, nil); err != nil {
 		return err

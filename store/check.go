@@ -91,6 +91,9 @@ func (c *checker) check(ctx context.Context) error {
 	if err == nil {
 		err = c.pages(ctx, c.recordPage)
 	}
+	if err == nil {
+		err = c.checkFeed(ctx)
+	}
 	for _, index := range indexes {
 		if err == nil {
 			err = c.pages(ctx, func(b *bolt.Bucket, after []byte) ([]byte, error) { return c.indexPage(b, index, after) })
@@ -234,6 +237,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	if h.Dictionary != 0 {
 		c.checkDictionary(b, h.Dictionary)
 	}
+	c.checkFiled(b, st, key, h)
 	for name, values := range h.Terms {
 		index := b.Bucket(bucketIndex).Bucket([]byte(name))
 		if index == nil || !st.indexes[name].Ready {

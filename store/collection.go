@@ -54,12 +54,16 @@ type Collection struct {
 	packer *packer // nil if Compression is off
 
 	committed func(Commit) // may be nil
+
+	places places // of the durable handlers
 }
 
 // limits bound what a relist holds in memory and in one transaction.
 type limits struct {
 	staging int // bytes in memory before they are moved to the file
 	commit  int // encoded bytes, of old and new objects, that one transaction of a commit applies
+	// tombstones is how many are kept that a durable handler has not passed.
+	tombstones int
 }
 
 const (
@@ -73,9 +77,9 @@ const (
 // limitsOf returns the limits of a collection.
 func limitsOf(r Residency) limits {
 	if r.kind == residentAll {
-		return limits{staging: stagingLimit, commit: commitLimitAll}
+		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount}
 	}
-	return limits{staging: stagingLimit, commit: commitLimit}
+	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -118,6 +122,9 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	if err := c.loadDictionary(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.loadPlaces(ctx); err != nil {
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)
@@ -245,6 +252,7 @@ func (c *Collection) Close() error {
 	if !c.builds.stop() {
 		return nil
 	}
+	c.places.close()
 	err := c.flushAtClose()
 	c.store.delist(c)
 	c.released.Store(true)
@@ -257,8 +265,7 @@ func (c *Collection) flushAtClose() error {
 	c.front.Lock()
 	c.closed = true
 	c.front.Unlock()
-	_, unsaved := c.overlay.current()
-	if !unsaved {
+	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)

@@ -10,7 +10,7 @@ import (
 // SetLimits makes relists of c leave memory after staging bytes, and commit
 // about as many bytes a transaction.
 func SetLimits(c *Collection, staging, commit int) {
-	c.limits = limits{staging: staging, commit: commit}
+	c.limits.staging, c.limits.commit = staging, commit
 }
 
 // CommitLimit returns about how many bytes a transaction of a relist of c commits.
@@ -125,4 +125,23 @@ func IndexBuckets(c *Collection) (names []string, err error) {
 		})
 	})
 	return names, err
+}
+
+// SetTombstoneLimit makes c keep so many tombstones that a handler has not passed.
+func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }
+
+// Tombstones returns how many there are in the file.
+func Tombstones(c *Collection) (n int) {
+	err := c.view(context.Background(), func(b *bolt.Bucket) error {
+		if tombstones := b.Bucket(bucketTombstones); tombstones != nil {
+			for range ascending(tombstones) {
+				n++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return -1
+	}
+	return n
 }

@@ -195,11 +195,13 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
-		if snap := c.overlay.snapshot(); snap != nil {
-			snaps[c] = snap
-		} else {
+		snap := c.overlay.snapshot()
+		if snap.idle && !c.places.dirty() {
 			delete(k.pending, c)
+			continue
 		}
+		snap.places = c.places.snapshot()
+		snaps[c] = snap
 	}
 	return snaps
 }
@@ -210,6 +212,9 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
 		c.packer.pack(snap.packable())
+		if snap.places != nil {
+			snap.encodeGone(c.codec)
+		}
 	}
 	err := s.updateFor(ctx, committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
@@ -246,9 +251,10 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 		if err != nil {
 			break
 		}
+		c.places.committed(snap.places)
 		shrunk, clean := c.overlay.committed(snap)
 		k.bytes -= shrunk
-		if clean {
+		if clean && !c.places.dirty() {
 			delete(k.pending, c)
 		}
 	}

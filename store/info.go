@@ -75,6 +75,8 @@ type infoRecord struct {
 	Newest          []refRecord           `msgpack:"newest,omitempty"`
 	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
+	Tombstones      int                   `msgpack:"tombstones,omitempty"`
+	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
 }
 
 type refRecord struct {
@@ -101,6 +103,10 @@ type state struct {
 	indexes map[string]indexState
 	// dictionary is the id of the one that records were last compressed with; 0 if none was.
 	dictionary uint64
+	// tombstones is how many there are.
+	tombstones int
+	// feedSince is the number from which on every record is in the change feed; 0 if there is none.
+	feedSince uint64
 }
 
 // getState reads the state of the collection in b, whose name is name.
@@ -141,6 +147,7 @@ func newInfoRecord(s state) *infoRecord {
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
+		Tombstones: s.tombstones, FeedSince: s.feedSince,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -172,7 +179,7 @@ func (r *infoRecord) state() state {
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary,
+		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince,
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)

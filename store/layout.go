@@ -19,6 +19,11 @@ var (
 	bucketStaging = []byte("staging") // a relist too large for memory; dropped at open
 
 	bucketDictionaries = []byte("dict") // what compressed records need
+
+	// While there are durable handlers; see feed.go.
+	bucketSeq        = []byte("seq")
+	bucketTombstones = []byte("tombstones")
+	bucketHandlers   = []byte("handlers")
 )
 
 // The files beside the store's own, whose path they begin with.

@@ -57,9 +57,11 @@ func (o *overlay) put(last []*write, info Info, also func()) (grown int) {
 	also()
 	before := o.bytes
 	for _, x := range last {
-		if old, had := o.tree.ReplaceOrInsert(x); had {
+		if old, had := o.tree.Get(x); had {
+			x.follow(old)
 			o.forgetLocked(old)
 		}
+		o.tree.ReplaceOrInsert(x)
 		o.bytes += x.size()
 		o.indexLocked(x)
 	}
@@ -100,12 +102,12 @@ func (o *overlay) indexLocked(x *write) {
 	}
 }
 
-// snapshot returns what is to be written, or nil if there is nothing.
+// snapshot returns what is to be written; it is idle if there is nothing.
 func (o *overlay) snapshot() *snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.unsaved {
-		return nil
+		return &snapshot{tree: o.sharedLocked(), batches: o.batches, idle: true}
 	}
 	o.epoch++
 	return &snapshot{tree: o.sharedLocked(), info: o.info, batches: o.batches}

@@ -10,6 +10,9 @@ type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
 	batches uint64
+	// idle: nothing is pending but the places of durable handlers.
+	idle   bool
+	places *placesSnapshot
 }
 
 // encode makes the payloads that are missing. It returns why those that can not be made can not.
@@ -55,13 +58,18 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]e
 	if err != nil {
 		return err
 	}
-	w.state.cover(snap.info)
-	if w.state.Newest, err = w.stillStored(snap.info.Newest); err != nil {
-		return err
+	if !snap.idle {
+		w.state.cover(snap.info)
+		if w.state.Newest, err = w.stillStored(snap.info.Newest); err != nil {
+			return err
+		}
 	}
 	for key, why := range bad {
 		c.store.logger().Error(why, "An object could not be encoded after all; the next start will list", "collection", c.id.String(), "key", key)
 		w.state.MustRelist = "an object could not be encoded when it was committed"
+	}
+	if err := w.feed.settle(snap.places); err != nil {
+		return err
 	}
 	return putState(b, c.name, w.state)
 }

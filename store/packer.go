@@ -100,10 +100,10 @@ func packSome(dict *dictionary, writes []*write) {
 	}
 }
 
-// packable returns what has a payload.
+// packable returns what has a payload that is stored as a record.
 func (s *snapshot) packable() (writes []*write) {
 	s.tree.Ascend(func(x *write) bool {
-		if x.payload != nil {
+		if x.payload != nil && !x.del {
 			writes = append(writes, x)
 		}
 		return true

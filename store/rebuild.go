@@ -71,7 +71,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if err != nil {
 		return nil, err
 	}
-	lost, err := s.renew(ctx, old, why)
+	lost, behind, err := s.renew(ctx, old, why)
 	old.release()
 	if err != nil {
 		return nil, err
@@ -80,6 +80,9 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	for _, c := range rebuilt { // before anybody else who waits for the rebuild goes on
 		if lost[c.name] != "" {
 			err = errors.Join(err, c.recount(context.WithoutCancel(ctx)))
+		}
+		if lost[c.name] != "" || behind[c.name] {
+			err = errors.Join(err, c.beginAnew(context.WithoutCancel(ctx)))
 		}
 		c.forgetResidents()
 	}
@@ -119,10 +122,10 @@ func (c *Collection) recount(ctx context.Context) error {
 
 // renew puts a copy in the place of the old file. It takes the mark before it makes
 // the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
-func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, err error) {
+func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, behind map[string]bool, err error) {
 	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := s.copyToNew(ctx, old)
 	if err == nil {
@@ -130,12 +133,12 @@ func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[str
 	}
 	if err != nil {
 		// What the mark was left for is still so.
-		return nil, errors.Join(err, mark.release(), leaveMark(s.path))
+		return nil, nil, errors.Join(err, mark.release(), leaveMark(s.path))
 	}
 	if err := mark.release(); err != nil {
 		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
 	}
-	return c.lost, nil
+	return c.lost, c.behind, nil
 }
 
 // copyToNew makes a new file, not yet under the store's name, with all that can be read of the old one.
@@ -148,7 +151,7 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}}
+	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
 	err = c.run(ctx)
 	for _, live := range s.liveCollections() {
 		if err != nil {
@@ -157,7 +160,7 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 		if !c.copied[live.name] && c.lost[live.name] == "" {
 			c.lost[live.name] = "it could not be found"
 		}
-		err = c.write(live.revive)
+		err = c.write(func(tx *bolt.Tx) error { return live.revive(tx, c.lost[live.name] != "" || c.behind[live.name]) })
 	}
 	if err != nil {
 		return nil, classifySpace(errors.Join(err, fresh.discard()))
@@ -274,7 +277,7 @@ func (c *Collection) Losses() int {
 }
 
 // revive makes the collection's buckets in a new file if they were lost.
-func (c *Collection) revive(tx *bolt.Tx) error {
+func (c *Collection) revive(tx *bolt.Tx, lost bool) error {
 	if err := c.ensureBuckets(tx); err != nil {
 		return err
 	}
@@ -288,6 +291,9 @@ func (c *Collection) revive(tx *bolt.Tx) error {
 	}
 	c.claim(&st, c.set.Load())
 	if b, err = ensureCollection(tx, c.name, st); err != nil {
+		return err
+	}
+	if err := c.reviveFeed(b, &st, lost); err != nil {
 		return err
 	}
 	return putState(b, c.name, st)

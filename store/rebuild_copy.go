@@ -22,6 +22,8 @@ type copying struct {
 	// staged are those of which a list was being taken in, in part on the disk:
 	// that part is not copied.
 	staged []string
+	// behind are those whose change feed has lost tombstones.
+	behind map[string]bool
 }
 
 // run copies every collection.
@@ -105,7 +107,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return err
 	}
 	expected := st.Objects
-	st.Objects, st.Newest = 0, nil
+	st.Objects, st.Newest, st.tombstones = 0, nil, 0
 	dicts, err := c.dictionaries(ctx, name, &st)
 	if err != nil {
 		return err
@@ -126,13 +128,83 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		st.MustRelist = damagedReason
 	}
 	c.copied[name] = true
+	handlers, err := c.feed(ctx, name, &st)
+	if err != nil {
+		return err
+	}
 	return c.write(func(tx *bolt.Tx) error {
 		b, err := ensureCollection(tx, name, st)
 		if err != nil {
 			return err
 		}
+		for handler, place := range handlers {
+			if err := putPlace(b.Bucket(bucketHandlers), name, handler, place); err != nil {
+				return err
+			}
+		}
 		return putState(b, name, st)
 	})
+}
+
+// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something begin
+// anew, and so will those whose places can not be read, since nobody knows them any more.
+func (c *copying) feed(ctx context.Context, name string, st *state) (handlers map[string]Place, err error) {
+	if st.feedSince == 0 {
+		return nil, nil
+	}
+	bad := 0
+	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []entry) error {
+		return c.write(func(tx *bolt.Tx) error {
+			n, err := putTombstones(tx, name, st, entries)
+			bad += n
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.behind[name] = !whole || bad > 0 || c.lost[name] != ""
+	err = c.old.view(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		handlers, err = getPlaces(b, name)
+		return err
+	})
+	if isDamaged(err) {
+		err = nil // what could be read is kept
+	}
+	if c.behind[name] {
+		for handler := range handlers {
+			handlers[handler] = again(st.NextSeq, ResetDamage)
+		}
+	}
+	return handlers, err
+}
+
+func putTombstones(tx *bolt.Tx, name string, st *state, entries []entry) (bad int, err error) {
+	b, err := ensureCollection(tx, name, *st)
+	if err != nil {
+		return 0, err
+	}
+	tombstones := b.Bucket(bucketTombstones)
+	for _, e := range entries {
+		seq, ok := parseSeqKey(e.key)
+		if ok {
+			_, err := parseTombstone(name, seq, e.value)
+			ok = err == nil
+		}
+		if !ok {
+			bad++
+			continue
+		}
+		if err := tombstones.Put(e.key, e.value); err != nil {
+			return bad, err
+		}
+		st.tombstones++
+	}
+	return bad, nil
 }
 
 // dictionaries copies those of a collection that are good, and returns their ids. Records that name another one can not be read.
@@ -198,7 +270,10 @@ func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) 
 			return nil, err
 		}
 	}
-	return b, nil
+	if st.feedSince != 0 {
+		err = createFeed(b)
+	}
+	return b, err
 }
 
 // putRecords writes records as they are, and the index entries that their
@@ -223,6 +298,11 @@ func putRecords(tx *bolt.Tx, name string, st *state, dicts map[uint64]bool, entr
 		}
 		for index := range st.indexes {
 			if err := moveEntries(indexes.Bucket([]byte(index)), key, nil, h.Terms[index], true); err != nil {
+				return bad, err
+			}
+		}
+		if h.Seq >= st.feedSince && st.feedSince != 0 {
+			if err := b.Bucket(bucketSeq).Put(seqKey(h.Seq), e.key); err != nil {
 				return bad, err
 			}
 		}

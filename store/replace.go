@@ -97,7 +97,7 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 	if err != nil {
 		return err
 	}
-	if info.Complete || c.reported.Load() {
+	if info.Complete || c.reported.Load() || info.Objects > 0 && c.places.any() {
 		warm := &warmReplace{r: r, set: c.set.Load(), at: stagedDelete}
 		warm.staging.c = c
 		r.mode = warm
@@ -126,6 +126,9 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 			if err := w.bucket.DeleteBucket(bucketDictionaries); err != nil {
 				return err
 			}
+		}
+		if w.feed != nil && w.state.Objects > 0 {
+			return fmt.Errorf("collection %s has durable handlers, which would miss what is removed", w.c.name)
 		}
 		w.state.Objects, w.state.ResourceVersion, w.state.Newest, w.state.dictionary = 0, "", nil, 0
 		for name, st := range w.state.indexes {

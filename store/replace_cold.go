@@ -65,6 +65,7 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 		slices.SortStableFunc(page.writes, func(a, b *write) int { return strings.Compare(a.key, b.key) })
 		c.packer.pack(page.writes)
 		c.packer.pack(events.writes)
+		c.encodeGone(events.writes)
 
 		var t coldTx
 		err := m.r.write(ctx, set, func(w *writer) ([]*write, error) {
@@ -174,7 +175,7 @@ func (t *coldTx) take(x *write, old stored) error {
 		if old.found {
 			t.changes = append(t.changes, Change{Type: cache.Deleted, Key: x.key, Old: before, New: x.obj})
 		}
-		return t.w.remove(x.key, old)
+		return t.w.remove(x.key, old, x)
 	}
 	t.changes = append(t.changes, changeOf(x.key, before, x.obj))
 	return t.w.put(x, old)

@@ -160,7 +160,7 @@ func (t *warmTx) applyOne(e *staged) error {
 			t.changes = append(t.changes, changeOf(e.key, before, nil))
 		}
 		t.take(&write{key: e.key, del: true})
-		return t.w.remove(e.key, old)
+		return t.w.remove(e.key, old, nil)
 	}
 	if same, err := t.m.sameAsDisk(&e.write, old); same || err != nil {
 		return err // an event told what the disk has
@@ -170,11 +170,14 @@ func (t *warmTx) applyOne(e *staged) error {
 		return err
 	}
 	sameVersion := old.found && old.UID == e.uid && old.RV == e.rv
-	if err := t.w.put(c.packer.packed(&e.write), old); err != nil {
+	same := sameVersion && before != nil && semanticallyEqual(before, now)
+	x := c.packer.packed(&e.write)
+	x.sameObject = same
+	if err := t.w.put(x, old); err != nil {
 		return err
 	}
 	t.take(&write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)})
-	if !sameVersion || before == nil || !semanticallyEqual(before, now) {
+	if !same {
 		t.changes = append(t.changes, changeOf(e.key, before, now))
 	}
 	return nil

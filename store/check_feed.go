@@ -1,0 +1,121 @@
+package store
+
+import (
+	"bytes"
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// checkFeed verifies the change feed: that it names what is stored, its tombstones and the places of the handlers.
+func (c *checker) checkFeed(ctx context.Context) error {
+	if err := c.view(ctx, c.checkHandlers); err != nil {
+		return err
+	}
+	for bucket, check := range map[string]func(b *bolt.Bucket, k, v []byte){
+		string(bucketSeq): c.checkSeq, string(bucketTombstones): c.checkTombstone,
+	} {
+		err := c.pages(ctx, func(b *bolt.Bucket, after []byte) ([]byte, error) { return c.feedPage(b, bucket, after, check) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkHandlers(b *bolt.Bucket) error {
+	st, err := getState(b, c.name)
+	if err != nil {
+		return err
+	}
+	have := 0
+	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+		if b.Bucket(name) != nil {
+			have++
+		}
+	}
+	switch {
+	case st.feedSince == 0 && have > 0:
+		c.problem("it keeps no change feed, but has %d of its buckets", have)
+		return nil
+	case st.feedSince == 0:
+		return nil
+	case have < 3:
+		c.problem("it keeps a change feed, but has only %d of its 3 buckets", have)
+		return nil
+	}
+	tombstones := 0
+	for range ascending(b.Bucket(bucketTombstones)) {
+		tombstones++
+	}
+	if tombstones != st.tombstones {
+		c.problem("it has %d tombstones, and its info record says %d", tombstones, st.tombstones)
+	}
+	places, err := getPlaces(b, c.name)
+	if err != nil {
+		c.problem("%v", err)
+	}
+	for name, place := range places {
+		if place.Seq >= st.NextSeq {
+			c.problem("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
+		}
+	}
+	return nil
+}
+
+// feedPage verifies a page of a bucket of the feed.
+func (c *checker) feedPage(b *bolt.Bucket, bucket string, after []byte, check func(b *bolt.Bucket, k, v []byte)) (end []byte, err error) {
+	feed := b.Bucket([]byte(bucket))
+	if feed == nil {
+		return nil, nil
+	}
+	cur := feed.Cursor()
+	n := 0
+	for k, v := seekAfter(cur, string(after)); k != nil; k, v = cur.Next() {
+		check(b, k, v)
+		if n++; n == checkPage {
+			return bytes.Clone(k), nil
+		}
+	}
+	return nil, nil
+}
+
+func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) {
+	objects, err := c.objects(b)
+	if err != nil {
+		return // reported by others
+	}
+	seq, ok := parseSeqKey(k)
+	have, err := c.stored(objects, string(key))
+	switch {
+	case !ok:
+		c.problem("the change feed has a number of %d bytes", len(k))
+	case err != nil: // the pages of records have it
+	case !have.found:
+		c.problem("the change feed names %s, which is not there", legible(string(key)))
+	case have.Seq != seq:
+		c.problem("the change feed has %s at number %d, and its record says %d", legible(string(key)), seq, have.Seq)
+	}
+}
+
+func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
+	seq, ok := parseSeqKey(k)
+	if !ok {
+		c.problem("a tombstone has a number of %d bytes", len(k))
+		return
+	}
+	if _, err := parseTombstone(c.name, seq, v); err != nil {
+		c.problem("%v", err)
+	}
+}
+
+// checkFiled reports a record that the change feed should name and does not.
+func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h header) {
+	seqs := b.Bucket(bucketSeq)
+	if st.feedSince == 0 || h.Seq < st.feedSince || seqs == nil {
+		return
+	}
+	if string(seqs.Get(seqKey(h.Seq))) != key {
+		c.problem("record %s has sequence number %d, where the change feed does not have it", legible(key), h.Seq)
+	}
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object
+// that is gone. Who has come to some number finds what has changed since behind it, and nothing else, however many objects there are. It is
+// kept while a durable handler is registered (feed_places.go), from then on: records that are older have a number in their header
+// and no entry, and a new handler reads them by key.
+
+// feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no feed.
+type feedWriter struct {
+	w          *writer
+	seqs       *bolt.Bucket
+	tombstones *bolt.Bucket
+}
+
+// newFeedWriter returns nil if the collection has no feed.
+func newFeedWriter(w *writer) (*feedWriter, error) {
+	seqs := w.bucket.Bucket(bucketSeq)
+	if seqs == nil {
+		return nil, nil
+	}
+	f := &feedWriter{w: w, seqs: seqs, tombstones: w.bucket.Bucket(bucketTombstones)}
+	if f.tombstones == nil {
+		return nil, fmt.Errorf("collection %s has no bucket for tombstones: %w", w.c.name, ErrDamaged)
+	}
+	return f, nil
+}
+
+// createFeed makes the buckets that a feed needs.
+func createFeed(b *bolt.Bucket) error {
+	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+		if _, err := b.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropFeed removes them.
+func dropFeed(b *bolt.Bucket) error {
+	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+		if b.Bucket(name) == nil {
+			continue
+		}
+		if err := b.DeleteBucket(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seqOf returns the number that a record of x gets: the next one, unless nothing has changed but how the object is stored.
+func (w *writer) seqOf(x *write, old stored) uint64 {
+	if w.feed != nil && x.sameObject && old.found {
+		return old.Seq
+	}
+	return w.nextSeq()
+}
+
+func (w *writer) nextSeq() uint64 {
+	seq := w.state.NextSeq
+	w.state.NextSeq++
+	return seq
+}
+
+// file makes seq the place of key, whose record was old.
+func (f *feedWriter) file(key string, seq uint64, old stored) error {
+	if f == nil {
+		return nil
+	}
+	if old.found && old.Seq != seq {
+		if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
+			return err
+		}
+	}
+	return f.seqs.Put(seqKey(seq), []byte(key))
+}
+
+// bury puts a tombstone for the object of old, which x removes or replaces by another object; x may be nil.
+func (f *feedWriter) bury(key string, old stored, x *write) error {
+	if f == nil {
+		return nil
+	}
+	if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
+		return err
+	}
+	t := tombstone{at: time.Now(), key: key}
+	if last := x.lastOf(old.UID); last != nil {
+		t.header, t.payload = header{UID: old.UID, RV: last.rv, Encoding: f.w.c.codec.Name()}, last.payload
+	} else {
+		t.header = header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
+		// Without compression: it must not keep a dictionary.
+		b, err := f.w.c.body(old.objects, key, old.header, old.payload)
+		if err == nil {
+			b, err = f.w.c.plain(key, b, nil)
+		}
+		switch {
+		case err == nil:
+			t.payload = b.payload
+		case isDamaged(err):
+			return err
+		default:
+			t.Encoding = "" // nobody can read it
+		}
+	}
+	t.Seq = f.w.nextSeq()
+	f.w.state.tombstones++
+	return f.tombstones.Put(seqKey(t.Seq), t.append(nil, f.w.c.name))
+}
+
+// lastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.
+func (x *write) lastOf(uid string) *write {
+	switch {
+	case x == nil || uid == "":
+	case x.del && x.uid == uid && x.payload != nil:
+		return x
+	case x.gone != nil && x.gone.uid == uid && x.gone.payload != nil:
+		return x.gone
+	}
+	return nil
+}
+
+// follow notes what x comes after that has not been committed: the first delete, which is the one of the object in the file.
+func (x *write) follow(before *write) {
+	switch {
+	case before.gone != nil:
+		x.gone = before.gone
+	case before.del && before.obj != nil:
+		x.gone = before
+	}
+}
+
+// encodeGone makes the payloads of what x deletes. What can not be encoded is told as it was stored.
+func (x *write) encodeGone(codec Codec) {
+	for _, gone := range []*write{x, x.gone} {
+		if gone == nil || !gone.del || gone.obj == nil || gone.payload != nil {
+			continue
+		}
+		err := guard("the codec", func() (err error) {
+			gone.payload, err = codec.Append(nil, gone.obj)
+			return err
+		})
+		if err != nil {
+			gone.payload = nil
+		}
+	}
+}
+
+// encodeGone encodes what deletes carry, if there is a feed that keeps it.
+func (c *Collection) encodeGone(writes []*write) {
+	if !c.places.any() {
+		return
+	}
+	for _, x := range writes {
+		x.encodeGone(c.codec)
+	}
+}
+
+func (s *snapshot) encodeGone(codec Codec) {
+	s.tree.Ascend(func(x *write) bool {
+		x.encodeGone(codec)
+		return true
+	})
+}
+
+// seqKey is the key of a sequence number.
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+func parseSeqKey(k []byte) (seq uint64, ok bool) {
+	if len(k) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(k), true
+}

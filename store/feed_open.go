@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// maxHandlerName is how long the name of a durable handler may be, in bytes.
+const maxHandlerName = 256
+
+// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen). The first
+// registration in a collection begins its change feed, which costs one more entry per write from then on.
+func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
+	if err := c.openFeed(ctx, name); err != nil {
+		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
+	}
+	return &Feed{c: c, name: name}, nil
+}
+
+func (c *Collection) openFeed(ctx context.Context, name string) error {
+	if name == "" || len(name) > maxHandlerName {
+		return fmt.Errorf("its name has %d bytes; 1 to %d can be stored", len(name), maxHandlerName)
+	}
+	if c.readOnly {
+		return ErrReadOnly
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, err := c.places.open(name)
+	if known || err != nil {
+		return err
+	}
+	var place Place
+	err = c.writeLocked(ctx, nil, func(w *writer) error {
+		if err := createFeed(w.bucket); err != nil {
+			return err
+		}
+		if w.feed == nil {
+			w.state.feedSince = w.state.NextSeq
+		}
+		place = again(w.state.NextSeq, ResetNew)
+		return putPlace(w.bucket.Bucket(bucketHandlers), c.name, name, place)
+	})
+	if err != nil {
+		return err
+	}
+	c.places.add(name, place)
+	return nil
+}
+
+// open takes the name if there is a handler of that name.
+func (p *places) open(name string) (known bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.all[name]
+	switch {
+	case h == nil:
+		return false, nil
+	case h.open:
+		return true, ErrHandlerOpen
+	}
+	h.open = true
+	return true, nil
+}
+
+func (p *places) add(name string, place Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil {
+		p.all = map[string]*placed{}
+	}
+	p.all[name] = &placed{place: place, open: true}
+}
+
+// ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It fails with
+// ErrNoHandler if there is none of that name, and with ErrHandlerOpen while it is registered. After the last one the change feed is dropped.
+func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
+	if err := c.forgetHandler(ctx, name); err != nil {
+		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
+	}
+	return nil
+}
+
+func (c *Collection) forgetHandler(ctx context.Context, name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Taken meanwhile, so that nobody registers it.
+	known, err := c.places.open(name)
+	if err == nil && !known {
+		err = ErrNoHandler
+	}
+	if err != nil {
+		return err
+	}
+	last := c.places.leave(name)
+	err = c.writeLocked(ctx, nil, func(w *writer) error {
+		if last {
+			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
+			return dropFeed(w.bucket)
+		}
+		return w.bucket.Bucket(bucketHandlers).Delete([]byte(name)) // the tombstones go with what follows
+	})
+	c.places.forget(name, err == nil)
+	return err
+}
+
+// forget ends what open has begun: the handler is gone, or may be registered again.
+func (p *places) forget(name string, gone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if gone {
+		delete(p.all, name)
+	} else {
+		p.all[name].open, p.all[name].leaving = false, false
+	}
+}
+
+// leave takes the handler out of what commits write, and reports whether it is the last one.
+func (p *places) leave(name string) (last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[name].leaving = true
+	return len(p.all) == 1
+}
+
+// HandlerInfo is a durable handler as the file has it.
+type HandlerInfo struct {
+	Name string
+	Place
+	// Behind is how many numbers it has not acknowledged, at most so many changes; while Replaying the objects come on top.
+	Behind uint64
+}
+
+// Handlers returns the durable handlers of the collection, in the order of their names, as of the last commit.
+func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) {
+	err = r.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, r.name)
+		if err != nil {
+			return err
+		}
+		handlers := b.Bucket(bucketHandlers)
+		if handlers == nil {
+			return nil
+		}
+		return handlers.ForEach(func(k, data []byte) error {
+			place, err := parsePlace(r.name, string(k), data)
+			infos = append(infos, HandlerInfo{Name: string(k), Place: place, Behind: st.NextSeq - 1 - place.Seq})
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return infos, nil
+}
+
+// loadPlaces reads the places of the handlers.
+func (c *Collection) loadPlaces(ctx context.Context) error {
+	return c.view(ctx, func(b *bolt.Bucket) error {
+		all, err := getPlaces(b, c.name)
+		if err == nil {
+			c.places.load(all)
+		}
+		return err
+	})
+}
+
+// beginAnew sets back the handlers, after objects or tombstones were lost.
+func (c *Collection) beginAnew(ctx context.Context) error {
+	info, err := c.Info(ctx)
+	if err == nil {
+		c.places.setAllBack(info.NextSeq)
+		c.store.notePending(c, 0)
+	}
+	return err
+}
+
+// reviveFeed makes the feed in a new file that of the handlers there are, who go on where they were, or begin anew if objects were lost.
+func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
+	s := c.places.snapshot()
+	if s == nil {
+		return nil
+	}
+	if err := createFeed(b); err != nil {
+		return err
+	}
+	if st.feedSince == 0 {
+		st.feedSince = st.NextSeq
+	}
+	for name, place := range s.places {
+		if lost {
+			place = again(st.NextSeq, ResetDamage)
+		}
+		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, place); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// FeedChange is what has become of one object.
+type FeedChange struct {
+	// Type is Upsert, or Delete of the object with that UID.
+	Type OpType
+	Key  string
+	// Object is the object as it is stored, or for Delete its last known state; nil if that can not be decoded.
+	Object          runtime.Object
+	UID             string
+	ResourceVersion string
+	// Seq is the place of the change in the order of all changes of the collection.
+	Seq uint64
+}
+
+// FeedPage is some changes in order.
+type FeedPage struct {
+	Changes []FeedChange
+	// End is what to read after next.
+	End uint64
+	// More: there are others already.
+	More bool
+	// Unreadable are the keys of stored objects that this program can not decode. They are left out until they change.
+	Unreadable []string
+}
+
+// Feed is how a durable handler reads what has been committed of a collection, and keeps its place. Its methods may be called concurrently.
+type Feed struct {
+	c    *Collection
+	name string
+}
+
+// Place returns how far the handler has come, and how often it was set back since Feed.
+func (f *Feed) Place() (place Place, resets int, err error) { return f.c.places.get(f.name) }
+
+// Acknowledge notes the place, which the next commit writes. It fails with ErrReset if the handler has been set back since resets was true.
+func (f *Feed) Acknowledge(place Place, resets int) error {
+	if err := f.c.places.acknowledge(f.name, resets, place); err != nil {
+		return fmt.Errorf("durable handler %q of %s: %w", f.name, f.c.id, err)
+	}
+	f.c.store.notePending(f.c, 0)
+	return nil
+}
+
+// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set back, and when the collection is closed.
+func (f *Feed) Changed() <-chan struct{} {
+	p := &f.c.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	case p.changed == nil:
+		p.changed = make(chan struct{})
+	}
+	return p.changed
+}
+
+// Close gives the name free. The place stays in the file.
+func (f *Feed) Close() {
+	p := &f.c.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.all[f.name]; h != nil {
+		h.open = false
+	}
+}
+
+// Read returns the changes that follow a number, in order: of a live object the last one only. A tombstone that was dropped
+// is missing; then the handler has been set back.
+func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
+	var found []feedEntry
+	err = f.c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, f.c.name)
+		if err != nil {
+			return err
+		}
+		p = FeedPage{End: st.NextSeq - 1}
+		found, p.More, err = f.c.readFeed(b, after)
+		return err
+	})
+	if err != nil {
+		return FeedPage{}, err
+	}
+	if p.More {
+		p.End = found[len(found)-1].Seq
+	}
+	return p, f.c.decodeFeed(&p, found)
+}
+
+// Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler that begins anew. end is the key to go on after.
+func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPage, end string, err error) {
+	var found []feedEntry
+	err = f.c.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := f.c.objects(b)
+		if err != nil {
+			return err
+		}
+		size, seen := 0, 0
+		keys := scanAfter(objects, after)
+		for k, data := keys.next(); k != nil; k, data = keys.next() {
+			if seen++; seen > iterateObjects || size > iterateBytes {
+				p.More = true
+				return nil
+			}
+			end = string(k)
+			e, err := f.c.liveEntry(objects, end, data)
+			if err != nil {
+				return err
+			}
+			if e.Seq <= upTo {
+				found, size = append(found, e), size+e.body.size
+			}
+		}
+		return keys.err
+	})
+	if err != nil {
+		return FeedPage{}, "", err
+	}
+	return p, end, f.c.decodeFeed(&p, found)
+}
+
+// Failing returns the changes of the keys from their numbers on, up to one, in order.
+func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (p FeedPage, err error) {
+	var found []feedEntry
+	err = f.c.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := f.c.objects(b)
+		if err != nil {
+			return err
+		}
+		first := upTo
+		for key, from := range keys {
+			first = min(first, from)
+			data := objects.Get([]byte(key))
+			if data == nil {
+				continue
+			}
+			e, err := f.c.liveEntry(objects, key, data)
+			if err != nil {
+				return err
+			}
+			if e.Seq >= from && e.Seq <= upTo {
+				found = append(found, e)
+			}
+		}
+		return f.c.eachTombstone(b, first, func(e feedEntry) (bool, error) {
+			if from, ok := keys[e.key]; ok && e.Seq >= from && e.Seq <= upTo {
+				found = append(found, e)
+			}
+			return e.Seq < upTo, nil
+		})
+	})
+	if err != nil {
+		return FeedPage{}, err
+	}
+	slices.SortFunc(found, func(a, b feedEntry) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return p, f.c.decodeFeed(&p, found)
+}
+
+// feedEntry is a change that has been copied out of its transaction and not been decoded.
+type feedEntry struct {
+	rawRecord
+	gone bool
+}
+
+func (c *Collection) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
+	h, payload, err := parseRecord(c.name, key, data)
+	if err != nil {
+		return feedEntry{}, err
+	}
+	e := feedEntry{rawRecord: rawRecord{key: key, header: h}}
+	e.body, err = c.body(objects, key, h, slices.Clone(payload))
+	if errors.Is(err, ErrIncompatible) {
+		e.body.encoding, err = "", nil
+	}
+	return e, err
+}
+
+// readFeed merges live objects and tombstones, which never share a number.
+func (c *Collection) readFeed(b *bolt.Bucket, after uint64) (found []feedEntry, more bool, err error) {
+	seqs, tombstones := b.Bucket(bucketSeq), b.Bucket(bucketTombstones)
+	if seqs == nil || tombstones == nil {
+		return nil, false, nil
+	}
+	objects, err := c.objects(b)
+	if err != nil {
+		return nil, false, err
+	}
+	live, gone := scanAfter(seqs, string(seqKey(after))), scanAfter(tombstones, string(seqKey(after)))
+	liveKey, key := live.next()
+	goneKey, data := gone.next()
+	size := 0
+	for liveKey != nil || goneKey != nil {
+		if len(found) == iterateObjects || size > iterateBytes {
+			return found, true, nil
+		}
+		var e feedEntry
+		if goneKey == nil || liveKey != nil && string(liveKey) < string(goneKey) {
+			e, err = c.filedEntry(objects, liveKey, key)
+			liveKey, key = live.next()
+		} else {
+			e, err = c.goneEntry(goneKey, data)
+			goneKey, data = gone.next()
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		found, size = append(found, e), size+e.body.size
+	}
+	return found, false, errors.Join(live.err, gone.err)
+}
+
+// filedEntry returns the object that the feed has under a number.
+func (c *Collection) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
+	data := objects.Get(key)
+	if data == nil {
+		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", c.name, legible(string(key)), ErrDamaged)
+	}
+	e, err := c.liveEntry(objects, string(key), data)
+	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
+		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", c.name, legible(string(key)), seqKey, e.Seq, ErrDamaged)
+	}
+	return e, err
+}
+
+func (c *Collection) goneEntry(seqKey, data []byte) (feedEntry, error) {
+	seq, ok := parseSeqKey(seqKey)
+	if !ok {
+		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", c.name, seqKey, ErrDamaged)
+	}
+	t, err := parseTombstone(c.name, seq, data)
+	return feedEntry{gone: true, rawRecord: rawRecord{
+		key: t.key, header: t.header, body: body{encoding: t.Encoding, payload: slices.Clone(t.payload), size: len(t.payload)},
+	}}, err
+}
+
+// eachTombstone calls fn with the tombstones from a number on, until it returns false.
+func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEntry) (bool, error)) error {
+	tombstones := b.Bucket(bucketTombstones)
+	if tombstones == nil || from == 0 {
+		return nil
+	}
+	keys := scanAfter(tombstones, string(seqKey(from-1)))
+	for k, data := keys.next(); k != nil; k, data = keys.next() {
+		e, err := c.goneEntry(k, data)
+		if err != nil {
+			return err
+		}
+		if more, err := fn(e); err != nil || !more {
+			return err
+		}
+	}
+	return keys.err
+}
+
+// decodeFeed adds the changes to the page. It calls the codec, in no transaction.
+func (c *Collection) decodeFeed(p *FeedPage, found []feedEntry) error {
+	for _, e := range found {
+		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq}
+		if e.gone {
+			change.Type = Delete
+		}
+		err := ErrIncompatible
+		if e.body.encoding != "" {
+			err = guard("the codec", func() (err error) {
+				change.Object, err = c.decodeBody(e.key, e.body)
+				return err
+			})
+		}
+		switch {
+		case isDamaged(err):
+			return err
+		case err != nil && !e.gone:
+			p.Unreadable = append(p.Unreadable, e.key)
+			continue
+		}
+		p.Changes = append(p.Changes, change)
+	}
+	return nil
+}
+
+func isDamaged(err error) bool { return errors.Is(err, ErrDamaged) }

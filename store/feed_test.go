@@ -1,0 +1,279 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// feedOf registers a handler.
+func feedOf(t *testing.T, c *store.Collection, name string) *store.Feed {
+	t.Helper()
+	f, err := c.Feed(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// told is a change in short: + or -, then what the object is, and its number.
+func told(c store.FeedChange) string {
+	verb := "+"
+	if c.Type == store.Delete {
+		verb = "-"
+	}
+	if c.Object == nil {
+		return fmt.Sprintf("%s %s uid=%s rv=%s", verb, c.Key, c.UID, c.ResourceVersion)
+	}
+	return verb + " " + storetest.Sum(c.Object)
+}
+
+// catchUp reads everything that the handler has not acknowledged, and acknowledges it.
+func catchUp(t *testing.T, f *store.Feed) (all []string) {
+	t.Helper()
+	place, resets, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := func(p store.FeedPage, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.Changes {
+			all = append(all, told(c))
+		}
+	}
+	for place.Replaying {
+		p, end, err := f.Objects(context.Background(), place.After, place.Seq)
+		note(p, err)
+		place.After, place.Replaying = end, p.More
+	}
+	for more := true; more; {
+		p, err := f.Read(context.Background(), place.Seq)
+		note(p, err)
+		place.Seq, more = p.End, p.More
+	}
+	place.After = ""
+	if err := f.Acknowledge(place, resets); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func object(p *corev1.Pod) store.Op { return store.Op{Object: p} }
+
+// sound fails if the store's check finds anything.
+func sound(t *testing.T, s *store.Store) {
+	t.Helper()
+	report, err := s.Check(context.Background())
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("check: %v, %q", err, report.Problems)
+	}
+}
+
+func TestFeedTellsWhatHasChanged(t *testing.T) {
+	for _, interval := range []time.Duration{-1, 0} {
+		t.Run(fmt.Sprint("commit ", interval), func(t *testing.T) {
+			s := storetest.Open(t, store.Options{CommitInterval: interval})
+			c := openPods(t, s, byNamespaceAndColor)
+			apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
+			flush(t, s)
+			f := feedOf(t, c, "h")
+			wantStrings(t, "a new handler is told", catchUp(t, f), "+ a/x uid=uid-a/x rv=1", "+ a/y uid=uid-a/y rv=2", "+ a/z uid=uid-a/z rv=3")
+			wantStrings(t, "then", catchUp(t, f))
+			apply(t, c, "5", upsert("a/y", "4"), upsert("a/x", "5"))
+			apply(t, c, "6", upsert("a/x", "6"))
+			apply(t, c, "8", remove("a/z", "7"), object(storetest.Pod("a/z", "another", "8")))
+			flush(t, s)
+			wantStrings(t, "after changes", catchUp(t, f),
+				"+ a/y uid=uid-a/y rv=4", "+ a/x uid=uid-a/x rv=6", "- a/z uid=uid-a/z rv=7", "+ a/z uid=another rv=8")
+			apply(t, c, "9", remove("a/x", "9"))
+			flush(t, s)
+			wantStrings(t, "after a delete", catchUp(t, f), "- a/x uid=uid-a/x rv=9")
+			sound(t, s)
+		})
+	}
+}
+
+// What an object was last is told, not what the file had of it, although many states never reach it.
+func TestFeedHasTheLastState(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, nil)
+	apply(t, c, "1", upsert("a/x", "1"), upsert("a/y", "1"), upsert("a/z", "1"))
+	flush(t, s)
+	f := feedOf(t, c, "h")
+	catchUp(t, f)
+	apply(t, c, "2", upsert("a/x", "2"), upsert("a/y", "2"))
+	apply(t, c, "3", remove("a/x", "3"), remove("a/y", "3"))
+	apply(t, c, "4", object(storetest.Pod("a/y", "b", "4")), object(storetest.Pod("new", "n", "4")))
+	apply(t, c, "5", store.Op{Type: store.Delete, Object: storetest.Pod("a/y", "b", "5")}, store.Op{Type: store.Delete, Object: storetest.Pod("new", "n", "5")})
+	apply(t, c, "6", object(storetest.Pod("a/y", "c", "6")))
+	flush(t, s)
+	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=3", "- a/y uid=uid-a/y rv=3", "+ a/y uid=c rv=6")
+	sound(t, s)
+}
+
+func TestFeedOverARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	open := func() (*store.Store, *store.Collection) {
+		s, err := store.Open(path, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, openPods(t, s, nil)
+	}
+	s, c := open()
+	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+	f := feedOf(t, c, "h")
+	flush(t, s)
+	if got := catchUp(t, f); len(got) != 2 {
+		t.Fatalf("told %q", got)
+	}
+	apply(t, c, "4", upsert("a/y", "3"), remove("a/x", "4"))
+	if err := s.Close(); err != nil { // commits what was acknowledged, and what was not read
+		t.Fatal(err)
+	}
+	s, c = open()
+	f = feedOf(t, c, "h")
+	wantStrings(t, "after the restart", catchUp(t, f), "+ a/y uid=uid-a/y rv=3", "- a/x uid=uid-a/x rv=4")
+	if _, err := s.Compact(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "after a compaction", catchUp(t, f))
+	sound(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	one, two := feedOf(t, c, "one"), feedOf(t, c, "two")
+	if _, err := c.Feed(ctx, "one"); !errors.Is(err, store.ErrHandlerOpen) {
+		t.Errorf("registered twice: %v", err)
+	}
+	if err := c.ForgetHandler(ctx, "one"); !errors.Is(err, store.ErrHandlerOpen) {
+		t.Errorf("forgotten while it is registered: %v", err)
+	}
+	if err := c.ForgetHandler(ctx, "three"); !errors.Is(err, store.ErrNoHandler) {
+		t.Errorf("forgotten although there is none: %v", err)
+	}
+	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+	apply(t, c, "3", remove("a/x", "3"))
+	catchUp(t, one)
+	flush(t, s)
+	one.Close()
+	if err := c.ForgetHandler(ctx, "two"); !errors.Is(err, store.ErrHandlerOpen) {
+		t.Error(err)
+	}
+	two.Close()
+	if err := c.ForgetHandler(ctx, "two"); err != nil { // nobody else needs the tombstone
+		t.Fatal(err)
+	}
+	if n := store.Tombstones(c); n != 0 {
+		t.Errorf("%d tombstones are left, which everybody has passed", n)
+	}
+	sound(t, s)
+	if err := c.ForgetHandler(ctx, "one"); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := c.Handlers(ctx)
+	if err != nil || len(infos) != 0 {
+		t.Errorf("handlers: %v, %v", infos, err)
+	}
+	sound(t, s)
+	// A name that was forgotten is new.
+	wantStrings(t, "told", catchUp(t, feedOf(t, c, "one")), "+ a/y uid=uid-a/y rv=2")
+}
+
+// A handler that sleeps while more is deleted than is kept begins anew, and can tell.
+func TestFeedBehindTheCap(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, nil)
+	store.SetTombstoneLimit(c, 3)
+	slow, fast := feedOf(t, c, "slow"), feedOf(t, c, "fast")
+	for n := range 6 {
+		apply(t, c, "1", upsert(fmt.Sprint("a/", n), fmt.Sprint(n+1)))
+	}
+	flush(t, s)
+	catchUp(t, slow)
+	catchUp(t, fast)
+	flush(t, s)
+	for n := range 5 {
+		apply(t, c, "1", remove(fmt.Sprint("a/", n), fmt.Sprint(n+10)))
+		flush(t, s)
+		catchUp(t, fast)
+	}
+	flush(t, s)
+	place, resets, err := slow.Place()
+	if err != nil || !place.Replaying || place.Why != store.ResetBehind || resets != 1 {
+		t.Fatalf("the slow handler is at %+v after %d resets, %v", place, resets, err)
+	}
+	if err := slow.Acknowledge(store.Place{Seq: 1}, 0); !errors.Is(err, store.ErrReset) {
+		t.Errorf("acknowledged what was before the reset: %v", err)
+	}
+	wantStrings(t, "the slow handler is told", catchUp(t, slow), "+ a/5 uid=uid-a/5 rv=6")
+	if place, resets, err := fast.Place(); err != nil || place.Why != store.ResetNew || resets != 0 {
+		t.Errorf("the fast handler was set back too: %+v, %d resets, %v", place, resets, err)
+	}
+	sound(t, s)
+}
+
+// A list that writes every body anew is no change of an object that is the same.
+func TestFeedAndARewritingList(t *testing.T) {
+	s := storetest.Open(t, store.Options{})
+	c := openPods(t, s, nil)
+	relist(t, c, store.ReplaceOptions{}, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
+	f := feedOf(t, c, "h")
+	catchUp(t, f)
+	relist(t, c, store.ReplaceOptions{Rewrite: true}, "4", upsert("a/x", "1"), upsert("a/y", "2", "default", "added"), object(storetest.Pod("a/z", "other", "4")))
+	got := catchUp(t, f)
+	slices.Sort(got)
+	wantStrings(t, "told", got, "+ a/y uid=uid-a/y rv=2", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
+	sound(t, s)
+}
+
+// The cold list that a crash has interrupted is no reason to forget what handlers were told.
+func TestFeedOverAnInterruptedList(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openPods(t, s, nil)
+	f := feedOf(t, c, "h")
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Page(context.Background(), pods(upsert("a/x", "1"), upsert("a/y", "2"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := catchUp(t, f); len(got) != 2 {
+		t.Fatalf("told %q", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = store.Open(path, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c = openPods(t, s, nil)
+	f = feedOf(t, c, "h")
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
+	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
+	sound(t, s)
+}

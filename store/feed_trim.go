@@ -1,0 +1,82 @@
+package store
+
+import (
+	"bytes"
+	"math"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Tombstones that a handler has not passed are kept up to so many, and so old. A handler behind one that is dropped begins anew.
+const (
+	tombstoneCount = 100_000
+	tombstoneAge   = 7 * 24 * time.Hour
+	// trimPage is how many one transaction drops.
+	trimPage = 5_000
+)
+
+// settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
+func (f *feedWriter) settle(s *placesSnapshot) error {
+	if f == nil || s == nil {
+		return nil
+	}
+	floor, err := f.trim(s)
+	if err != nil {
+		return err
+	}
+	handlers := f.w.bucket.Bucket(bucketHandlers)
+	for name, place := range s.places {
+		if place.low() < floor {
+			place = again(f.w.state.NextSeq, ResetBehind)
+			s.reset[name] = place
+		} else if s.versions[name] == 0 {
+			continue
+		}
+		if err := putPlace(handlers, f.w.c.name, name, place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trim drops tombstones, and returns the highest number among those that a handler has not passed; 0 if there is none.
+func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
+	passed := uint64(math.MaxUint64)
+	for _, place := range s.places {
+		passed = min(passed, place.low())
+	}
+	var drop [][]byte
+	left := f.w.state.tombstones
+	for k, data := range ascending(f.tombstones) {
+		seq, ok := parseSeqKey(k)
+		if !ok || len(drop) == trimPage {
+			break
+		}
+		if seq > passed {
+			at, _ := tombstoneTime(data)
+			if left <= f.w.c.limits.tombstones && time.Since(at) <= tombstoneAge {
+				break
+			}
+			floor = seq
+		}
+		drop = append(drop, bytes.Clone(k))
+		left--
+	}
+	for _, k := range drop {
+		if err := f.tombstones.Delete(k); err != nil {
+			return 0, err
+		}
+	}
+	f.w.state.tombstones = left
+	return floor, nil
+}
+
+// ascending ranges over a bucket in the order of its keys.
+func ascending(b *bolt.Bucket) func(yield func(k, v []byte) bool) {
+	return func(yield func(k, v []byte) bool) {
+		cur := b.Cursor()
+		for k, v := cur.First(); k != nil && yield(k, v); k, v = cur.Next() {
+		}
+	}
+}
