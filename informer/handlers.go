@@ -150,5 +150,9 @@ func (i *Informer) holdsStateLocked() (bool, error) {
 // RemoveEventHandler removes a handler. It does not wait for the call that is being made: see
 // cache.ShutDownEventHandler. What is pending for it is dropped.
 func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	if d, ok := handle.(*durable); ok {
+		i.durables.remove(d)
+		return nil
+	}
 	return i.processor.remove(handle)
 }

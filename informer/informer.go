@@ -47,6 +47,7 @@ type Informer struct {
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
 	commits   commits                         // tells of what is pending in it; likewise
+	feeds     feeds                           // for durable handlers; likewise
 	release   func() error                    // gives the collection back after Run; nil if there is no file
 	resident  func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
 	claim     claimFunc                       // keeps two clusters out of one file; nil if there is none
@@ -56,6 +57,7 @@ type Informer struct {
 	queue     *fifo.Queue
 	detector  cache.MutationDetector
 	processor processor
+	durables  durables
 
 	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run

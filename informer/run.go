@@ -40,6 +40,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchFailure(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
+	i.durables.start(ctx)
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
@@ -57,10 +58,12 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
+	await := i.durables.stop(ctx) // what they have acknowledged goes with the last commit
 	if err := i.giveBack(); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
 	i.processor.stop()
+	await()
 }
 
 // Close gives back the collection of an informer that is not going to be run. After that it counts as stopped, and can still be read.
@@ -75,6 +78,7 @@ func (i *Informer) Close() error {
 	}
 	i.started, i.stopped = true, true
 	i.mu.Unlock()
+	i.durables.stop(context.Background())
 	return i.giveBack()
 }
 

@@ -47,6 +47,8 @@ type Status struct {
 	Pending int
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
 	Handlers []HandlerStatus
+	// Durable are the durable handlers, likewise.
+	Durable []DurableStatus
 	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were not
 	// delivered, because they are of another type, namespace or label than asked for, or no objects at all, are counted in Reflector.Skipped.
 	Skipped int
@@ -76,6 +78,7 @@ func (i *Informer) Status() Status {
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
 		Handlers:      i.processor.status(),
+		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
 	}
 	i.mu.Lock()

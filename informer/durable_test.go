@@ -1,0 +1,259 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
+type durableRecorder struct {
+	mu    sync.Mutex
+	lines []string                                  // guarded by mu
+	fails map[string]int                            // how often changes of a key fail; guarded by mu
+	hook  func(ctx context.Context, c Change) error // called first, outside mu
+}
+
+func (r *durableRecorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+func (r *durableRecorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.lines = nil }()
+	return r.lines
+}
+
+var errRefused = errors.New("refused")
+
+func (r *durableRecorder) OnChange(ctx context.Context, c Change) error {
+	if r.hook != nil {
+		if err := r.hook(ctx, c); err != nil {
+			return err
+		}
+	}
+	verb := "+"
+	if c.Type == Delete {
+		verb = "-"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.fails[c.Key]; n > 0 {
+		r.fails[c.Key]--
+		r.lines = append(r.lines, "! "+c.Key)
+		if n%2 == 0 {
+			panic("of the handler")
+		}
+		return errRefused
+	}
+	r.lines = append(r.lines, verb+" "+describe(c.Object))
+	return nil
+}
+
+func (r *durableRecorder) OnReset(_ context.Context, why ResetReason) error {
+	r.note("reset %s", why)
+	return nil
+}
+
+func (r *durableRecorder) OnReplayed(context.Context) error {
+	r.note("replayed")
+	return nil
+}
+
+// startDurable opens the informer, registers a durable handler and runs.
+func (r *rig) startDurable(name string, h DurableHandler) *Informer {
+	r.t.Helper()
+	i := r.open()
+	if _, err := i.AddDurableHandler(name, h); err != nil {
+		r.t.Fatal(err)
+	}
+	r.run()
+	r.settle()
+	return i
+}
+
+// settle waits until what is pending has been committed and told.
+func (r *rig) settle() {
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+}
+
+func TestDurableHandlerIsToldWhatChanged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, key := range []string{"a/1", "a/2", "a/3", "b/1"} {
+			r.srv.write(key, "x")
+		}
+		h := &durableRecorder{}
+		r.startDurable("h", h)
+		lines := h.take()
+		if len(lines) != 6 || lines[0] != "reset new" || !slices.Contains(lines, "replayed") {
+			t.Fatalf("cold start: %q", lines)
+		}
+		r.srv.write("a/1", "y")
+		r.srv.write("a/1", "z")
+		r.srv.delete("a/2")
+		r.settle()
+		equal(t, "watch", h.take(), []string{"+ a/1@106=z", "- a/2@107=x"})
+		r.close()
+
+		r.srv.write("a/3", "y")
+		r.srv.delete("b/1")
+		r.srv.write("b/1", "again")
+		h = &durableRecorder{}
+		i := r.startDurable("h", h)
+		equal(t, "restart", h.take(), []string{"+ a/3@108=y", "- b/1@109=x", "+ b/1@110=again"})
+		if s := i.Status().Durable; len(s) != 1 || s[0].Name != "h" || s[0].Failing != 0 || s[0].Err != nil {
+			t.Errorf("status %+v", s)
+		}
+		r.close()
+
+		h = &durableRecorder{}
+		r.startDurable("h", h)
+		equal(t, "a restart without a change", h.take(), nil)
+		r.close()
+	})
+}
+
+// What vanished while the history was lost comes with its last state.
+func TestDurableHandlerAfterAnExpiredWatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, key := range []string{"a/1", "a/2", "a/3"} {
+			r.srv.write(key, "x")
+		}
+		r.startDurable("h", &durableRecorder{})
+		r.close()
+		r.srv.write("a/1", "y")
+		r.srv.delete("a/2")
+		r.srv.compact()
+		h := &durableRecorder{}
+		r.startDurable("h", h)
+		equal(t, "restart", h.take(), []string{"- a/2@102=x", "+ a/1@104=y"})
+		r.close()
+	})
+}
+
+// A change that fails holds up nothing of other keys, is told again until it does not, and before what follows of its key; over a restart too.
+func TestDurableHandlerRetries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		h := &durableRecorder{}
+		r.startDurable("h", h)
+		h.take()
+		h.fails = map[string]int{"a/1": 3}
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		time.Sleep(1050 * time.Millisecond) // the commit, and one more try
+		synctest.Wait()
+		if got := h.take(); !slices.Contains(got, "+ a/2@102=x") || slices.Contains(got, "+ a/1@101=x") {
+			t.Errorf("while it fails: %q", got)
+		}
+		r.srv.write("a/1", "y")
+		r.settle()
+		got := h.take()
+		if last := got[len(got)-1]; last != "+ a/1@103=y" {
+			t.Errorf("then: %q", got)
+		}
+		h.fails = map[string]int{"a/1": 1000, "a/2": 1000}
+		r.srv.write("a/1", "z")
+		r.srv.delete("a/2")
+		r.srv.write("a/3", "x")
+		r.settle()
+		if s := r.i.Status().Durable[0]; s.Failing != 2 || s.Err == nil || s.Stalled {
+			t.Errorf("status %+v", s)
+		}
+		r.close()
+
+		h = &durableRecorder{}
+		r.startDurable("h", h)
+		got = h.take()
+		slices.Sort(got)
+		equal(t, "after a restart", got, []string{"+ a/1@104=z", "- a/2@105=x"})
+		r.close()
+	})
+}
+
+// Two handlers, one of which never returns, are told apart from each other; and Run returns when the one that was told to stop has.
+func TestDurableHandlersAreIndependent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		slow := &durableRecorder{hook: func(ctx context.Context, _ Change) error {
+			<-ctx.Done()
+			return nil // what is said after the end counts as not said
+		}}
+		fast := &durableRecorder{}
+		i := r.open()
+		for name, h := range map[string]DurableHandler{"slow": slow, "fast": fast} {
+			if _, err := i.AddDurableHandler(name, h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.run()
+		r.srv.write("a/1", "x")
+		r.settle()
+		equal(t, "fast", fast.take(), []string{"reset new", "replayed", "+ a/1@101=x"})
+		r.close()
+
+		h := &durableRecorder{}
+		r.startDurable("slow", h)
+		equal(t, "the slow one at the next start", h.take(), []string{"+ a/1@101=x"})
+		r.close()
+	})
+}
+
+func TestDurableHandlerNeedsAFile(t *testing.T) {
+	i, err := New(newServer(), &corev1.Pod{}, Options{Identity: podsIdentity, InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.AddDurableHandler("h", DurableHandlerFuncs{}); !errors.Is(err, ErrNotDurable) {
+		t.Errorf("in memory: %v", err)
+	}
+}
+
+func TestDurableHandlerSyncs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		seen := map[string]runtime.Object{}
+		i := r.open()
+		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c Change) error {
+			seen[c.Key] = c.Object
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		<-reg.HasSyncedChecker().Done()
+		if len(seen) != 1 || !i.HasSynced() {
+			t.Errorf("synced: told of %v, the informer %t", slices.Collect(maps.Keys(seen)), i.HasSynced())
+		}
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := i.ForgetHandler(t.Context(), "h"); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.ForgetHandler(t.Context(), "h"); !errors.Is(err, store.ErrNoHandler) {
+			t.Errorf("forgotten twice: %v", err)
+		}
+		r.close()
+	})
+}
