@@ -107,7 +107,7 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	feed, err := i.feeds.Feed(ctx, name)
+	feed, err := i.feeds.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +131,24 @@ func (i *Informer) ForgetHandler(ctx context.Context, name string) error {
 	return i.feeds.ForgetHandler(ctx, name)
 }
 
-// feeds is what an informer needs of a *store.Collection for durable handlers.
+// feeds is what an informer needs of a collection for durable handlers.
 type feeds interface {
-	Feed(ctx context.Context, name string) (*store.Feed, error)
+	open(ctx context.Context, name string) (feed, error)
 	ForgetHandler(ctx context.Context, name string) error
 }
+
+// feed is what a durable handler needs of a *store.Feed.
+type feed interface {
+	Place() (place store.Place, resets int, err error)
+	Acknowledge(place store.Place, resets int) error
+	Read(ctx context.Context, after uint64) (store.FeedPage, error)
+	Objects(ctx context.Context, after string, upTo uint64) (p store.FeedPage, end string, err error)
+	Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (store.FeedPage, error)
+	Changed() <-chan struct{}
+	Close()
+}
+
+// fileFeeds are those of a collection in a file.
+type fileFeeds struct{ *store.Collection }
+
+func (f fileFeeds) open(ctx context.Context, name string) (feed, error) { return f.Feed(ctx, name) }

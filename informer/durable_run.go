@@ -28,7 +28,7 @@ type durable struct {
 	name     string
 	order    int
 	handler  offerer
-	feed     *store.Feed
+	feed     feed
 	synced   chan struct{} // closed when it has been told of everything up to the informer's sync
 	done     chan struct{} // closed when the goroutine has ended
 	flushed  bool          // what came before the informer's sync is committed

@@ -1,0 +1,323 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// durableStep is one step of a script: what happens at the server, and then to the informer.
+type durableStep struct {
+	kind  string // write, delete, recreate, compact, wait, restart, or crash
+	key   string
+	after time.Duration // how long it goes on before the next step, or the crash
+}
+
+var durableKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2"}
+
+func drawDurableScript(t *rapid.T) []durableStep {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) durableStep {
+		return durableStep{
+			kind: rapid.SampledFrom([]string{"write", "write", "write", "delete", "delete", "recreate", "compact", "wait", "restart", "crash", "crash"}).Draw(t, "kind"),
+			key:  rapid.SampledFrom(durableKeys).Draw(t, "key"),
+			// A commit is made a second after the first change; a key that fails comes again after 0.1 s.
+			after: time.Duration(rapid.IntRange(0, 2500).Draw(t, "ms")) * time.Millisecond,
+		}
+	}), 1, 40).Draw(t, "script")
+}
+
+// durableView is a durable handler whose state survives crashes, as a database's would.
+type durableView struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	failing  float64           // guarded by mu; the share of calls that fail
+	objects  map[string]string // guarded by mu; uid@rv by key
+	last     map[string]int    // guarded by mu; the newest resourceVersion told of each key since the informer was made
+	problems []string          // guarded by mu
+	resets   []ResetReason     // guarded by mu
+}
+
+func newDurableView(seed uint64, failing float64) *durableView {
+	return &durableView{
+		random: rand.New(rand.NewPCG(seed, 1)), failing: failing, objects: map[string]string{}, last: map[string]int{},
+	}
+}
+
+func (v *durableView) OnChange(_ context.Context, c Change) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch x := v.random.Float64(); {
+	case x < v.failing/2:
+		return errRefused
+	case x < v.failing:
+		panic("of the handler")
+	}
+	rv, err := strconv.Atoi(c.ResourceVersion)
+	if err != nil || c.Object == nil || c.Object.(*corev1.Pod).ResourceVersion != c.ResourceVersion || string(c.Object.(*corev1.Pod).UID) != c.UID {
+		v.problems = append(v.problems, fmt.Sprintf("%+v: %v", c, err))
+	}
+	if rv < v.last[c.Key] {
+		v.problems = append(v.problems, fmt.Sprintf("%s: %d after %d", c.Key, rv, v.last[c.Key]))
+	}
+	v.last[c.Key] = rv
+	uid, _, _ := cutVersion(v.objects[c.Key])
+	switch {
+	case c.Type == Upsert && uid != "" && uid != c.UID:
+		v.problems = append(v.problems, fmt.Sprintf("%s: %s was not told to be gone before %s came", c.Key, uid, c.UID))
+		fallthrough
+	case c.Type == Upsert:
+		v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
+	case uid == c.UID:
+		delete(v.objects, c.Key)
+	}
+	return nil
+}
+
+func cutVersion(s string) (uid, rv string, ok bool) {
+	for i := range s {
+		if s[i] == '@' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+func (v *durableView) OnReset(_ context.Context, why ResetReason) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.resets = append(v.resets, why)
+	return nil
+}
+
+func (v *durableView) OnReplayed(context.Context) error { return nil }
+
+// begin is called for each informer that the handler is registered with.
+func (v *durableView) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.last)
+}
+
+func (v *durableView) heal() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failing = 0
+}
+
+// compare returns what was wrong, and how what it was told differs from what the server has.
+func (v *durableView) compare(want map[string]string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	problems := slices.Clone(v.problems)
+	if !maps.Equal(v.objects, want) {
+		problems = append(problems, fmt.Sprintf("it holds %v, the server %v", v.objects, want))
+	}
+	if len(v.resets) != 1 {
+		problems = append(problems, fmt.Sprintf("resets: %v", v.resets))
+	}
+	return problems
+}
+
+// versions returns uid@rv of every pod.
+func (s *server) versions() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]string{}
+	for key, p := range s.pods {
+		all[key] = string(p.UID) + "@" + p.ResourceVersion
+	}
+	return all
+}
+
+// durableModel plays a script.
+type durableModel struct {
+	*rig
+	views  map[string]*durableView
+	mutant func(feed) feed // nil: none
+}
+
+func (m *durableModel) begin() {
+	i := m.open()
+	if m.mutant != nil {
+		i.feeds = mutantFeeds{i.feeds, m.mutant}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.views)) {
+		m.views[name].begin()
+		if _, err := i.AddDurableHandler(name, m.views[name]); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.run()
+}
+
+func (m *durableModel) play(script []durableStep) (problems []string) {
+	for _, key := range durableKeys[:3] {
+		m.srv.write(key, "x")
+	}
+	m.begin()
+	m.settle() // the handlers are registered, and know what there is
+	for _, step := range script {
+		m.do(step)
+	}
+	for _, v := range m.views {
+		v.heal()
+	}
+	time.Sleep(5 * time.Minute) // more than any back-off
+	synctest.Wait()
+	for name, v := range m.views {
+		for _, p := range v.compare(m.srv.versions()) {
+			problems = append(problems, name+": "+p)
+		}
+	}
+	m.close()
+	return problems
+}
+
+func (m *durableModel) do(step durableStep) {
+	switch step.kind {
+	case "write":
+		m.srv.write(step.key, "x")
+	case "delete":
+		m.srv.delete(step.key)
+	case "recreate":
+		m.srv.delete(step.key)
+		m.srv.write(step.key, "again")
+	case "compact":
+		m.srv.compact()
+	case "restart":
+		m.close()
+		m.begin()
+	case "crash":
+		m.crash(step.after)
+		return
+	}
+	time.Sleep(step.after)
+	synctest.Wait()
+}
+
+// crash kills the process after a while: the file is as it is at that moment, whatever is pending and has been acknowledged since the last commit.
+func (m *durableModel) crash(after time.Duration) {
+	m.srv.write("a/1", "pending")
+	m.srv.delete("b/1")
+	time.Sleep(after)
+	synctest.Wait()
+	now, err := os.ReadFile(m.path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.close() // commits, which is undone
+	if err := os.WriteFile(m.path, now, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	m.begin()
+}
+
+// TestDurableModel: whatever happens at the server, and whenever the process ends, each handler's view becomes what the server has, no delete is
+// lost and the changes of a key come in order, although calls fail and panic.
+func TestDurableModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		if problems := playDurable(t, rt, nil); len(problems) > 0 {
+			rt.Fatalf("%q", problems)
+		}
+	})
+}
+
+func playDurable(t *testing.T, rt *rapid.T, mutant func(feed) feed) (problems []string) {
+	script := drawDurableScript(rt)
+	seed := rapid.Uint64().Draw(rt, "seed")
+	interval := rapid.SampledFrom([]time.Duration{0, 0, -1}).Draw(rt, "commit")
+	synctest.Test(t, func(t *testing.T) {
+		m := &durableModel{rig: newRig(t), mutant: mutant, views: map[string]*durableView{
+			"steady": newDurableView(seed, 0), "shaky": newDurableView(seed, 0.3), "wretched": newDurableView(seed, 0.8),
+		}}
+		m.so.CommitInterval = interval
+		problems = m.play(script)
+	})
+	return problems
+}
+
+// mutantFeeds breaks the feeds of the handlers.
+type mutantFeeds struct {
+	feeds
+	mutant func(feed) feed
+}
+
+func (m mutantFeeds) open(ctx context.Context, name string) (feed, error) {
+	f, err := m.feeds.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return m.mutant(f), nil
+}
+
+// ackEarly acknowledges a page when it has been read.
+type ackEarly struct {
+	feed
+	end uint64
+}
+
+func (f *ackEarly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
+	p, err := f.feed.Read(ctx, after)
+	f.end = p.End
+	return p, err
+}
+
+func (f *ackEarly) Acknowledge(place store.Place, resets int) error {
+	if !place.Replaying {
+		place.Seq, place.Failing = max(place.Seq, f.end), nil
+	}
+	return f.feed.Acknowledge(place, resets)
+}
+
+// ackNothingFails forgets which keys fail.
+type ackNothingFails struct{ feed }
+
+func (f ackNothingFails) Acknowledge(place store.Place, resets int) error {
+	place.Failing = nil
+	return f.feed.Acknowledge(place, resets)
+}
+
+// lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
+type lastOnly struct{ feed }
+
+func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
+	p, err := f.feed.Read(ctx, after)
+	last := map[string]uint64{}
+	for _, c := range p.Changes {
+		last[c.Key] = c.Seq
+	}
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return last[c.Key] != c.Seq })
+	return p, err
+}
+
+// TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each within a few scripts.
+func TestDurableModelCatches(t *testing.T) {
+	for name, mutant := range map[string]func(feed) feed{
+		"acknowledged when read":    func(f feed) feed { return &ackEarly{feed: f} },
+		"failing keys not stored":   func(f feed) feed { return ackNothingFails{f} },
+		"deletes before a creation": func(f feed) feed { return lastOnly{f} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scripts := rapid.Custom(func(rt *rapid.T) int { return len(playDurable(t, rt, mutant)) })
+			for seed := range 200 {
+				if scripts.Example(seed) > 0 {
+					return
+				}
+			}
+			t.Error("nothing was noticed in 200 scripts")
+		})
+	}
+}
