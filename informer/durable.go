@@ -90,17 +90,19 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 //
 // It fails with ErrNotDurable if the objects are in memory only, and with store.ErrHandlerOpen if a handler of that name is registered.
 func (i *Informer) AddDurableHandler(name string, handler DurableHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.addDurable(name, &callHandler{handler: handler})
-}
-
-func (i *Informer) addDurable(name string, handler offerer) (*durable, error) {
-	d, err := i.newDurable(name, handler)
+	d, err := i.newDurable(name, &callHandler{handler: handler})
 	if err != nil {
-		return nil, fmt.Errorf("durable handler %q was not added to the informer on %s: %w", name, i.o.Identity.GroupResource(), err)
+		return nil, i.notAdded(name, err)
 	}
+	i.durables.begin(d)
 	return d, nil
 }
 
+func (i *Informer) notAdded(name string, err error) error {
+	return fmt.Errorf("durable handler %q was not added to the informer on %s: %w", name, i.o.Identity.GroupResource(), err)
+}
+
+// newDurable registers a handler, which is told of nothing before durables.begin.
 func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if i.feeds == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNotDurable, i.volatile)

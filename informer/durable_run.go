@@ -27,6 +27,7 @@ type durable struct {
 	informer *Informer
 	name     string
 	order    int
+	ready    bool // guarded by durables.mu; it may be told
 	handler  offerer
 	feed     feed
 	synced   chan struct{} // closed when it has been told of everything up to the informer's sync

@@ -35,10 +35,17 @@ func (s *durables) add(d *durable) error {
 	s.added++
 	d.order = s.added
 	s.all[d] = struct{}{}
+	return nil
+}
+
+// begin runs d if the others are running.
+func (s *durables) begin(d *durable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.ready = true
 	if s.running != nil {
 		d.start(s.running)
 	}
-	return nil
 }
 
 // start runs the handlers until ctx ends.
@@ -47,7 +54,9 @@ func (s *durables) start(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.running = ctx
 	for d := range s.all {
-		d.start(ctx)
+		if d.ready {
+			d.start(ctx)
+		}
 	}
 }
 

@@ -1,0 +1,94 @@
+package informer
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// DurableQueue is a work queue of client-go that is fed by a durable handler; see AddDurableQueue.
+type DurableQueue struct {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	*DurableKeys
+
+	mu   sync.Mutex
+	work map[cache.ObjectName]*queuedWork // guarded by mu; what was got and is not done
+}
+
+// queuedWork is a key that is being worked on.
+type queuedWork struct {
+	end    func(done bool)
+	forgot bool
+	again  bool
+}
+
+// AddDurableQueue registers a durable handler that adds the key of each change to the queue. Workers use the DurableQueue instead of it, in the way
+// of every controller: Get, then Forget if the work is done or AddRateLimited if it has failed, then Done. A key is done, and will not come again after a restart, when
+// Forget was called between Get and Done and the key was not added again: one that is to be looked at later (AddAfter) stays due, and
+// comes at once after a restart. Deleted objects come too: their key is not in the indexer.
+func (i *Informer) AddDurableQueue(name string, queue workqueue.TypedRateLimitingInterface[cache.ObjectName]) (*DurableQueue, error) {
+	keys, err := i.AddDurableKeys(name, queue.Add)
+	if err != nil {
+		return nil, err
+	}
+	return &DurableQueue{TypedRateLimitingInterface: queue, DurableKeys: keys, work: map[cache.ObjectName]*queuedWork{}}, nil
+}
+
+// Get returns the next key; see workqueue.TypedInterface.
+func (q *DurableQueue) Get() (key cache.ObjectName, shutdown bool) {
+	key, shutdown = q.TypedRateLimitingInterface.Get()
+	if shutdown {
+		return key, true
+	}
+	end := q.Begin(key)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.work[key] = &queuedWork{end: end}
+	return key, false
+}
+
+// Forget says that the work on the key is done, or given up.
+func (q *DurableQueue) Forget(key cache.ObjectName) {
+	q.note(key, func(w *queuedWork) { w.forgot = true })
+	q.TypedRateLimitingInterface.Forget(key)
+}
+
+// Done ends the work on the key that Get returned.
+func (q *DurableQueue) Done(key cache.ObjectName) {
+	q.mu.Lock()
+	w := q.work[key]
+	delete(q.work, key)
+	q.mu.Unlock()
+	q.TypedRateLimitingInterface.Done(key)
+	if w != nil {
+		w.end(w.forgot && !w.again)
+	}
+}
+
+// Add adds the key again.
+func (q *DurableQueue) Add(key cache.ObjectName) {
+	q.note(key, func(w *queuedWork) { w.again = true })
+	q.TypedRateLimitingInterface.Add(key)
+}
+
+// AddRateLimited adds the key again, later each time.
+func (q *DurableQueue) AddRateLimited(key cache.ObjectName) {
+	q.note(key, func(w *queuedWork) { w.again = true })
+	q.TypedRateLimitingInterface.AddRateLimited(key)
+}
+
+// AddAfter adds the key again after a while.
+func (q *DurableQueue) AddAfter(key cache.ObjectName, after time.Duration) {
+	q.note(key, func(w *queuedWork) { w.again = true })
+	q.TypedRateLimitingInterface.AddAfter(key, after)
+}
+
+func (q *DurableQueue) note(key cache.ObjectName, what func(w *queuedWork)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w := q.work[key]; w != nil {
+		what(w)
+	}
+}

@@ -1,0 +1,137 @@
+package informer
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// queueWorker works on a queue as controllers do.
+type queueWorker struct {
+	mu    sync.Mutex
+	lines []string // guarded by mu
+	work  func(q *DurableQueue, key string) (done bool)
+}
+
+func (w *queueWorker) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.lines = nil }()
+	slices.Sort(w.lines)
+	return slices.Compact(w.lines)
+}
+
+func (w *queueWorker) run(q *DurableQueue) {
+	for {
+		key, shutdown := q.Get()
+		if shutdown {
+			return
+		}
+		w.mu.Lock()
+		w.lines = append(w.lines, key.String())
+		w.mu.Unlock()
+		if w.work == nil || w.work(q, key.String()) {
+			q.Forget(key)
+		}
+		q.Done(key)
+	}
+}
+
+// startQueue runs the informer with a queue and a worker; the returned function ends both.
+func (r *rig) startQueue(w *queueWorker) (q *DurableQueue, end func()) {
+	r.t.Helper()
+	i := r.open()
+	inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	q, err := i.AddDurableQueue("queue", inner)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { w.run(q) })
+	}
+	r.run()
+	r.settle()
+	return q, func() {
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+	}
+}
+
+// A restart brings the keys whose work is not done, and those that have changed, and no others.
+func TestDurableQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, key := range []string{"a/1", "a/2", "a/3", "a/4"} {
+			r.srv.write(key, "x")
+		}
+		w := &queueWorker{work: func(q *DurableQueue, key string) bool {
+			switch key {
+			case "a/2": // fails
+				q.AddRateLimited(cache.NewObjectName("a", "2"))
+				return false
+			case "a/3": // is looked at again in an hour
+				q.AddAfter(cache.NewObjectName("a", "3"), time.Hour)
+			}
+			return true
+		}}
+		q, end := r.startQueue(w)
+		equal(t, "cold start", w.take(), []string{"a/1", "a/2", "a/3", "a/4"})
+		if s := r.i.Status().Durable[0]; s.Failing != 2 {
+			t.Errorf("status %+v", s)
+		}
+		if !q.HasSynced() {
+			t.Error("not synced")
+		}
+		end()
+
+		r.srv.write("a/4", "y")
+		r.srv.delete("a/1")
+		w = &queueWorker{}
+		_, end = r.startQueue(w)
+		equal(t, "restart", w.take(), []string{"a/1", "a/2", "a/3", "a/4"})
+		end()
+
+		r.srv.write("a/4", "z")
+		w = &queueWorker{}
+		_, end = r.startQueue(w)
+		equal(t, "the next one", w.take(), []string{"a/4"})
+		end()
+	})
+}
+
+// A change that comes while its key is being worked on is not done with that.
+func TestDurableQueueChangesMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		begun, goOn := make(chan struct{}, 10), make(chan struct{})
+		w := &queueWorker{work: func(*DurableQueue, string) bool {
+			begun <- struct{}{}
+			<-goOn
+			return true
+		}}
+		_, end := r.startQueue(w)
+		<-begun
+		r.srv.write("a/1", "y")
+		r.settle() // it is told, and waits in the queue
+		goOn <- struct{}{}
+		<-begun
+		synctest.Wait()
+		if s := r.i.Status().Durable[0]; s.Failing != 1 {
+			t.Errorf("the newer state is not worked on yet, and the status says %+v", s)
+		}
+		close(goOn)
+		r.settle()
+		if s := r.i.Status().Durable[0]; s.Failing != 0 {
+			t.Errorf("all is done, and the status says %+v", s)
+		}
+		end()
+	})
+}
