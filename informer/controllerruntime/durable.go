@@ -1,0 +1,120 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/larder-dev/larder/informer"
+)
+
+// Durable is a source of requests for the objects of one kind that keeps its place over restarts: a controller that starts anew gets the
+// requests that were due, and those of objects that have changed or are gone, and no others. Give it to WatchesRawSource, and let its Reconciler
+// stand in front of the controller's own, so that it learns which requests are done:
+//
+//	pods := controllerruntime.NewDurable("my-controller", mgr.GetCache(), &corev1.Pod{})
+//	err := ctrl.NewControllerManagedBy(mgr).Named("my-controller").
+//		WatchesRawSource(pods).
+//		Complete(pods.Reconciler(r))
+//
+// A request is done when the Reconciler has returned no error and asks for no other look (RequeueAfter), or a TerminalError; else it is due, and comes at once
+// after a restart. Up to 1,000 may be due, and no others come until some are done: a controller that asks for another look at each of more objects is
+// better served by For.
+//
+// The name is that under which the file keeps the place. See informer.AddDurableHandler for what is promised.
+type Durable struct {
+	name  string
+	cache cache.Informers
+	obj   client.Object
+
+	begun chan struct{} // closed when keys, or err, is set
+
+	mu   sync.Mutex
+	keys *informer.DurableKeys // guarded by mu
+	err  error                 // guarded by mu
+}
+
+var _ source.SyncingSource = &Durable{}
+
+// NewDurable returns a source on the informer that the cache has for objects like obj. The cache must be of NewCache, and hold the kind in one
+// collection, not one for each of several namespaces.
+func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
+	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
+}
+
+// Start is called by the controller.
+func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		defer close(d.begun)
+		keys, err := d.register(ctx, queue)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.keys, d.err = keys, err
+	}()
+	return nil
+}
+
+func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) (*informer.DurableKeys, error) {
+	cached, err := d.cache.GetInformer(ctx, d.obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("durable source %q: %w", d.name, err)
+	}
+	shared, ok := cached.(toolscache.SharedIndexInformer)
+	if !ok {
+		return nil, fmt.Errorf("durable source %q of %T: its informer is a %T, not one of NewCache on one collection", d.name, d.obj, cached)
+	}
+	inf, err := informer.Of(shared)
+	if err != nil {
+		return nil, fmt.Errorf("durable source %q of %T: %w", d.name, d.obj, err)
+	}
+	return inf.AddDurableKeys(d.name, func(key toolscache.ObjectName) {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
+	})
+}
+
+// WaitForSync returns when the requests of all that is due have been added.
+func (d *Durable) WaitForSync(ctx context.Context) error {
+	select {
+	case <-d.begun:
+	case <-ctx.Done():
+		return fmt.Errorf("durable source %q: its informer did not come: %w", d.name, context.Cause(ctx))
+	}
+	keys, err := d.registered()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-keys.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("durable source %q: it has not synced: %w", d.name, context.Cause(ctx))
+	}
+}
+
+func (d *Durable) registered() (*informer.DurableKeys, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keys, d.err
+}
+
+// Reconciler returns r, watched for which requests are done.
+func (d *Durable) Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		keys, _ := d.registered()
+		if keys == nil { // the request comes from another source
+			return r.Reconcile(ctx, request)
+		}
+		end := keys.Begin(toolscache.NewObjectName(request.Namespace, request.Name))
+		result, err := r.Reconcile(ctx, request)
+		end(err == nil && result.RequeueAfter == 0 && !result.Requeue || errors.Is(err, reconcile.TerminalError(nil))) //nolint:staticcheck // Requeue is deprecated, and in use
+		return result, err
+	})
+}

@@ -1,0 +1,94 @@
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+)
+
+// manageDurably runs a manager with a controller on a durable source of pods until it has reconciled what is wanted.
+func manageDurably(t *testing.T, srv *fakeapi.Server, path string, answer func(name string) (reconcile.Result, error), want ...string) {
+	t.Helper()
+	st, closeStore := openStore(t, path)
+	defer closeStore()
+	cfg := srv.Config()
+	httpClient, err := rest.HTTPClientFor(cfg)
+	must(t, err)
+	defer httpClient.CloseIdleConnections()
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		NewCache:   NewCache(informer.Options{Store: st}),
+		Cache:      cache.Options{HTTPClient: httpClient},
+		Client:     client.Options{HTTPClient: httpClient},
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr(true)},
+	})
+	must(t, err)
+	var mu sync.Mutex
+	var seen []string // guarded by mu
+	durably := NewDurable("pods", mgr.GetCache(), &corev1.Pod{})
+	must(t, ctrl.NewControllerManagedBy(mgr).Named("pods").WatchesRawSource(durably).Complete(durably.Reconciler(
+		reconcile.Func(func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Contains(seen, request.Name) {
+				seen = append(seen, request.Name)
+				slices.Sort(seen)
+			}
+			return answer(request.Name)
+		}))))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w := &world{T: t, ctx: ctx}
+	w.eventually("the reconciles", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(seen, want)
+	})
+	must(t, durably.WaitForSync(ctx))
+	cancel()
+	must(t, <-ended)
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(seen, want) {
+		t.Errorf("reconciled %q, want %q", seen, want)
+	}
+}
+
+// A manager that starts anew reconciles what was due and what has changed, deletes included, and nothing else.
+func TestDurable(t *testing.T) {
+	srv, path := startServer(t), storePath(t)
+	done := func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }
+	manageDurably(t, srv, path, func(name string) (reconcile.Result, error) {
+		switch name {
+		case "pod-1":
+			return reconcile.Result{}, fmt.Errorf("not yet")
+		case "pod-2":
+			return reconcile.Result{RequeueAfter: time.Hour}, nil
+		case "pod-3":
+			return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("never"))
+		}
+		return done(name)
+	}, "pod-0", "pod-1", "pod-2", "pod-3", "pod-4")
+	must(t, srv.Delete(pods, "a", "pod-0"))
+	must(t, srv.Load(pods, newPod("b", "new", nil, "node-y")))
+	manageDurably(t, srv, path, done, "new", "pod-0", "pod-1", "pod-2")
+	must(t, srv.Load(pods, newPod("b", "newer", nil, "node-y")))
+	manageDurably(t, srv, path, done, "newer")
+}
