@@ -56,6 +56,11 @@ func manageDurably(t *testing.T, srv *fakeapi.Server, path string, answer func(n
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	w := &world{T: t, ctx: ctx}
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		t.Logf("reconciled %q", seen)
+	}()
 	w.eventually("the reconciles", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -85,7 +90,7 @@ func TestDurable(t *testing.T) {
 			return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("never"))
 		}
 		return done(name)
-	}, "pod-0", "pod-1", "pod-2", "pod-3", "pod-4")
+	}, "pod-0", "pod-1", "pod-2", "pod-3", "pod-4", "pod-5", "pod-6", "pod-7")
 	must(t, srv.Delete(pods, "a", "pod-0"))
 	must(t, srv.Load(pods, newPod("b", "new", nil, "node-y")))
 	manageDurably(t, srv, path, done, "new", "pod-0", "pod-1", "pod-2")
