@@ -33,6 +33,8 @@ type durable struct {
 	synced   chan struct{} // closed when it has been told of everything up to the informer's sync
 	done     chan struct{} // closed when the goroutine has ended
 	flushed  bool          // what came before the informer's sync is committed
+	flushAt  time.Time     // when that is to be tried again
+	dueAt    time.Time     // when the first of works is to be offered again, or before; zero: never
 
 	place  store.Place
 	resets int
@@ -183,7 +185,7 @@ func (d *durable) follow(ctx context.Context) error {
 		if p.More || d.flush(ctx) {
 			continue
 		}
-		if err := d.await(ctx, changed); err != nil {
+		if err := d.awaitUntil(ctx, changed, d.flushAt); err != nil {
 			return err
 		}
 	}
@@ -310,6 +312,7 @@ func (d *durable) offer(ctx context.Context, key string, w *work) {
 		case err != nil:
 			w.tries++
 			w.due = d.informer.clock.Now().Add(retryDelay(w.tries))
+			d.dueAt = earlier(d.dueAt, w.due)
 			d.stale = true
 			d.failed(ctx, key, err)
 			return
@@ -411,18 +414,37 @@ func (d *durable) attend(ctx context.Context) error {
 			d.finished(key)
 		}
 	}
-	if len(d.works) > 0 {
-		now := d.informer.clock.Now()
-		for key, w := range d.works {
-			if !w.waiting && !w.due.After(now) {
-				d.offer(ctx, key, w)
-			}
-		}
-	}
+	d.offerDue(ctx)
 	if d.stale {
 		return d.acknowledge()
 	}
 	return nil
+}
+
+// offerDue offers again what is due.
+func (d *durable) offerDue(ctx context.Context) {
+	now := d.informer.clock.Now()
+	if d.dueAt.IsZero() || d.dueAt.After(now) {
+		return
+	}
+	d.dueAt = time.Time{}
+	for key, w := range d.works {
+		switch {
+		case w.waiting:
+		case w.due.After(now):
+			d.dueAt = earlier(d.dueAt, w.due)
+		default:
+			d.offer(ctx, key, w)
+		}
+	}
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // await waits until something has been committed, or answered, or is due, and attends to it. changed may be nil.
@@ -431,11 +453,7 @@ func (d *durable) await(ctx context.Context, changed <-chan struct{}) error {
 }
 
 func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
-	for _, w := range d.works {
-		if !w.waiting && (at.IsZero() || w.due.Before(at)) {
-			at = w.due
-		}
-	}
+	at = earlier(at, d.dueAt)
 	var due <-chan time.Time
 	if !at.IsZero() {
 		t := d.informer.clock.NewTimer(at.Sub(d.informer.clock.Now()))
@@ -443,7 +461,7 @@ func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at ti
 		due = t.C()
 	}
 	var synced <-chan struct{}
-	if !d.flushed {
+	if !d.informer.HasSynced() {
 		synced = d.informer.synced
 	}
 	select {
@@ -463,17 +481,20 @@ func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at ti
 // flush is called when everything has been read that is committed. Once the informer has synced it commits what came before, and
 // reports that there may be more to read; when that has been read the handler has synced too.
 func (d *durable) flush(ctx context.Context) (more bool) {
-	if !d.flushed {
-		if !d.informer.HasSynced() || d.informer.o.Store.Flush(ctx) != nil {
-			return false
+	switch now := d.informer.clock.Now(); {
+	case d.flushed:
+		if !d.HasSynced() {
+			close(d.synced)
 		}
-		d.flushed = true
-		return true
+		return false
+	case !d.informer.HasSynced(), now.Before(d.flushAt):
+		return false
+	case d.informer.o.Store.Flush(ctx) != nil: // the store says why, and tries again
+		d.flushAt = now.Add(time.Second)
+		return false
 	}
-	if !d.HasSynced() {
-		close(d.synced)
-	}
-	return false
+	d.flushed, d.flushAt = true, time.Time{}
+	return true
 }
 
 // failed says that the handler has returned an error: of a key, or of OnReset and OnReplayed. A key is logged when it begins to fail.

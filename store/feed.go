@@ -30,6 +30,7 @@ func newFeedWriter(w *writer) (*feedWriter, error) {
 	if f.tombstones == nil {
 		return nil, fmt.Errorf("collection %s has no bucket for tombstones: %w", w.c.name, ErrDamaged)
 	}
+	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
 	return f, nil
 }
 

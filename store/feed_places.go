@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -14,7 +13,8 @@ import (
 type Place struct {
 	// Seq: every change up to it has been acknowledged, but those of Failing and, while Replaying, the objects after After.
 	Seq uint64
-	// Failing are the keys of changes that have not been acknowledged although later ones have, with the number of the first of them.
+	// Failing are the keys of changes that have not been acknowledged although later ones have, with the number of the first of them. It is shared: do
+	// not modify it.
 	Failing map[string]uint64
 	// Replaying: the handler is being told of every object, in key order, and has acknowledged those up to After. Seq stays where it was when that began.
 	Replaying bool
@@ -252,7 +252,6 @@ func (p *places) acknowledge(name string, resets int, place Place) error {
 	case h.resets != resets:
 		return ErrReset
 	}
-	place.Failing = maps.Clone(place.Failing)
 	h.place = place
 	h.version++
 	return nil
