@@ -59,7 +59,7 @@ unit: ## unit, model and script tests and fuzz seeds, under the race detector
 
 .PHONY: e2e
 e2e: cluster ## tests on a real kube-apiserver, of the examples too
-	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -p 1 -count=1 -timeout 20m ./...
+	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
 soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, fuzzing (FUZZTIME each)
