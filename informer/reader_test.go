@@ -41,7 +41,9 @@ func (p *countedPod) Unmarshal(b []byte) error {
 	return (*corev1.Pod)(p).Unmarshal(b)
 }
 
-func (p *countedPod) DeepCopyObject() runtime.Object { return (*countedPod)((*corev1.Pod)(p).DeepCopy()) }
+func (p *countedPod) DeepCopyObject() runtime.Object {
+	return (*countedPod)((*corev1.Pod)(p).DeepCopy())
+}
 
 // countedInformer is one that has not been run on 60 stored pods: of three namespaces, every fifth with the label tier=front and on node-1.
 func countedInformer(t *testing.T, o Options) *Informer {
