@@ -9,7 +9,7 @@
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and
 // read by Get, List, Select (a Query by namespace, labels or fields, which decodes
-// only what it selects) and ByIndex, or through Collection.Indexer by whatever
+// only what it selects), ByIndex and the rest of Reader, or through Collection.Indexer by whatever
 // reads a cache.Indexer of client-go. Memory is a collection without a file;
 // View reads the collection of somebody else.
 //
