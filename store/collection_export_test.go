@@ -65,6 +65,9 @@ func HoldBuild(c *Collection, index string) (build func()) {
 	}
 }
 
+// ForgetPending is what closing c does when what is pending can not be committed.
+func ForgetPending(c *Collection) { c.store.dropPending(c) }
+
 // IndexReady reports whether look-ups in the index need not scan.
 func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
 
