@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -63,7 +64,7 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer on a server, with its store in a file of the test.
+// rig is an informer on a server, with its store in a file of the test. Its residency is that of the test run, unless the test sets one.
 type rig struct {
 	t    *testing.T
 	srv  *server
@@ -78,7 +79,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db")}
+	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: Options{Residency: testresidency.Of(t)}}
 }
 
 var podsIdentity = func() store.Identity {
