@@ -158,7 +158,7 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *Informer {
 	return i
 }
 
-// stored returns the store's contents as server.state does.
+// stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than what is listed, must be the same.
 func (r *rig) stored() (out []string) {
 	objs, err := r.i.store.List(context.Background())
 	if err != nil {
@@ -166,6 +166,16 @@ func (r *rig) stored() (out []string) {
 	}
 	for _, obj := range objs {
 		out = append(out, describe(obj))
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			r.t.Error(err)
+		}
+		switch got, err := r.i.store.Get(context.Background(), key); {
+		case err != nil || got == nil:
+			r.t.Errorf("%s is listed, but Get says %v, %v", describe(obj), got, err)
+		case describe(got) != describe(obj):
+			r.t.Errorf("%s is listed, but Get has %s", describe(obj), describe(got))
+		}
 	}
 	slices.Sort(out)
 	return out
