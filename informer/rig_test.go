@@ -112,7 +112,7 @@ func (r *rig) open() *Informer {
 	return r.i
 }
 
-// run starts the informer and waits until nothing moves. The handlers are registered before.
+// run starts the informer, waits until nothing moves, and reads all objects. The handlers are registered before.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -129,6 +129,9 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		i.RunWithContext(ctx)
 	}()
 	synctest.Wait()
+	for _, key := range i.indexer.ListKeys() {
+		_, _, _ = i.indexer.GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
+	}
 }
 
 // stop ends the run; the store stays open.
