@@ -19,6 +19,9 @@ SOAK_TIMEOUT ?= 3h
 # Further flags of the benchmark; see go -C bench run . -help.
 BENCHFLAGS ?=
 BENCHTIME ?= 0.3s
+# What one iteration of takes little. That of the others brings 100,000 objects into a file, out of it or into another, and the whole hours: they are
+# run by hand, once each, as their comments and docs/adr say.
+MICRO := Apply|Codec|ColdStart|Indexer|Open|Pending|Read|Record|Reference|Relist|Select|Unstructured
 
 .PHONY: help
 help: ## print this list
@@ -46,24 +49,41 @@ KUBECONFIG_FILE ?= $(CURDIR)/apiserver.kubeconfig
 apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; makes KUBECONFIG_FILE
 	@cd test/e2e && $(GO) run ./cmd/apiserver --kubeconfig $(KUBECONFIG_FILE)
 
+# The tests on a real API server wait more than they work, so what needs a processor runs beside them.
 .PHONY: test
-test: lint cross unit e2e ## everything: lint, other systems, unit and race tests, tests on a real API server
+test: ## everything: lint, other systems, unit and race tests, tests on a real API server
+	@$(MAKE) --no-print-directory -j2 e2e lint cross unit-others
+	@$(MAKE) --no-print-directory unit-main
 
 .PHONY: unit
-unit: ## unit, model and script tests and fuzz seeds, under the race detector
+unit: unit-main unit-others ## unit, model and script tests and fuzz seeds, under the race detector
+
+.PHONY: race
+race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
+
+.PHONY: unit-main
+unit-main: race
 	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./store ./... # the longest first
+
+.PHONY: unit-others
+unit-others: race
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
 	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e
 e2e: cluster ## tests on a real kube-apiserver, of the examples too
-	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -p 1 -count=1 -timeout 20m ./...
+	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
-soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, fuzzing (FUZZTIME each)
+soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, every residency, fuzzing (FUZZTIME each)
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
+	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
+	@for r in None 'Bounded(3000)'; do \
+		$(STEP) "informers, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) test -count=1 ./informer/...; \
+		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \
+	done
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
 	@$(STEP) "the codecs, and files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^(TestGeneratedObjects|TestOtherPageSize)$$' ./store -larder.rounds=200
@@ -81,9 +101,9 @@ bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements
 	@$(GO) -C bench run . -quick $(BENCHFLAGS)
 
 .PHONY: bench-micro
-bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat; accept them: cp bench/results/micro.txt bench/baseline.txt
+bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat: about ten minutes; accept them: cp bench/results/micro.txt bench/baseline.txt
 	@mkdir -p bench/results
-	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
+	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench '^Benchmark($(MICRO))' -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
 	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt
 
 .PHONY: cross

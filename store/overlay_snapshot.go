@@ -5,11 +5,12 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// snapshot is what one commit writes of one collection. It does not change.
+// snapshot is what one commit writes of one collection. It does not change, but for leftOut.
 type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
 	batches uint64
+	leftOut bool // some objects, by encode
 	// idle: nothing is pending but the places of durable handlers.
 	idle   bool
 	places *placesSnapshot
@@ -26,6 +27,7 @@ func (s *snapshot) encode(codec Codec) (bad map[string]error) {
 		}
 		return true
 	})
+	s.leftOut = len(bad) > 0
 	return bad
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
@@ -42,6 +43,9 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (code int, err error) {
+	if _, err := testresidency.FromEnv(); err != nil { // before minutes are spent
+		return 1, err
+	}
 	if err := noticeDeadConnectionsSoon(); err != nil {
 		return 1, err
 	}
@@ -155,6 +159,7 @@ type cluster struct {
 	*controlplane.ControlPlane
 	client kubernetes.Interface
 	ns     string
+	since  int64 // the mark
 }
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
@@ -186,10 +191,11 @@ func (c *cluster) restartAPIServer(t *testing.T) {
 	}
 }
 
-// mark makes requests start from now.
+// mark makes asked start from now.
 func (c *cluster) mark(t *testing.T) {
 	t.Helper()
-	if err := c.Mark(); err != nil {
+	var err error
+	if c.since, err = c.Mark(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,7 +203,7 @@ func (c *cluster) mark(t *testing.T) {
 // asked returns what a client asked about one resource since mark.
 func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	t.Helper()
-	all, err := c.Requests(userAgent)
+	all, err := c.Requests(userAgent, c.since)
 	if err != nil {
 		t.Fatal(err)
 	}
