@@ -81,6 +81,13 @@
 // made, so a slow handler holds a page and what changes meanwhile, and not the collection; it holds up nobody. Handlers that are
 // equally far share what has been decoded.
 //
+// # Durable handlers
+//
+// AddDurableHandler registers a handler under a name that keeps its place over restarts: it is told of what has changed since its last acknowledged change, deletes too, at
+// least once, and of nothing else. It is fed from what has been committed, so it hears of changes up to a second later than ordinary handlers. AddDurableQueue feeds a work queue of client-go with
+// the keys, and AddDurableKeys any other. Each handler has a goroutine and a place of its own. Status.Durable says how far it is, what fails, and whether it has stalled; ForgetHandler frees what is
+// kept for one that will not come back.
+//
 // # HasSynced
 //
 // With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had

@@ -21,6 +21,9 @@
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
 //	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
 //	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
+//	   ├─ seq                 number             → key; while there are durable handlers, like the next two (feed.go)
+//	   ├─ tombstones          number             → when an object went, its key and its last state
+//	   ├─ handlers            name               → how far a durable handler has come
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //
 // Beside it there may be
@@ -85,6 +88,13 @@
 // nobody who reads: pages are stored at once and reported at once, and the
 // collection is complete with Commit. "Listed, and there was nothing" is a
 // state that is stored.
+//
+// # The change feed
+//
+// Collection.Feed registers a durable handler, or goes on with one that an earlier process has registered, and from then on the collection keeps what it takes to tell it of changes over restarts:
+// the keys in the order of their last writes, and a tombstone for each object that is gone. Feed.Read returns what has been committed after a place, live objects once, at their last
+// state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are dropped when all handlers have passed them, and beyond
+// 100,000, or a week, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
 //
 // # What is promised
 //

@@ -32,6 +32,8 @@ type childConfig struct {
 	PageSize                   int64
 	Log                        string
 	CommitInterval             time.Duration // the store's
+	Durable                    string        // what a durable handler is told is written there; empty: there is none
+	DurableHold                bool          // and its calls do not return
 }
 
 // childReport is a line that the child prints: at every change, and every 100 ms.
@@ -45,6 +47,9 @@ type childReport struct {
 	Listed int
 	// Index is the number of objects that the namespace index found.
 	Index int
+	// DurableSynced: the durable handler has been told of everything; DurableBehind is how much of it the file does not know to be acknowledged.
+	DurableSynced bool
+	DurableBehind int
 }
 
 func childMain() int {
@@ -90,6 +95,10 @@ func (c childConfig) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	durable, err := c.addDurable(ctx, s, i, src.identity)
+	if err != nil {
+		return err
+	}
 	stopSignals := limitOnSignal(c.Store)
 	defer stopSignals()
 	var wg sync.WaitGroup
@@ -106,6 +115,7 @@ func (c childConfig) run(ctx context.Context) error {
 				r.Index = len(found)
 			}
 		}
+		r.DurableSynced, r.DurableBehind = durable()
 		if r != last || n%20 == 0 {
 			if err := out.Encode(r); err != nil {
 				return err
@@ -118,6 +128,32 @@ func (c childConfig) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// addDurable registers the durable handler, and returns what tells how it is.
+func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer.Informer, id store.Identity) (func() (synced bool, behind int), error) {
+	if c.Durable == "" {
+		return func() (bool, int) { return false, 0 }, nil
+	}
+	reg, err := i.AddDurableHandler("child", durableFile{path: c.Durable, hold: c.DurableHold})
+	if err != nil {
+		return nil, err
+	}
+	codec, err := store.CodecFor(&corev1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	view, err := s.ViewWith(ctx, id, codec)
+	if err != nil {
+		return nil, err
+	}
+	return func() (bool, int) {
+		handlers, err := view.Handlers(ctx)
+		if err != nil || len(handlers) != 1 || handlers[0].Replaying {
+			return false, -1
+		}
+		return reg.HasSynced(), int(handlers[0].Behind)
+	}, nil
 }
 
 func errOrEmpty(err error) string {
