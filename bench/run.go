@@ -148,7 +148,7 @@ func (s *settings) measure(ctx context.Context, args []string, stderr io.Writer)
 	record := report.Run{
 		ID: id, Command: strings.Join(append([]string{"go -C bench run ."}, quoted(args)...), " "),
 		Machine: machine(), Server: outcome.Server, Commit: commit(ctx),
-		Rows: report.Build(outcome.Samples, report.Goals, s.command),
+		Rows: report.Build(outcome.Samples, report.Goals, report.Command{Runs: s.Runs, Quick: s.quick, Embedded: s.EmbeddedOnly}),
 	}
 	if earlier != nil {
 		record = report.Merge(*earlier, record, report.Goals)
@@ -182,20 +182,6 @@ func quoted(args []string) []string {
 		}
 	}
 	return out
-}
-
-// command measures one scenario again.
-func (s *settings) command(scenario, kind string, n int) string {
-	numbers := map[string]int{"pods": 0, "configmaps": 0, "widgets": 0, kind: n}
-	text := fmt.Sprintf("go -C bench run . -only %s -pods %d -configmaps %d -widgets %d -runs %d",
-		scenario, numbers["pods"], numbers["configmaps"], numbers["widgets"], s.Runs)
-	if s.quick {
-		text += " -quick"
-	}
-	if s.EmbeddedOnly {
-		text += " -embedded"
-	}
-	return text
 }
 
 // publish prints and draws a record.

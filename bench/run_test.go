@@ -125,6 +125,18 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
+// The commands of a record are those of this program.
+func TestCommandsCanBeRun(t *testing.T) {
+	command := report.Command{Runs: 7, Quick: true, Embedded: true}.Of("restart", "configmaps", 10)
+	s, err := parse(strings.Fields(command)[len([]string{"go", "-C", "bench", "run", "."}):], &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Runs != 7 || s.ConfigMaps != 10 || s.Widgets != 0 || !slices.Equal(s.Pods, []int{0}) || !s.quick || !s.EmbeddedOnly || !s.Only.MatchString("restart") {
+		t.Errorf("%s: %+v", command, s)
+	}
+}
+
 func TestLinkTo(t *testing.T) {
 	got, err := linkTo("results/r/time.svg", "../docs/benchmarks.md")
 	if err != nil || !strings.HasSuffix(got, "bench/results/r/time.svg") || !strings.HasPrefix(got, "../") {

@@ -15,6 +15,7 @@ import (
 // Test 9: whatever happened to the file, a process crashes at most once over it, and then
 // holds what the server has.
 func TestDamagedFile(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 600))
 	f := newFile(t)
@@ -42,7 +43,10 @@ func TestDamagedFile(t *testing.T) {
 		"zeros behind meta":   append(slices.Clone(good[:2*pageSize]), make([]byte, len(good)-2*pageSize)...),
 	}
 	for name, raw := range ruined {
-		t.Run(name, func(t *testing.T) { c.surviveDamage(t, raw, true) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.surviveDamage(t, raw, true)
+		})
 	}
 	flips := 6
 	if soak {
@@ -61,6 +65,7 @@ func TestDamagedFile(t *testing.T) {
 			}
 			bit := random.IntN(8)
 			t.Run(fmt.Sprintf("bit %d of byte %d of %s page %d", bit, within, kind, page), func(t *testing.T) {
+				t.Parallel()
 				raw := slices.Clone(good)
 				raw[page*pageSize+within] ^= 1 << bit
 				c.surviveDamage(t, raw, false)

@@ -27,6 +27,7 @@ var (
 // Each program of examples/ is killed and restarted; meanwhile objects of every kind that it watches are created, changed
 // and deleted. The server is of its own, as the shared one has no watch cache for ConfigMaps.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	cp := ownControlPlane(t)
 	bin := buildExamples(t)
 	for _, x := range []struct {

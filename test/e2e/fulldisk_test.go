@@ -17,6 +17,7 @@ import (
 // Test 8: the disk is full while changes stream. The status says so, reads go on, and when
 // there is space again the informer catches up with nothing lost.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	t.Run("CommittedAtOnce", func(t *testing.T) { testFullDisk(t, -1) })
 	t.Run("CommittedLate", func(t *testing.T) { testFullDisk(t, 0) })
 }

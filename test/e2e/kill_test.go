@@ -17,6 +17,7 @@ import (
 // file that equals the state after some prefix of the stream, and the file's
 // resourceVersion names that prefix.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
+	t.Parallel()
 	kills := 60
 	if soak {
 		kills = 1000

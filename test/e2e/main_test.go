@@ -155,6 +155,7 @@ type cluster struct {
 	*controlplane.ControlPlane
 	client kubernetes.Interface
 	ns     string
+	since  int64 // the mark
 }
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
@@ -186,10 +187,11 @@ func (c *cluster) restartAPIServer(t *testing.T) {
 	}
 }
 
-// mark makes requests start from now.
+// mark makes asked start from now.
 func (c *cluster) mark(t *testing.T) {
 	t.Helper()
-	if err := c.Mark(); err != nil {
+	var err error
+	if c.since, err = c.Mark(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,7 +199,7 @@ func (c *cluster) mark(t *testing.T) {
 // asked returns what a client asked about one resource since mark.
 func (c *cluster) asked(t *testing.T, userAgent, resource string) asked {
 	t.Helper()
-	all, err := c.Requests(userAgent)
+	all, err := c.Requests(userAgent, c.since)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,16 @@ import (
 // Test 6: the network to the API server fails for a while, in three ways. Reads go on, nothing
 // is listed when it comes back, and nothing that happened meanwhile is lost.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	outage := 8 * time.Second
 	if soak {
 		outage = time.Minute
 	}
 	for name, m := range map[string]mode{"refused": refusing, "reset": resetting, "half-open": hanging} {
-		t.Run(name, func(t *testing.T) { testOutage(t, m, outage) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testOutage(t, m, outage)
+		})
 	}
 }
 

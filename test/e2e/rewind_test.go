@@ -15,6 +15,7 @@ import (
 // Test 5: the server's history is not the one that the stored resourceVersion is from. Each
 // case must be detected, and end in the server's state with the deletes told.
 func TestRewoundServer(t *testing.T) {
+	t.Parallel()
 	cp := ownControlPlane(t)
 	t.Run("younger cluster", func(t *testing.T) { testYoungerCluster(t, cp, false) })
 	t.Run("younger cluster, id checked", func(t *testing.T) { testYoungerCluster(t, cp, true) })

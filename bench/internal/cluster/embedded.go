@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/bench/internal/load"
@@ -23,6 +25,9 @@ type Embedded struct{ server *fakeapi.Server }
 
 var _ Cluster = (*Embedded)(nil)
 
+// foreign is what a real server makes for itself: the benchmark is not alone here, either.
+var foreign = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}}
+
 // StartEmbedded starts one on a free loopback port, for n objects.
 func StartEmbedded(n int) (*Embedded, error) {
 	e := &Embedded{server: fakeapi.New(fakeapi.Options{
@@ -31,6 +36,9 @@ func StartEmbedded(n int) (*Embedded, error) {
 			GroupVersionResource: load.Kinds["widgets"].GVR, Kind: "Widget", Singular: "widget", Namespaced: true,
 		}},
 	})}
+	if err := e.server.Load(corev1.SchemeGroupVersion.WithResource("configmaps"), foreign); err != nil {
+		return nil, err
+	}
 	return e, e.server.Start()
 }
 

@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,6 +38,10 @@ func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
 func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
+
+// Made reports whether that is the name of an object that the benchmark has made. A cluster has some of its own: the API server itself makes a
+// ConfigMap in kube-system.
+func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
 // Namespace returns the namespace of object i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }

@@ -21,8 +21,8 @@ type Sample struct {
 // againstNothing is for figures that have to reach a value.
 const againstNothing = "nothing"
 
-// Build makes the rows, in the order of the scenarios. command returns what measures a scenario again, with n objects of a kind.
-func Build(samples []Sample, goals []Goal, command func(scenario, kind string, n int) string) []Row {
+// Build makes the rows, in the order of the scenarios. command is how they were asked for.
+func Build(samples []Sample, goals []Goal, command Command) []Row {
 	var rows []Row
 	for _, s := range scenario.All() {
 		for _, place := range placesOf(samples, s.Name) {
@@ -32,12 +32,12 @@ func Build(samples []Sample, goals []Goal, command func(scenario, kind string, n
 			}
 		}
 	}
-	rows = append(rows, growth(rows)...)
-	Judge(rows, goals)
 	for i := range rows {
 		name, _, _ := strings.Cut(rows[i].Metric, "/")
-		rows[i].Command = command(name, rows[i].Kind, rows[i].N)
+		rows[i].Command = command.Of(name, rows[i].Kind, rows[i].N)
 	}
+	rows = append(rows, growth(rows)...)
+	Judge(rows, goals)
 	return rows
 }
 
@@ -158,6 +158,7 @@ func growth(rows []Row) []Row {
 			if fewer.Metric == r.Metric && fewer.Kind == r.Kind && fewer.Residency == r.Residency && fewer.N*10 == r.N {
 				grown := r
 				grown.Scenario += fmt.Sprintf(", against that of %s", count(float64(fewer.N)))
+				grown.Command = r.withFewer(fewer.N)
 				grown.Against, grown.Reference, grown.Spread.Reference = againstFewer, fewer.Larder, &fewer.Spread.Larder
 				grown.ClientGo, grown.ClientGoList, grown.Spread.ClientGo, grown.Spread.ClientGoList = nil, nil, nil, nil
 				out = append(out, grown)
@@ -187,7 +188,7 @@ func (r *Row) compare(goals []Goal) {
 		r.Ratio = &ratio
 	}
 	goal, has := goalOf(goals, *r)
-	if !has || r.Kind != GoalsFor || r.Ratio == nil && !goal.Value {
+	if !has || r.Ratio == nil && !goal.Value {
 		return
 	}
 	met := goal.Met(*r.Larder, ratio)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -52,9 +51,8 @@ func samples() []Sample {
 	return out
 }
 
-func testCommand(scenario, kind string, n int) string {
-	return fmt.Sprintf("bench %s %s %d", scenario, kind, n)
-}
+// testCommand asks for one run: samples has three of some cases.
+var testCommand = Command{Runs: 1}
 
 func find(t *testing.T, rows []Row, metric, against string, n int) Row {
 	t.Helper()
@@ -107,7 +105,7 @@ func TestBuild(t *testing.T) {
 	if s := r.Spread.Larder; s.Runs != 3 || s.Median != 1 || s.Min != 0.5 || s.Max != 1.5 || *r.Larder != s.Median {
 		t.Errorf("spread %+v", s)
 	}
-	if r.ClientGoList == nil || *r.ClientGoList != 0.7 || r.Command != "bench restart pods 10000" {
+	if r.ClientGoList == nil || *r.ClientGoList != 0.7 || r.Command != testCommand.Of("restart", GoalsFor, 10_000) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -138,15 +136,45 @@ func TestRawIsTypedOrDynamic(t *testing.T) {
 	}
 }
 
-// Goals are for pods: other kinds are reported.
+// Goals are for pods: other kinds are reported, but for the goal that is to hold whatever the number.
 func TestGoalsAreForPods(t *testing.T) {
 	others := samples()
 	for i := range others {
-		others[i].Kind = "configmaps"
+		others[i].Kind, others[i].Subject.Dynamic = "widgets", true
+		if _, has := others[i].Result["synced_resumed"]; has && others[i].Subject.Residency == all && others[i].N == 100_000 {
+			others[i].Result["synced_resumed"] = 2.6
+		}
 	}
-	for _, r := range Build(others, Goals, testCommand) {
-		if r.Goal != "" || r.Met != nil {
+	rows := Build(others, Goals, testCommand)
+	for _, r := range rows {
+		if judged := r.Goal != "" || r.Met != nil; judged != (r.Metric == "restart/synced_resumed") {
 			t.Errorf("%s of %s has the goal %q", r.Metric, r.Kind, r.Goal)
+		}
+	}
+	if r := find(t, rows, "restart/synced_resumed", "", 100_000); r.Met == nil || *r.Met {
+		t.Errorf("a start that takes too long with that many widgets: %+v", r)
+	}
+	if r := find(t, rows, "restart/synced_resumed", "", 10_000); r.Met == nil || !*r.Met {
+		t.Errorf("a start that is quick enough: %+v", r)
+	}
+}
+
+// The residency that holds all objects has no goal for its memory.
+func TestGoalsOfMemory(t *testing.T) {
+	var samples []Sample
+	for _, name := range []string{"cold", "relist"} {
+		for _, residency := range subject.Residencies() {
+			samples = append(samples, Sample{name, GoalsFor, GoalsN, subject.Spec{Library: subject.Larder, Residency: residency}, scenario.Result{"rss_anon": 10}})
+		}
+		samples = append(samples, Sample{name, GoalsFor, GoalsN, subject.Spec{Library: subject.ClientGo}, scenario.Result{"rss_anon": 100}})
+	}
+	rows := Build(samples, Goals, testCommand)
+	if len(rows) != 6 {
+		t.Errorf("%d rows, want 6", len(rows))
+	}
+	for _, r := range rows {
+		if (r.Met == nil) != (r.Residency == all) || r.Ratio == nil {
+			t.Errorf("%s with %s: %q, %v", r.Metric, r.Residency, r.Goal, r.Ratio)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,6 +12,8 @@ import (
 type Goal struct {
 	// Metric as scenario/key; Against as the metric's: empty is client-go.
 	Metric, Against string
+	// Kind of the objects. Default: GoalsFor.
+	Kind string
 	// Dynamic is for unstructured objects.
 	Dynamic bool
 	// Residencies that it is for, and each of which has to reach it. Default: all.
@@ -68,8 +71,11 @@ func goalOf(goals []Goal, r Row) (Goal, bool) {
 
 // isOf reports whether the goal is that of a row.
 func (g Goal) isOf(r Row) bool {
-	return g.Metric == r.Metric && g.Against == r.Against && g.Dynamic == r.Dynamic && slices.Contains(g.residencies(), r.Residency)
+	return g.Metric == r.Metric && g.Against == r.Against && g.kind() == r.Kind && g.Dynamic == r.Dynamic &&
+		slices.Contains(g.residencies(), r.Residency)
 }
+
+func (g Goal) kind() string { return cmp.Or(g.Kind, GoalsFor) }
 
 func (g Goal) residencies() []string {
 	if g.Residencies == nil {

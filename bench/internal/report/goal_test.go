@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,9 @@ func TestEveryGoalHasItsMetric(t *testing.T) {
 		if !known {
 			t.Errorf("%s: there is no such scenario", g.Metric)
 			continue
+		}
+		if !slices.Contains(s.Kinds, g.kind()) {
+			t.Errorf("%s: the scenario has no %s", g.Metric, g.kind())
 		}
 		found := g.Against == againstFewer || g.Against == againstNothing
 		for _, m := range s.Metrics {

@@ -15,18 +15,21 @@ const (
 // againstFewer is what a row is compared with that is not to grow with the number of objects.
 const againstFewer = "Larder with fewer objects"
 
-// GoalsFor is the kind that the goals are for, and GoalsN how many there are to be: with fewer, a goal is a hint.
+// GoalsFor is the kind that the goals are for unless they say another, and GoalsN how many there are to be: with fewer, a goal is a hint.
 const (
 	GoalsFor = "pods"
 	GoalsN   = 100_000
 )
 
-// Goals are what the project has set itself, in the order of the rows.
+// Goals are what the project has set itself, in the order of the rows. Those of RssAnon are for the residencies that do not hold all objects: what All
+// needs is reported.
 var Goals = []Goal{
 	{Metric: "restart/bytes", Limit: 1.0 / 5000, Text: "at most 1/5,000"},
 	{Metric: "restart/synced_disk", Limit: 1.0 / 50, Text: "at most 1/50"},
 	{Metric: "restart/synced_disk", Against: againstFewer, Limit: 1.5, Text: "at most 1.5×"},
 	{Metric: "restart/synced_resumed", Value: true, Limit: 2.5, Text: "at most 2.5 s"},
+	// It is to hold whatever the number of objects: of the widgets there are ten times as many, and they have no Go type.
+	{Metric: "restart/synced_resumed", Kind: "widgets", Dynamic: true, Value: true, Limit: 2.5, Text: "at most 2.5 s"},
 	{Metric: "restart/server_cpu", Limit: 1.0 / 50, Text: "at most 1/50"},
 	{Metric: "restart-handler/told", Limit: 1.0 / 3, Text: "at most 1/3"},
 	{Metric: "restart-handler/told", Dynamic: true, Limit: 1.0 / 10, Text: "at most 1/10"},
@@ -38,7 +41,7 @@ var Goals = []Goal{
 	{Metric: "cold/rss_anon", Residencies: []string{bounded, none}, Limit: 1.0 / 8, Text: "at most 1/8"},
 
 	{Metric: "relist/bytes", Limit: 1.0 / 20, Text: "at most 1/20"},
-	{Metric: "relist/rss_anon", Limit: 1.0 / 8, Text: "at most 1/8"},
+	{Metric: "relist/rss_anon", Residencies: []string{bounded, none}, Limit: 1.0 / 8, Text: "at most 1/8"},
 	{Metric: "relist/written", Against: "the file's size", Limit: 0.05, Text: "at most 5 %"},
 
 	{Metric: "reads/heap", Residencies: []string{bounded}, Limit: 1.0 / 8, Text: "at most 1/8"},

@@ -6,7 +6,7 @@ import "testing"
 func TestTally(t *testing.T) {
 	goals := []Goal{{Metric: "cold/synced"}, {Metric: "cold/bytes", Residencies: []string{none}}}
 	row := func(metric, residency string, n int, met bool) Row {
-		return Row{Metric: metric, Residency: residency, N: n, Goal: "a goal", Met: &met}
+		return Row{Metric: metric, Kind: GoalsFor, Residency: residency, N: n, Goal: "a goal", Met: &met}
 	}
 	three := func(last bool) []Row {
 		return []Row{row("cold/synced", all, 10, true), row("cold/synced", bounded, 10, true), row("cold/synced", none, 10, last)}
@@ -28,6 +28,16 @@ func TestTally(t *testing.T) {
 		if got := tallyOf(Run{Rows: c.rows}, goals); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+	widgets := []Goal{{Metric: "cold/synced", Kind: "widgets", Residencies: []string{none}}}
+	more := row("cold/synced", none, 100, true)
+	more.Kind = "widgets"
+	mixed := Run{Rows: append(three(true), more)}
+	if got, want := tallyOf(mixed, append(widgets, goals...)), (Tally{Met: 2, NotMeasured: 1}); got != want {
+		t.Errorf("with ten times as many objects of another kind: %+v, want %+v", got, want)
+	}
+	if got, want := judged(mixed), "10 pods, 100 widgets"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := (Tally{17, 6, 9}).String(), "Of 32 goals 17 are met, 6 missed, 9 not measured"; got != want {
 		t.Errorf("%q, want %q", got, want)

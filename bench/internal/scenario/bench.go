@@ -25,9 +25,15 @@ func (b *Bench) larder() bool { return b.Case.Subject.Library == subject.Larder 
 // markerKey is the key of the object that is changed last.
 func (b *Bench) markerKey() string { return b.Kind.Key(b.Case.Marker) }
 
-// complete returns an error unless the informer holds every object.
+// complete returns an error unless the informer holds every object that was made.
 func (b *Bench) complete(r *subject.Running) error {
-	if held := len(r.Informer.GetStore().ListKeys()); held != b.Case.N {
+	held := 0
+	for _, key := range r.Informer.GetStore().ListKeys() {
+		if _, name, err := cache.SplitMetaNamespaceKey(key); err == nil && b.Kind.Made(name) {
+			held++
+		}
+	}
+	if held != b.Case.N {
 		return fmt.Errorf("%s holds %d objects, want %d", b.Case.Subject, held, b.Case.N)
 	}
 	return nil

@@ -92,7 +92,7 @@ func hotOf(c Case) []int { return every(100, c.N) }
 func flashRoundsOf(c Case) int { return max(int(flashRounds*c.Effort), 1) }
 
 func runFlash(ctx context.Context, b *Bench) (Result, error) {
-	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	w := subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 	r, err := b.start(ctx, w)
 	if err != nil {
 		return nil, err

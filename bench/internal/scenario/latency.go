@@ -40,7 +40,7 @@ var latency = Scenario{
 
 func runLatency(ctx context.Context, b *Bench) (Result, error) {
 	var took []float64
-	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	w := subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 	w.OnUpdated = func(obj any) {
 		if revision, made := load.Revision(obj); revision == b.Case.Revision {
 			took = append(took, float64(time.Now().UnixNano()-made)/1e3)

@@ -44,7 +44,7 @@ var relist = Scenario{
 }
 
 func runRelist(ctx context.Context, b *Bench) (Result, error) {
-	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	w := subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 	r, err := b.start(ctx, w)
 	if err != nil {
 		return nil, err

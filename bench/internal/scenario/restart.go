@@ -68,7 +68,7 @@ var restartHandler = Scenario{
 	},
 	Subjects: typedAndDynamic,
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		w := subject.NewWitness(int64(b.Case.N), "", 0)
+		w := subject.NewWitness(b.Kind, int64(b.Case.N), "", 0)
 		r, err := b.start(ctx, w)
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ var restartChanged = Scenario{
 	Subjects: typed,
 	Before:   changeOnePercent,
 	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+		w := subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 		r, err := b.start(ctx, w)
 		if err != nil {
 			return nil, err

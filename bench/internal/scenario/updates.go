@@ -89,7 +89,7 @@ func updated(load.Kind) []subject.Spec {
 // runUpdates holds the network until the driver has made the changes, so that the pipeline is never waiting for the
 // server: what is measured is how fast it can go.
 func runUpdates(ctx context.Context, b *Bench, count int) (Result, error) {
-	w := subject.NewWitness(0, b.markerKey(), b.Case.Revision)
+	w := subject.NewWitness(b.Kind, 0, b.markerKey(), b.Case.Revision)
 	r, err := b.start(ctx, w)
 	if err != nil {
 		return nil, err

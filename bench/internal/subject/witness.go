@@ -10,8 +10,11 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Witness is a handler that does as little as possible: it counts, and notices one object.
+// Witness is a handler that does as little as possible: it counts, and notices one object. What the benchmark has not made is no concern of
+// its.
 type Witness struct {
+	// Kind tells what the benchmark has made.
+	Kind load.Kind
 	// Want is how many additions Added waits for; 0 if it need not.
 	Want int64
 	// Key and Revision are what Seen waits for.
@@ -34,9 +37,9 @@ type Witness struct {
 
 var _ cache.ResourceEventHandler = (*Witness)(nil)
 
-// NewWitness waits for want additions, and for an object of that key and revision.
-func NewWitness(want int64, key string, revision int) *Witness {
-	w := &Witness{Want: want, Key: key, Revision: revision, Seen: make(chan struct{}), Added: make(chan struct{})}
+// NewWitness waits for want additions of a kind, and for an object of that key and revision.
+func NewWitness(kind load.Kind, want int64, key string, revision int) *Witness {
+	w := &Witness{Kind: kind, Want: want, Key: key, Revision: revision, Seen: make(chan struct{}), Added: make(chan struct{})}
 	w.namespace, w.name, _ = cache.SplitMetaNamespaceKey(key)
 	return w
 }
@@ -46,31 +49,47 @@ func (w *Witness) Updates() int64 { return w.updates.Load() }
 
 // OnAdd implements cache.ResourceEventHandler.
 func (w *Witness) OnAdd(obj any, _ bool) {
+	m, ok := w.made(obj)
+	if !ok {
+		return
+	}
 	if w.adds.Add(1) == w.Want {
 		w.AddedAt = time.Now()
 		close(w.Added)
 	}
-	w.notice(obj)
+	w.notice(m, obj)
 }
 
 // OnUpdate implements cache.ResourceEventHandler.
 func (w *Witness) OnUpdate(_, obj any) {
+	m, ok := w.made(obj)
+	if !ok {
+		return
+	}
 	w.updates.Add(1)
 	if w.OnUpdated != nil {
 		w.OnUpdated(obj)
 	}
-	w.notice(obj)
+	w.notice(m, obj)
 }
 
 // OnDelete implements cache.ResourceEventHandler.
 func (w *Witness) OnDelete(any) {}
 
-func (w *Witness) notice(obj any) {
-	m, ok := obj.(interface {
-		GetName() string
-		GetNamespace() string
-	})
-	if !ok || w.name == "" || m.GetName() != w.name || m.GetNamespace() != w.namespace {
+// named is what every object is.
+type named interface {
+	GetName() string
+	GetNamespace() string
+}
+
+// made returns what an object is called, and whether the benchmark has made it.
+func (w *Witness) made(obj any) (named, bool) {
+	m, ok := obj.(named)
+	return m, ok && w.Kind.Made(m.GetName())
+}
+
+func (w *Witness) notice(m named, obj any) {
+	if w.name == "" || m.GetName() != w.name || m.GetNamespace() != w.namespace {
 		return
 	}
 	if revision, _ := load.Revision(obj); revision >= w.Revision {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -24,15 +23,12 @@ type Options struct {
 }
 
 // ControlPlane is one running kube-apiserver with its etcd. Its methods must not be
-// called at the same time, but for Config and Requests.
+// called at the same time, but for Config, Mark and Requests.
 type ControlPlane struct {
 	dir     string
 	ownsDir bool
 	etcd    *etcd
 	server  *apiServer
-
-	mu   sync.Mutex // guards what follows
-	mark int64      // where Requests begins to read the audit log
 }
 
 // Start builds the programs if need be, starts them and returns when the server is ready.
@@ -144,24 +140,17 @@ func (c *ControlPlane) Reset(ctx context.Context) error {
 	return c.startAll(ctx)
 }
 
-// Mark makes Requests start from now.
-func (c *ControlPlane) Mark() error {
+// Mark returns the present end of the audit log, for Requests.
+func (c *ControlPlane) Mark() (int64, error) {
 	fi, err := os.Stat(c.server.audit)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mark = fi.Size()
-	return nil
+	return fi.Size(), nil
 }
 
-// Requests returns what the client of that user agent asked since Mark, in
-// order; an empty one is every client.
-func (c *ControlPlane) Requests(userAgent string) ([]*Request, error) {
-	c.mu.Lock()
-	mark := c.mark
-	c.mu.Unlock()
+// Requests returns what the client of that user agent has asked since the mark, 0 for ever, in order; an empty user agent is every client.
+func (c *ControlPlane) Requests(userAgent string, mark int64) ([]*Request, error) {
 	return readAudit(c.server.audit, mark, userAgent)
 }
 

@@ -100,7 +100,7 @@ func TestAccidents(t *testing.T) {
 	if exists(t, client, "before") || clusterID(t, client) == first {
 		t.Error("the reset cluster is the old one")
 	}
-	requests, err := c.Requests("test")
+	requests, err := c.Requests("test", 0)
 	if err != nil || len(requests) == 0 || requests[0].Verb != "create" || requests[0].Code != 201 {
 		t.Errorf("requests: %v, %v", requests, err)
 	}

@@ -72,7 +72,7 @@ func (c cluster) Start(ctx context.Context) error { return c.StartAPIServer(ctx)
 // Requests implements demo.Cluster.
 func (c cluster) Requests(_ context.Context, userAgent string) (demo.Requests, error) {
 	var out demo.Requests
-	all, err := c.ControlPlane.Requests(userAgent)
+	all, err := c.ControlPlane.Requests(userAgent, 0)
 	for _, r := range all {
 		if r.Resource == "pods" {
 			out.Count(r.Verb, r.Query)
