@@ -65,8 +65,13 @@ e2e: cluster ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
-soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, fuzzing (FUZZTIME each)
+soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, every residency, fuzzing (FUZZTIME each)
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
+	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
+	@for r in None 'Bounded(3000)'; do \
+		$(STEP) "informers, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) test -count=1 ./informer/...; \
+		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \
+	done
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
 	@$(STEP) "the codecs, and files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^(TestGeneratedObjects|TestOtherPageSize)$$' ./store -larder.rounds=200

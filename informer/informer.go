@@ -174,6 +174,11 @@ func (i *Informer) GetStore() cache.Store { return i.indexer }
 // GetIndexer returns the store. It can be read at any time, before Run too.
 func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
+// Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels, fields), which decodes only what
+// it selects, page by page with a key to go on from, by a range or a prefix of an index's values, and with a context and an error. It has what
+// GetStore has, and can be used at any time, before Run too.
+func (i *Informer) Reader() store.Reader { return i.store }
+
 // AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {

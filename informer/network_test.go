@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -120,7 +121,7 @@ func runOnNetwork(t *testing.T, api *fakeapi.Server, path string) *networkRun {
 		rc := client.CoreV1().RESTClient()
 		lw := cache.NewListWatchFromClient(rc, "pods", metav1.NamespaceAll, fields.Everything())
 		i, err := New(lw, &corev1.Pod{}, Options{
-			Store: st, Identity: podsIdentity, Logger: &quiet, PageSize: 7,
+			Store: st, Identity: podsIdentity, Logger: &quiet, PageSize: 7, Residency: testresidency.Of(t),
 			Indexers:  cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			ClusterID: KubeSystemUID(rc), OpenAPIHash: OpenAPIHash(rc, corev1.SchemeGroupVersion),
 		})

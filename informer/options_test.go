@@ -215,7 +215,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
-				Store: st, PersistSecrets: persist, Logger: &quiet,
+				Store: st, PersistSecrets: persist, Logger: &quiet, Residency: r.o.Residency,
 				Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")},
 			})
 			if err != nil {
@@ -271,7 +271,7 @@ func TestTwoInformersOneStore(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		r.start()
-		o := Options{Store: r.st, Identity: podsIdentity}
+		o := Options{Store: r.st, Identity: podsIdentity, Residency: r.o.Residency}
 		if _, err := New(r.srv, &corev1.Pod{}, o); err == nil {
 			t.Error("a second informer on an open collection")
 		}

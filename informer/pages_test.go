@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -163,6 +164,7 @@ func TestPagesHeld(t *testing.T) {
 			defer st.Close()
 			i, err := New(p, &corev1.Pod{}, Options{
 				Store: st, InMemory: memory, Identity: podsIdentity, PageSize: perPage, Logger: &discard, Indexers: cache.Indexers{"name": p.index},
+				Residency: testresidency.Of(t),
 			})
 			if err != nil {
 				t.Fatal(err)

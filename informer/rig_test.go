@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -63,7 +64,7 @@ func (r *recorder) take() []string {
 	return r.lines
 }
 
-// rig is an informer on a server, with its store in a file of the test.
+// rig is an informer on a server, with its store in a file of the test. Its residency is that of the test run, unless the test sets one.
 type rig struct {
 	t    *testing.T
 	srv  *server
@@ -78,7 +79,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db")}
+	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: Options{Residency: testresidency.Of(t)}}
 }
 
 var podsIdentity = func() store.Identity {
@@ -111,7 +112,7 @@ func (r *rig) open() *Informer {
 	return r.i
 }
 
-// run starts the informer and waits until nothing moves. The handlers are registered before.
+// run starts the informer, waits until nothing moves, and reads all objects. The handlers are registered before.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -128,6 +129,9 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		i.RunWithContext(ctx)
 	}()
 	synctest.Wait()
+	for _, key := range i.indexer.ListKeys() {
+		_, _, _ = i.indexer.GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
+	}
 }
 
 // stop ends the run; the store stays open.
@@ -157,7 +161,7 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *Informer {
 	return i
 }
 
-// stored returns the store's contents as server.state does.
+// stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than what is listed, must be the same.
 func (r *rig) stored() (out []string) {
 	objs, err := r.i.store.List(context.Background())
 	if err != nil {
@@ -165,6 +169,16 @@ func (r *rig) stored() (out []string) {
 	}
 	for _, obj := range objs {
 		out = append(out, describe(obj))
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			r.t.Error(err)
+		}
+		switch got, err := r.i.store.Get(context.Background(), key); {
+		case err != nil || got == nil:
+			r.t.Errorf("%s is listed, but Get says %v, %v", describe(obj), got, err)
+		case describe(got) != describe(obj):
+			r.t.Errorf("%s is listed, but Get has %s", describe(obj), describe(got))
+		}
 	}
 	slices.Sort(out)
 	return out

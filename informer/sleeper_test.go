@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -130,7 +131,7 @@ func TestSleepingHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		i, err := New(s, &corev1.Pod{}, Options{Store: st, Identity: podsIdentity, Logger: &discard})
+		i, err := New(s, &corev1.Pod{}, Options{Store: st, Identity: podsIdentity, Logger: &discard, Residency: testresidency.Of(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,6 +54,20 @@ func Dictionaries(c *Collection) (keys [][]byte, err error) {
 // WaitBuilds returns once no index of c is being built.
 func WaitBuilds(c *Collection) { c.builds.running.Wait() }
 
+// HoldBuild keeps the index from being built until build is called.
+func HoldBuild(c *Collection, index string) (build func()) {
+	c.builds.mu.Lock()
+	defer c.builds.mu.Unlock()
+	c.builds.names = map[string]struct{}{index: {}}
+	return func() {
+		c.builds.forget([]string{index})
+		c.startBuild()
+	}
+}
+
+// ForgetPending is what closing c does when what is pending can not be committed.
+func ForgetPending(c *Collection) { c.store.dropPending(c) }
+
 // IndexReady reports whether look-ups in the index need not scan.
 func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
 

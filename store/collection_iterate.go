@@ -106,22 +106,60 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *wr
 	return rawRecord{key: key, header: h, body: b}, err
 }
 
-// decodeAlone is how many records one goroutine decodes at least.
-const decodeAlone = 64
+// decodeAlone is what one goroutine decodes at least, as decodeCost has it: some dozens of small records, or one that is large.
+const decodeAlone = 256 << 10
+
+// decodeCost is about how much work a record is to decode, as so many bytes of payload.
+func decodeCost(record rawRecord) int {
+	if record.obj != nil {
+		return 0
+	}
+	return 4<<10 + record.body.size
+}
+
+// shares cuts records into runs of about the same cost, one for each goroutine that is worth it.
+func shares(records []rawRecord, goroutines int) (runs [][]rawRecord) {
+	left := 0
+	for _, record := range records {
+		left += decodeCost(record)
+	}
+	for n := min(goroutines, left/decodeAlone); n > 1; n = min(n-1, left/decodeAlone) {
+		end, cost := firstShare(records, left/n)
+		if end == len(records) {
+			break
+		}
+		runs, records, left = append(runs, records[:end]), records[end:], left-cost
+	}
+	return append(runs, records)
+}
+
+// firstShare returns how many of the first records cost about so much, and what they do cost. One that crosses the border
+// belongs to the side that has more of it.
+func firstShare(records []rawRecord, share int) (end, cost int) {
+	for _, record := range records {
+		next := decodeCost(record)
+		if end > 0 && cost+next/2 > share {
+			break
+		}
+		end, cost = end+1, cost+next
+	}
+	return end, cost
+}
 
 // decodeRecords decodes on all cores.
 func (r *reader) decodeRecords(records []rawRecord) ([]k8sruntime.Object, error) {
 	objs := make([]k8sruntime.Object, len(records))
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(records)/decodeAlone))
-	share := (len(records) + workers - 1) / workers
-	errs := make([]error, workers)
+	runs := shares(records, runtime.GOMAXPROCS(0))
+	errs := make([]error, len(runs))
 	var wg sync.WaitGroup
-	for w := range workers {
-		from, to := w*share, min((w+1)*share, len(records))
+	from := 0
+	for i, run := range runs {
+		into := objs[from : from+len(run)]
+		from += len(run)
 		work := func() {
-			errs[w] = guard("the codec", func() error { return r.decodeSome(records[from:to], objs[from:to]) })
+			errs[i] = guard("the codec", func() error { return r.decodeSome(run, into) })
 		}
-		if w == workers-1 {
+		if i == len(runs)-1 {
 			work()
 		} else {
 			wg.Go(work)

@@ -100,20 +100,15 @@ func (x *write) object() runtime.Object {
 }
 
 // List returns every object, in key order.
-func (r *reader) List(ctx context.Context) ([]runtime.Object, error) {
-	_, objs, err := r.listWithKeys(ctx)
-	return objs, err
-}
-
-func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtime.Object, err error) {
+func (r *reader) List(ctx context.Context) (objs []runtime.Object, err error) {
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-		keys, objs = []string{}, []runtime.Object{}
+		objs = []runtime.Object{}
 		var bad error
 		s := scanOver(objects, over, "")
 		for key, data, x, ok := s.next(); ok; key, data, x, ok = s.next() {
 			obj, err := r.scanned(objects, key, data, x)
 			if err == nil {
-				keys, objs = append(keys, key), append(objs, obj)
+				objs = append(objs, obj)
 			} else if bad == nil {
 				bad = err
 			}
@@ -123,7 +118,7 @@ func (r *reader) listWithKeys(ctx context.Context) (keys []string, objs []runtim
 		}
 		return bad
 	})
-	return keys, objs, err
+	return objs, err
 }
 
 // scanned returns the object that an overScan has come to.

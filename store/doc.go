@@ -9,7 +9,7 @@
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and
 // read by Get, List, Select (a Query by namespace, labels or fields, which decodes
-// only what it selects) and ByIndex, or through Collection.Indexer by whatever
+// only what it selects), ByIndex and the rest of Reader, or through Collection.Indexer by whatever
 // reads a cache.Indexer of client-go. Memory is a collection without a file;
 // View reads the collection of somebody else.
 //
@@ -99,12 +99,13 @@
 //     does less harm than one that seems to be gone.
 //   - A read verifies the checksum of each record that it looks at, selected by a Query or not. Whether a
 //     record that is not selected could be decoded, it does not say.
-//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by key or not. It takes one transaction at most, and holds none
-//     when it returns. Do not modify objects: they may be shared.
+//   - A read is the state after some batch, or some transaction of a list, never an older one than a read before it, by key or not. It takes one transaction at most (look-ups in
+//     an index that is not built take several, and are of one moment all the same), and holds none when it returns. Do not modify objects: they may be shared.
 //   - No code of the user (key functions, index functions, callbacks of
 //     Iterate) runs inside a transaction or under a lock.
 //   - An index is right as soon as it has been added. Until it has been built, in
-//     the background, look-ups in it scan.
+//     the background, look-ups in it scan. Neither holds more decoded objects than a page, 4 MiB of payloads or 1,000 objects, beside
+//     those that are asked for; see indexScan for the one exception.
 //   - A store is for one cluster at a time: a Collection whose ClaimCluster names another one than those that are open have
 //     claimed is refused with ErrOtherCluster. That is known to this process only and not stored.
 //

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// buildPage is how many records a build looks at in one transaction.
-const buildPage = 1000
+// A page of a build, which is read in one transaction and written in another, ends at either bound.
+const (
+	buildRecords = 1000
+	buildBytes   = iterateBytes
+)
 
 // A build that fails (no space) is tried again after this, doubled up to the maximum.
 const (
@@ -152,15 +154,18 @@ func (b *builds) forget(names []string) {
 // what a build finds changed it leaves alone.
 func (c *Collection) build(ctx context.Context, names []string, report func(key string, err error)) error {
 	for key, more := "", true; more; {
-		records, err := c.buildRead(ctx, key)
-		if err != nil {
+		var records []buildRecord
+		var err error
+		if records, more, err = c.buildRead(ctx, key); err != nil {
 			return err
 		}
-		more = len(records) == buildPage
-		if len(records) > 0 {
-			key = records[len(records)-1].key
+		if len(records) == 0 {
+			break
 		}
-		records = c.buildTerms(records, names, report)
+		key = records[len(records)-1].key
+		if records, err = c.buildTerms(records, names, report); err != nil {
+			return err
+		}
 		if len(records) == 0 {
 			continue
 		}
@@ -173,39 +178,35 @@ func (c *Collection) build(ctx context.Context, names []string, report func(key 
 
 // buildRecord is a record as a build found it, and what its terms must be.
 type buildRecord struct {
-	key   string
-	seq   uint64
-	obj   runtime.Object
-	terms map[string][]string // of the header
+	rawRecord
 	lacks bool                // entries that the header's terms promise
 	want  map[string][]string // of the named indexes only
 }
 
-func (c *Collection) buildRead(ctx context.Context, from string) (records []buildRecord, err error) {
-	records = make([]buildRecord, 0, buildPage)
+// buildRead copies the records of the next page. more is set if there may be others.
+func (c *Collection) buildRead(ctx context.Context, from string) (records []buildRecord, more bool, err error) {
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := c.objects(b)
 		if err != nil {
 			return err
 		}
+		size := 0
 		s := scanAfter(objects, from)
-		for k, data := s.next(); k != nil && len(records) < buildPage; k, data = s.next() {
-			key := string(k)
-			h, payload, err := parseRecord(c.name, key, data)
+		for k, data := s.next(); k != nil; k, data = s.next() {
+			if len(records) == buildRecords || size >= buildBytes {
+				more = true
+				return nil
+			}
+			record, err := c.copyRecord(objects, string(k), data, nil)
 			if err != nil {
 				return err
 			}
-			obj, err := c.decodeRecord(objects, key, h, payload)
-			if err != nil {
-				return err
-			}
-			records = append(records, buildRecord{
-				key: key, seq: h.Seq, obj: obj, terms: h.Terms, lacks: lacksEntries(b.Bucket(bucketIndex), key, h.Terms),
-			})
+			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(bucketIndex), record.key, record.Terms)})
+			size += record.body.size
 		}
 		return s.err
 	})
-	return records, err
+	return records, more, err
 }
 
 // lacksEntries reports whether an entry that the terms promise is not in its index.
@@ -227,26 +228,34 @@ func hasEntry(index *bolt.Bucket, value, key string) bool {
 	return k != nil && string(k) == string(want)
 }
 
-// buildTerms calls the index functions and returns the records that need a write.
-func (c *Collection) buildTerms(records []buildRecord, names []string, report func(string, error)) []buildRecord {
+// buildTerms decodes the records, calls the index functions and returns those that need a write.
+func (c *Collection) buildTerms(records []buildRecord, names []string, report func(string, error)) ([]buildRecord, error) {
+	raw := make([]rawRecord, len(records))
+	for i, r := range records {
+		raw[i] = r.rawRecord
+	}
+	objs, err := c.decodeRecords(raw)
+	if err != nil {
+		return nil, err
+	}
 	funcs := c.set.Load().funcs
 	var needed []buildRecord
-	for _, r := range records {
+	for i, r := range records {
 		changed := r.lacks
 		r.want = make(map[string][]string, len(names))
 		for _, name := range names {
-			values, err := indexValues(name, funcs[name], r.obj)
+			values, err := indexValues(name, funcs[name], objs[i])
 			if err != nil {
 				report(r.key, err)
 			}
 			r.want[name] = values
-			changed = changed || !slices.Equal(values, r.terms[name])
+			changed = changed || !slices.Equal(values, r.Terms[name])
 		}
 		if changed {
 			needed = append(needed, r)
 		}
 	}
-	return needed
+	return needed, nil
 }
 
 // buildWrite moves the records to their new terms. Their seq stays: nothing
@@ -260,7 +269,7 @@ func (c *Collection) buildWrite(ctx context.Context, names []string, records []b
 			if err != nil {
 				return err
 			}
-			if !old.found || old.Seq != r.seq {
+			if !old.found || old.Seq != r.Seq {
 				continue
 			}
 			h := old.header

@@ -21,11 +21,7 @@ func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]
 			keys = append(keys, key)
 			return nil
 		})
-	}, func(m scanned) {
-		if slices.Contains(m.values, value) {
-			keys = append(keys, m.key)
-		}
-	})
+	}, func(m scanned) { keys = append(keys, m.key) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +56,10 @@ func (c *Collection) keyOf(obj any) (string, error) { return c.keyFunc(obj) }
 // fileByValues is byValues by the file.
 func (c *Collection) fileByValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
 	objs, seen := []runtime.Object{}, map[string]bool{}
-	err := c.lookUp(ctx, lookup{index: index, values: values}, func(v indexView) error {
+	if values == nil {
+		values = []string{} // none, and not every one
+	}
+	err := c.lookUp(ctx, lookup{index: index, values: values, objects: true}, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
@@ -76,27 +75,15 @@ func (c *Collection) fileByValues(ctx context.Context, index string, values []st
 			}
 		}
 		return nil
-	}, func(m scanned) {
-		if slices.ContainsFunc(m.values, func(v string) bool { return slices.Contains(values, v) }) {
-			objs = append(objs, m.obj)
-		}
-	})
+	}, func(m scanned) { objs = append(objs, m.obj) })
 	if err != nil {
 		return nil, err
 	}
 	return objs, nil
 }
 
-// scanned is one object and its values in an index that is not ready.
-type scanned struct {
-	key    string
-	obj    runtime.Object
-	values []string
-}
-
 // lookUp calls ready in a read transaction if the index is ready, which sees what is wanted of it. Otherwise it
-// calls scan with every object and what the index function says about it, in
-// key order, after the transaction.
+// calls scan with every object that is wanted, in key order, after the transactions of an indexScan.
 func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexView) error, scan func(scanned)) error {
 	set := c.set.Load()
 	fn, err := set.find(want.index)
@@ -113,19 +100,12 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 			return ready(v)
 		})
 	}
-	keys, objs, err := c.listWithKeys(ctx)
-	if err != nil {
+	all := indexScan{c: c, fn: fn, want: want}
+	if err := all.run(ctx); err != nil {
 		return err
 	}
-	for i, obj := range objs {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		values, err := indexValues(want.index, fn, obj)
-		if err != nil {
-			continue // the build leaves it out too, and reports it
-		}
-		scan(scanned{key: keys[i], obj: obj, values: values})
+	for _, found := range all.found {
+		scan(found)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (c *Collection) inRange(ctx context.Context, index string, r valueRange) ([
 	var objs []runtime.Object
 	var found []indexed
 	byKey := map[string]runtime.Object{}
-	err := c.lookUp(ctx, lookup{index: index, in: &r}, func(v indexView) (err error) {
+	err := c.lookUp(ctx, lookup{index: index, in: &r, objects: true}, func(v indexView) (err error) {
 		objs, err = v.objectsIn(r)
 		return err
 	}, func(s scanned) {

@@ -71,7 +71,9 @@ func openPodsAs(t *testing.T, s *store.Store, indexers cache.Indexers, residency
 
 func openPodsWith(t *testing.T, s *store.Store, o store.CollectionOptions) *store.Collection {
 	t.Helper()
-	o.Codec = storetest.PodCodec()
+	if o.Codec == nil {
+		o.Codec = storetest.PodCodec()
+	}
 	c, err := s.Collection(context.Background(), storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)

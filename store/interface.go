@@ -7,25 +7,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Interface is one collection of objects with its resourceVersion.
-// *Collection keeps it in a file, *Memory in memory. There is one writer (the
-// informer's pump); readers are as many as like.
+// Reader reads one collection of objects: by key, by index, and by a Query, at any time and from any number of goroutines.
 //
-// Methods that read take one consistent view and hold no transaction when
-// they return. Objects are shared and must not be modified.
-type Interface interface {
+// Each call sees one state, that after some batch, with what has not been committed yet (Iterate and Each: one for each page),
+// and holds no transaction when it returns. Objects are shared and must not be modified.
+type Reader interface {
 	// Info returns the collection's state.
 	Info(ctx context.Context) (Info, error)
-
-	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It is
-	// in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On
-	// error nothing was taken in (but see ErrOutcomeUnknown). Objects belong to the store then, and must not be modified.
-	Apply(ctx context.Context, b Batch) (Result, error)
-	// BeginReplace starts to take in a list. One at a time; the other writing
-	// methods fail until it is committed or aborted.
-	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
-	// SetMustRelist makes the contents not resumable, for the given reason.
-	SetMustRelist(ctx context.Context, reason string) error
 
 	// Get returns the object with that key, or nil if there is none.
 	Get(ctx context.Context, key string) (runtime.Object, error)
@@ -57,6 +45,24 @@ type Interface interface {
 	IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error)
 	// Indexers returns the index functions.
 	Indexers() cache.Indexers
+}
+
+// Interface is one collection of objects with its resourceVersion.
+// *Collection keeps it in a file, *Memory in memory. There is one writer (the
+// informer's pump); readers are as many as like.
+type Interface interface {
+	Reader
+
+	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It is
+	// in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On
+	// error nothing was taken in (but see ErrOutcomeUnknown). Objects belong to the store then, and must not be modified.
+	Apply(ctx context.Context, b Batch) (Result, error)
+	// BeginReplace starts to take in a list. One at a time; the other writing
+	// methods fail until it is committed or aborted.
+	BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error)
+	// SetMustRelist makes the contents not resumable, for the given reason.
+	SetMustRelist(ctx context.Context, reason string) error
+
 	// AddIndexers adds index functions. Look-ups are right as soon as it
 	// returns; they scan until the index has been built in the background.
 	// versions names functions whose results are the same as long as their

@@ -11,15 +11,16 @@ import (
 // Readers look here first and then in the file. A commit takes a snapshot,
 // and what has not been written over since leaves the overlay when it is in the file.
 type overlay struct {
-	mu      sync.RWMutex
-	tree    *btree.BTree[*write]                      // by key; guarded by mu
-	shared  *btree.BTree[*write]                      // a clone of tree as it is, for readers; nil if there is none; guarded by mu
-	index   map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
-	info    Info                                      // after the newest batch, while unsaved; guarded by mu
-	unsaved bool                                      // guarded by mu
-	bytes   int                                       // of tree; guarded by mu
-	batches uint64                                    // that were put; guarded by mu
-	epoch   uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
+	mu        sync.RWMutex
+	tree      *btree.BTree[*write]                      // by key; guarded by mu
+	shared    *btree.BTree[*write]                      // a clone of tree as it is, for readers; nil if there is none; guarded by mu
+	index     map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
+	info      Info                                      // after the newest batch, while unsaved; guarded by mu
+	unsaved   bool                                      // guarded by mu
+	bytes     int                                       // of tree; guarded by mu
+	batches   uint64                                    // that were put; guarded by mu
+	epoch     uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
+	forgotten uint64                                    // how often something has left without being in the file; guarded by mu
 }
 
 // overlayDegree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
@@ -126,6 +127,9 @@ func (o *overlay) committed(s *snapshot) (shrunk int, clean bool) {
 	defer o.mu.Unlock()
 	before := o.bytes
 	o.epoch++ // the file may be written without the overlay now: who captured what leaves must not lay it over that
+	if s.leftOut {
+		o.forgotten++
+	}
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true
@@ -147,6 +151,7 @@ func (o *overlay) drop() int {
 	defer o.mu.Unlock()
 	n := o.bytes
 	o.epoch++
+	o.forgotten++
 	o.resetLocked()
 	return n
 }

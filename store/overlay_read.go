@@ -12,6 +12,8 @@ import (
 type captured struct {
 	tree  *btree.BTree[*write]
 	epoch uint64
+	// forgotten is how often something had left the overlay without being in the file.
+	forgotten uint64
 	// info is of the newest batch, while unsaved.
 	info    Info
 	unsaved bool
@@ -21,9 +23,10 @@ type captured struct {
 
 // lookup names what a read wants of an index: the keys under some values, under those of a range, or, with neither, under every one.
 type lookup struct {
-	index  string
-	values []string
-	in     *valueRange
+	index   string
+	values  []string
+	in      *valueRange
+	objects bool // are wanted, and not only their keys and values
 }
 
 // capture returns the overlay as it is; want may be nil.
@@ -47,7 +50,7 @@ func (o *overlay) captureInfo() *captured {
 }
 
 func (o *overlay) captureLocked(want *lookup) *captured {
-	c := &captured{epoch: o.epoch, info: o.info, unsaved: o.unsaved}
+	c := &captured{epoch: o.epoch, forgotten: o.forgotten, info: o.info, unsaved: o.unsaved}
 	if o.tree.Len() == 0 {
 		return c
 	}

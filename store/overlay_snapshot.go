@@ -5,11 +5,12 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// snapshot is what one commit writes of one collection. It does not change.
+// snapshot is what one commit writes of one collection. It does not change, but for leftOut.
 type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
 	batches uint64
+	leftOut bool // some objects, by encode
 }
 
 // encode makes the payloads that are missing. It returns why those that can not be made can not.
@@ -23,6 +24,7 @@ func (s *snapshot) encode(codec Codec) (bad map[string]error) {
 		}
 		return true
 	})
+	s.leftOut = len(bad) > 0
 	return bad
 }
 

@@ -44,6 +44,10 @@ type Query struct {
 	Limit int
 }
 
+// Matches reports whether q selects obj, wherever it comes from. After and Limit do not count, and the namespace is that
+// of its metadata. It fails with ErrNoField if objects of its type have no such field.
+func (q Query) Matches(obj runtime.Object) (bool, error) { return newMatcher(q, false).object(obj) }
+
 // matcher is a Query made ready for one read. It is not safe for concurrent use.
 type matcher struct {
 	prefix string // of the keys

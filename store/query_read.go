@@ -48,7 +48,11 @@ func (r *reader) Select(ctx context.Context, q Query) ([]runtime.Object, error) 
 func (r *reader) Each(ctx context.Context, q Query, fn func(key string, obj runtime.Object) error) error {
 	m := newMatcher(q, !r.customKeys)
 	for n := 0; ; {
-		p, err := r.selectPage(ctx, m, q.After)
+		most := iterateObjects
+		if q.Limit > 0 {
+			most = min(most, q.Limit-n)
+		}
+		p, err := r.selectPage(ctx, m, q.After, most)
 		if err != nil {
 			return err
 		}
@@ -78,11 +82,12 @@ type selectedPage struct {
 	more bool   // there may be others
 }
 
-func (r *reader) selectPage(ctx context.Context, m *matcher, after string) (p selectedPage, err error) {
+// selectPage reads the page after a key, with that many objects at most.
+func (r *reader) selectPage(ctx context.Context, m *matcher, after string, most int) (p selectedPage, err error) {
 	p.last = after
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		s := newSelecting(r, objects, over, m, after)
-		for len(p.keys) < iterateObjects && s.decoded < iterateBytes && s.scanned < eachScan {
+		for len(p.keys) < most && s.decoded < iterateBytes && s.scanned < eachScan {
 			key, obj, err := s.next()
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -155,6 +157,38 @@ func TestQueryByAFieldThatTypedObjectsDoNotHave(t *testing.T) {
 				t.Errorf("%T: Each of %q: %v", c, field, err)
 			}
 		}
+	}
+}
+
+// TestQueryMatches: an object in hand is selected as one that is stored, but for After and Limit.
+func TestQueryMatches(t *testing.T) {
+	t.Parallel()
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: storetest.QueryIndexers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeQueryPods(t, m, asTyped)
+	for _, q := range []store.Query{
+		{}, {Namespace: "a"}, {Namespace: "none"}, {Labels: labels.SelectorFromSet(labels.Set{"tier": "front"})}, {Labels: labels.Nothing()},
+		{Namespace: "a", Fields: fields.ParseSelectorOrDie("status.phase=Running,spec.nodeName!=n1")},
+	} {
+		selected, err := m.Select(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.After, q.Limit = "b", 1
+		for _, pod := range storetest.QueryPods() {
+			want := slices.ContainsFunc(selected, func(obj runtime.Object) bool { return obj.(*corev1.Pod).UID == pod.UID })
+			for _, obj := range []runtime.Object{pod, asUnstructured(t, pod)} {
+				if got, err := q.Matches(obj); got != want || err != nil {
+					t.Errorf("%+v of %s as a %T: %t, %v; want %t", q, pod.UID, obj, got, err, want)
+				}
+			}
+		}
+	}
+	q := store.Query{Fields: fields.OneTermEqualSelector("status.fase", "x")}
+	if got, err := q.Matches(&corev1.Pod{}); got || !errors.Is(err, store.ErrNoField) {
+		t.Errorf("%t, %v", got, err)
 	}
 }
 

@@ -10,6 +10,10 @@
 // what those do, and when HasSynced is true, is in that package's documentation. Informers
 // of a cache, but for those over several namespaces, are *informer.Informer: inf.(*informer.Informer).Status().
 //
+// The cache's List is controller-runtime's too: it gets all objects of the namespace, or all there are, copies those that the label selector selects, and knows
+// no Continue. Where they are not kept in memory (informer.Options.Residency) all of them are decoded for that. inf.(*informer.Informer).Reader() takes
+// a store.Query, with any field and a key to go on from, and decodes only what it selects; what it returns must not be modified.
+//
 // This is a module of its own, so that Larder does not depend on controller-runtime. It is for controller-runtime v0.25.
 //
 // # Which collection an informer gets

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 )
 
@@ -65,8 +64,10 @@ func manage(t *testing.T, srv *fakeapi.Server, path string, done func(r *reconci
 	httpClient, err := rest.HTTPClientFor(cfg)
 	must(t, err)
 	defer httpClient.CloseIdleConnections()
+	o := on(t, st)
+	o.PersistSecrets = true
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		NewCache:   NewCache(informer.Options{Store: st, PersistSecrets: true}),
+		NewCache:   NewCache(o),
 		Cache:      cache.Options{HTTPClient: httpClient, DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}},
 		Client:     client.Options{HTTPClient: httpClient},
 		Metrics:    server.Options{BindAddress: "0"},
@@ -134,7 +135,7 @@ func TestTwoClusters(t *testing.T) {
 		t.Cleanup(httpClient.CloseIdleConnections)
 		cl, err := cluster.New(cfg, func(o *cluster.Options) {
 			o.HTTPClient = httpClient
-			o.NewCache = NewCache(informer.Options{Store: st})
+			o.NewCache = NewCache(on(t, st))
 		})
 		must(t, err)
 		w := newWorld(t, srv, nil)

@@ -172,7 +172,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 // TestClosedStore: a store that was closed too early is named as the reason.
 func TestClosedStore(t *testing.T) {
 	st, closeStore := openStore(t, storePath(t))
-	w := newWorld(t, startServer(t), NewCache(informer.Options{Store: st}))
+	w := newWorld(t, startServer(t), NewCache(on(t, st)))
 	w.create(cache.Options{})
 	w.run()
 	closeStore()

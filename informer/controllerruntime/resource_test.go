@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -61,7 +60,7 @@ func TestResourceInfo(t *testing.T) {
 // TestNamesake: a resource of another group with the name of a core one does not keep what is stored from being described.
 func TestNamesake(t *testing.T) {
 	st, _ := openStore(t, storePath(t))
-	w := newWorld(t, startServer(t), NewCache(informer.Options{Store: st}))
+	w := newWorld(t, startServer(t), NewCache(on(t, st)))
 	w.create(cache.Options{Mapper: namesakes(staticMapper().(*meta.DefaultRESTMapper))})
 	_, err := w.GetInformer(w.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	must(t, err)

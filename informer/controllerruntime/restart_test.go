@@ -20,13 +20,14 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/testresidency"
 )
 
-// life starts a cache on the store in path, with informers on objs, lets fn look at it, and stops it.
+// life starts a cache with these options and the residency of the test run on the store in path, with informers on objs, lets fn look at it, and stops it.
 func life(t *testing.T, srv *fakeapi.Server, path string, o informer.Options, opts cache.Options, objs []client.Object, fn func(w *world, seen *events)) {
 	t.Helper()
 	st, closeStore := openStore(t, path)
-	o.Store = st
+	o.Store, o.Residency = st, testresidency.Of(t)
 	w := newWorld(t, srv, NewCache(o))
 	w.create(opts)
 	var seen events
@@ -272,7 +273,7 @@ func TestBelowAPath(t *testing.T) {
 		st, closeStore := openStore(t, path)
 		w := newWorld(t, srv, func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 			config.Host = front.URL + prefix
-			return NewCache(informer.Options{Store: st})(config, opts)
+			return NewCache(on(t, st))(config, opts)
 		})
 		w.create(cache.Options{})
 		for _, obj := range []client.Object{&corev1.Pod{}, metadataOf(podKind), unstructuredOf(widgetKind)} {

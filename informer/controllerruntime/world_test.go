@@ -25,6 +25,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -271,5 +272,11 @@ func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "larder.
 // persistent returns a NewCache on a store of the test.
 func persistent(t *testing.T) cache.NewCacheFunc {
 	st, _ := openStore(t, storePath(t))
-	return NewCache(informer.Options{Store: st})
+	return NewCache(on(t, st))
+}
+
+// on are options with that store, and the residency of the test run.
+func on(t *testing.T, st *store.Store) informer.Options {
+	t.Helper()
+	return informer.Options{Store: st, Residency: testresidency.Of(t)}
 }

@@ -28,7 +28,7 @@ func TestOwnClusterID(t *testing.T) {
 	st := openStore(t, t.TempDir())
 	defer closeStore(t, st)
 	for _, fl := range flavors {
-		o := on(st)
+		o := on(t, st)
 		o.Informer.ClusterID = func(context.Context) (string, error) { return "own", nil }
 		f := fl.ours(t, c, o)
 		reg, stop := f.start(t, pods, &recorder{})

@@ -17,7 +17,8 @@
 // f.Core().V1().Pods().Informer(), .Lister(), ForResource and InformerFor give ours, and those of all other types give client-go's.
 // A type that is not listed is client-go's, and is listed from the server at each start.
 // A listed type is started by Start whether or not anybody has asked for its informer. Pods().Informer() is a wrapper of client-go's; [informer.Of] finds
-// the *informer.Informer in it, with its Status. Do not list a type for which the program calls
+// the *informer.Informer in it, with its Status, and with its Reader for what a lister can not do: read by labels or fields, page by page, or by a range
+// of an index, and decode only that. Do not list a type for which the program calls
 // InformerFor with a function of its own: the listed one wins.
 //
 // # Dynamic and metadata

@@ -109,7 +109,7 @@ func TestFakeClients(t *testing.T) {
 					if ours {
 						st := openStore(t, t.TempDir())
 						defer closeStore(t, st)
-						f = fl.ours(t, c, on(st))
+						f = fl.ours(t, c, on(t, st))
 					}
 					lines = append(lines, followFake(t, f, c.writer(t.Context(), fl.name)))
 				})

@@ -26,22 +26,22 @@ func TestTypedInUse(t *testing.T) {
 		c := fakeClients(t)
 		st := openStore(t, t.TempDir())
 		defer closeStore(t, st)
-		first, err := NewSharedInformerFactory(c.typed, 0, on(st), &appsv1.Deployment{})
+		first, err := NewSharedInformerFactory(c.typed, 0, on(t, st), &appsv1.Deployment{})
 		must(t, err)
-		_, err = NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{}, &appsv1.Deployment{})
+		_, err = NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{}, &appsv1.Deployment{})
 		want := "shared informer factory: informer on deployments.apps: collection of deployments.v1.apps: the collection is open: " +
 			"another informer on this store has it; share that one or its factory, or end it first"
 		if !errors.Is(err, store.ErrCollectionOpen) || err.Error() != want {
 			t.Errorf("%v", err)
 		}
 		begun := time.Now()
-		second, err := NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{})
+		second, err := NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{})
 		if err != nil || time.Since(begun) > 0 {
 			t.Fatalf("the failed factory holds pods: %v", err)
 		}
 		first.Shutdown()
 		second.Shutdown()
-		third, err := NewSharedInformerFactory(c.typed, 0, on(st), &corev1.Pod{}, &appsv1.Deployment{})
+		third, err := NewSharedInformerFactory(c.typed, 0, on(t, st), &corev1.Pod{}, &appsv1.Deployment{})
 		must(t, err)
 		third.Shutdown()
 	})
@@ -55,7 +55,7 @@ func TestUntypedInUse(t *testing.T) {
 			c := fakeClients(t, pod("a", "1", "x"))
 			st := openStore(t, t.TempDir())
 			defer closeStore(t, st)
-			first, f := fl.ours(t, c, on(st)), fl.ours(t, c, on(st))
+			first, f := fl.ours(t, c, on(t, st)), fl.ours(t, c, on(t, st))
 			first.informer(pods)
 			refused := f.forResource(pods)
 			_, handlerErr := refused.Informer().AddEventHandler(&recorder{})
@@ -101,7 +101,7 @@ func TestAfterShutdown(t *testing.T) {
 			c := fakeClients(t)
 			st := openStore(t, t.TempDir())
 			defer closeStore(t, st)
-			f := fl.ours(t, c, on(st))
+			f := fl.ours(t, c, on(t, st))
 			known := f.forResource(pods)
 			f.Shutdown()
 			if f.forResource(pods) != known {
@@ -110,7 +110,7 @@ func TestAfterShutdown(t *testing.T) {
 			if _, err := f.informer(configMaps).AddEventHandler(&recorder{}); !errors.Is(err, errShutDown) {
 				t.Errorf("%v", err)
 			}
-			next := fl.ours(t, c, on(st))
+			next := fl.ours(t, c, on(t, st))
 			if _, err := next.informer(pods).AddEventHandler(&recorder{}); err != nil {
 				t.Errorf("the collection was not given back: %v", err)
 			}

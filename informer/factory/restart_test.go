@@ -25,7 +25,7 @@ func TestRestartListsNothing(t *testing.T) {
 		defer closeStore(t, st)
 		for _, fl := range flavors {
 			h := &recorder{}
-			f := fl.ours(t, c, on(st))
+			f := fl.ours(t, c, on(t, st))
 			reg, stop := f.start(t, pods, h)
 			defer stop()
 			f.waitSynced(t, reg)
@@ -78,7 +78,7 @@ func TestAttributes(t *testing.T) {
 	st := openStore(t, t.TempDir())
 	defer closeStore(t, st)
 	for _, fl := range flavors {
-		o := on(st)
+		o := on(t, st)
 		if fl.name != "typed" { // its client has one
 			o.RESTClient = c.typed.CoreV1().RESTClient()
 		}
@@ -113,7 +113,7 @@ func TestOffline(t *testing.T) {
 	for _, what := range []string{"cold start", "offline"} {
 		st := openStore(t, dir)
 		for _, fl := range flavors {
-			o := on(st)
+			o := on(t, st)
 			o.Informer.SyncPolicy = informer.Disk
 			f := fl.ours(t, c, o)
 			reg, stop := f.start(t, pods, &recorder{})
@@ -134,7 +134,7 @@ func TestNotAllowedToReadTheCluster(t *testing.T) {
 	st := openStore(t, t.TempDir())
 	defer closeStore(t, st)
 	for _, fl := range flavors {
-		f := fl.ours(t, c, on(st))
+		f := fl.ours(t, c, on(t, st))
 		reg, stop := f.start(t, pods, &recorder{})
 		f.waitSynced(t, reg)
 		equal(t, fl.name, f.listed(t, pods), []string{"a/1=x"})
@@ -165,7 +165,7 @@ func TestCustomResource(t *testing.T) {
 	for range 2 {
 		st := openStore(t, dir)
 		for _, fl := range []flavor{dynamicFlavor, metadataFlavor} {
-			f := fl.ours(t, c, on(st))
+			f := fl.ours(t, c, on(t, st))
 			reg, stop := f.start(t, widgets.GroupVersionResource, &recorder{})
 			f.waitSynced(t, reg)
 			got, err := f.forResource(widgets.GroupVersionResource).Lister().Get("a/1")

@@ -25,6 +25,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -215,9 +216,10 @@ func closeStore(t *testing.T, st *store.Store) {
 	must(t, st.Close())
 }
 
-// on are options with that store.
-func on(st *store.Store) Options {
-	return Options{Informer: informer.Options{Store: st, Logger: &quiet}}
+// on are options with that store, and the residency of the test run.
+func on(t *testing.T, st *store.Store) Options {
+	t.Helper()
+	return Options{Informer: informer.Options{Store: st, Logger: &quiet, Residency: testresidency.Of(t)}}
 }
 
 // inMemory are options without a store.

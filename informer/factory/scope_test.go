@@ -24,7 +24,7 @@ func TestNamespace(t *testing.T) {
 	st := openStore(t, t.TempDir())
 	defer closeStore(t, st)
 	for _, fl := range flavors {
-		o := on(st)
+		o := on(t, st)
 		o.Namespace = "a"
 		f := fl.ours(t, c, o, &corev1.Pod{}, &corev1.Node{})
 		reg, stop := f.start(t, pods, &recorder{})
@@ -100,7 +100,7 @@ func TestTweakListOptions(t *testing.T) {
 			run := func(check func(f subject, h *recorder)) {
 				st := openStore(t, dir)
 				defer closeStore(t, st)
-				o := on(st)
+				o := on(t, st)
 				o.TweakListOptions = selectOdd(&calls)
 				h, f := &recorder{}, fl.ours(t, c, o)
 				reg, stop := f.start(t, pods, h)
@@ -156,7 +156,7 @@ func TestBadSelector(t *testing.T) {
 		for _, volatile := range []bool{false, true} {
 			c := fakeClients(t)
 			st := openStore(t, t.TempDir())
-			o := on(st)
+			o := on(t, st)
 			o.TweakListOptions, o.Informer.InMemory = tweak, volatile
 			var errs []error
 			_, err := NewSharedInformerFactory(c.typed, 0, o, &corev1.Pod{})

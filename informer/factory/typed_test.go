@@ -73,7 +73,7 @@ func TestTransform(t *testing.T) {
 	st := openStore(t, t.TempDir())
 	defer closeStore(t, st)
 	for _, fl := range flavors {
-		o := on(st)
+		o := on(t, st)
 		o.Informer.TransformVersion = "2"
 		o.Transform = func(obj any) (any, error) {
 			m := obj.(metav1.Object)
@@ -103,7 +103,7 @@ func TestSecrets(t *testing.T) {
 	for _, persist := range []bool{false, true} {
 		st := openStore(t, t.TempDir())
 		for _, fl := range flavors {
-			o := on(st)
+			o := on(t, st)
 			o.Informer.PersistSecrets = persist
 			f := fl.ours(t, c, o, &corev1.Secret{})
 			reg, stop := f.start(t, secrets, &recorder{})

@@ -19,6 +19,8 @@ type request struct {
 	all       bool
 	// selector in canonical form.
 	selector string
+	// fields is a field selector in canonical form.
+	fields string
 	// collection is the beginning of an id, if the user has chosen.
 	collection string
 }
@@ -142,7 +144,8 @@ func reaches(c source.Collection, r request) bool {
 func covers(c source.Collection, r request) bool {
 	inNamespace := c.Namespace == "" || (!r.all && c.Namespace == r.namespace)
 	byLabel := c.LabelSelector == "" || c.LabelSelector == r.selector
-	return inNamespace && byLabel && c.FieldSelector == "" && c.ShardSelector == ""
+	byField := c.FieldSelector == "" || c.FieldSelector == r.fields
+	return inNamespace && byLabel && byField && c.ShardSelector == ""
 }
 
 // better orders collections that hold the same: complete ones first, then

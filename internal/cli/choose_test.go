@@ -60,6 +60,8 @@ func TestChoose(t *testing.T) {
 		{name: "its selector", stored: []source.Collection{web}, r: request{namespace: "a", selector: "app=web"}, want: []source.Collection{web}},
 		{name: "part by selector", stored: []source.Collection{web}, r: request{namespace: "a"}, want: []source.Collection{web}, note: "-l app=web"},
 		{name: "part by field selector", stored: []source.Collection{node}, r: request{all: true}, want: []source.Collection{node}, note: "--field-selector spec.nodeName=n"},
+		{name: "its field selector", stored: []source.Collection{node, web}, r: request{all: true, fields: "spec.nodeName=n"}, want: []source.Collection{node}},
+		{name: "another field selector", stored: []source.Collection{node}, r: request{all: true, fields: "spec.nodeName=m"}, want: []source.Collection{node}, note: "--field-selector spec.nodeName=n"},
 		{name: "overlapping parts", stored: []source.Collection{web, node}, r: request{all: true}, err: "2 times", hint: "--collection"},
 		{name: "overlapping parts in one namespace", stored: []source.Collection{webA, node}, r: request{namespace: "a"}, err: "2 times", hint: "--collection"},
 		{name: "chosen", stored: []source.Collection{web, node}, r: request{all: true, collection: node.ID[:6]}, want: []source.Collection{node}, note: "--field-selector"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,6 +24,7 @@ type getOptions struct {
 	namespace         string
 	all               bool
 	selector          string
+	fields            string
 	collection        string
 	showManagedFields bool
 }
@@ -33,9 +35,11 @@ func newGet(s IO) *cobra.Command {
 		Use:   "get RESOURCE [NAME…] --store FILE",
 		Short: "Print stored objects; needs no API server",
 		Long: `Print objects from a store, also while larder sync holds it. No API server is needed. Standard error says how
-old the data is. As with kubectl, the namespace is "default" unless -n or -A is given.`,
+old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes any field
+that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.`,
 		Example: `  larder get pods --store cluster.larder
   larder get deploy -A -l app=web -o name --store cluster.larder
+  larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --store cluster.larder
   larder get node/worker-1 -o yaml --store cluster.larder`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,6 +51,7 @@ old the data is. As with kubectl, the namespace is "default" unless -n or -A is 
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
+	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
 	cmd.Flags().BoolVar(&o.showManagedFields, "show-managed-fields", false, "print managedFields with -o json and yaml")
 	return cmd
@@ -67,7 +72,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 		return readError(o.store.path, err)
 	}
 	chosen, err := choose(o.store.path, status.Collections, request{
-		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, collection: o.collection,
+		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
 	})
 	if err != nil {
 		return err
@@ -101,8 +106,13 @@ func (o *getOptions) parse(args []string) (resourceName string, objects []string
 		return "", nil, usagef("label selector %q: %w", o.selector, err)
 	}
 	o.selector = sel.String()
+	byField, err := fields.ParseSelector(o.fields)
+	if err != nil {
+		return "", nil, usagef("field selector %q: %w", o.fields, err)
+	}
+	o.fields = byField.String()
 	switch {
-	case len(objects) > 0 && o.selector != "":
+	case len(objects) > 0 && (o.selector != "" || o.fields != ""):
 		return "", nil, usagef("give either names or a selector")
 	case len(objects) > 0 && o.all:
 		return "", nil, usagef("an object can not be asked for by name across all namespaces; use -n")
@@ -152,7 +162,7 @@ func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen 
 	case found == 0 && len(missing) == 0 && o.output.format == "table":
 		o.nothing(s, namespaced)
 	}
-	return notFound(chosen.resource, missing)
+	return errors.Join(notFound(chosen.resource, missing), o.noteFields(ctx, s, src, chosen, found > 0))
 }
 
 // collectionQuery is a query and the collection it goes to.
@@ -168,7 +178,7 @@ func (o *getOptions) queries(chosen choice, objects []string) []collectionQuery 
 	var all []collectionQuery
 	for _, c := range chosen.collections {
 		for _, name := range objects {
-			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector}
+			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c)}
 			q.HeadOnly = o.output.format == "table" || o.output.format == "name"
 			if chosen.resource.Namespaced && !o.all {
 				q.Namespace = o.namespace

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -126,7 +125,7 @@ func (m *mirror) mirrored() []source.Collection {
 func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
 	for _, mb := range m.members {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
-			return source.Each(ctx, memory{mb.informer.GetStore()}, q, fn)
+			return source.Each(ctx, mb.informer.Reader(), q, fn)
 		}
 	}
 	return m.File.Objects(ctx, q, fn)
@@ -154,58 +153,4 @@ func (mb *member) collection() source.Collection {
 	}
 	c.Live = &live
 	return c
-}
-
-// memory reads what an informer keeps in memory only.
-type memory struct{ cache.Store }
-
-// Get implements source.Reader.
-func (m memory) Get(_ context.Context, key string) (runtime.Object, error) {
-	obj, exists, err := m.GetByKey(key)
-	if err != nil || !exists {
-		return nil, err
-	}
-	return object(key, obj)
-}
-
-// Keys implements source.Reader.
-func (m memory) Keys(context.Context) ([]string, error) {
-	keys := m.ListKeys()
-	slices.Sort(keys)
-	return keys, nil
-}
-
-// Iterate implements source.Reader.
-func (m memory) Iterate(ctx context.Context, after string, fn func(string, runtime.Object) error) error {
-	keys, err := m.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if key <= after {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		obj, err := m.Get(ctx, key)
-		if err != nil {
-			return err
-		}
-		if obj == nil { // deleted since
-			continue
-		}
-		if err := fn(key, obj); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func object(key string, obj any) (runtime.Object, error) {
-	o, ok := obj.(runtime.Object)
-	if !ok {
-		return nil, fmt.Errorf("object %q is a %T, not a runtime.Object", key, obj)
-	}
-	return o, nil
 }

@@ -26,7 +26,8 @@
 //
 // # Order, consistency, ownership
 //
-// Objects come in key order, a page at a time, each page from one transaction:
+// A collection's objects are selected by the store, which decodes no others, in whichever process has the file.
+// They come in key order, a page at a time, each page from one transaction:
 // what changes in the meantime may or may not be seen, and memory is one page
 // whatever the collection's size. No transaction is open while an object is
 // handed on, so a reader that pauses (a pager) does not hold up the sync.

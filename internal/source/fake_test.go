@@ -43,6 +43,8 @@ type fakeReader struct {
 	failAt  int
 	fail    error
 	visited int
+	// asked are the queries that Each got.
+	asked []store.Query
 	// damaged are keys that can not be read.
 	damaged []string
 }
@@ -99,6 +101,16 @@ func (f *fakeReader) Iterate(ctx context.Context, after string, fn func(string, 
 		}
 	}
 	return nil
+}
+
+func (f *fakeReader) Each(ctx context.Context, q store.Query, fn func(string, runtime.Object) error) error {
+	f.asked = append(f.asked, q)
+	return f.Iterate(ctx, q.After, func(key string, obj runtime.Object) error {
+		if selected, err := q.Matches(obj); !selected {
+			return err
+		}
+		return fn(key, obj)
+	})
 }
 
 func pod(namespace, name string, labels map[string]string) *unstructured.Unstructured {

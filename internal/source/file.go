@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,58 +86,72 @@ func (f *File) Scrub(ctx context.Context) error { return f.store.Scrub(ctx) }
 // Close implements Source.
 func (f *File) Close() error { return f.store.Close() }
 
-// Reader is the part of store.Interface that Each needs.
+// Reader is the part of store.Reader that Each needs.
 type Reader interface {
 	Get(ctx context.Context, key string) (runtime.Object, error)
 	// Keys returns every key in order, also with an error that wraps store.ErrDamaged.
 	Keys(ctx context.Context) ([]string, error)
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
+	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
 }
 
-// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects. If some are damaged,
+// Each calls fn for each object of r that q selects, in key order. r holds unstructured objects, under client-go's keys. If some are damaged,
 // the others are passed to fn all the same, and the error is an *UnreadableError.
 func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstructured) error) error {
-	sel, err := q.selector()
+	selected, err := q.parse()
 	if err != nil {
-		return fmt.Errorf("label selector %q: %w", q.Selector, err)
+		return err
 	}
 	emit := func(key string, obj runtime.Object) error {
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
 			return fmt.Errorf("object %q is a %T, not unstructured", key, obj)
 		}
-		if sel != nil && !sel.Matches(labelsOf(u)) {
-			return nil
-		}
 		if q.HeadOnly {
 			u = head(u)
 		}
 		return fn(u)
 	}
-	prefix := ""
-	if q.Namespace != "" {
-		prefix = q.Namespace + "/"
-	}
 	if q.Name != "" {
-		obj, err := r.Get(ctx, prefix+q.Name)
+		key := namespacePrefix(q.Namespace) + q.Name
+		obj, err := get(ctx, r, key, selected)
 		if err != nil || obj == nil {
 			return damaged(err)
 		}
-		return emit(prefix+q.Name, obj)
+		return emit(key, obj)
 	}
-	last := prefix
-	err = r.Iterate(ctx, prefix, func(key string, obj runtime.Object) error {
-		if !strings.HasPrefix(key, prefix) {
-			return errStop
-		}
+	last := ""
+	read := func(key string, obj runtime.Object) error {
 		last = key
 		return emit(key, obj)
-	})
-	switch {
-	case errors.Is(err, errStop):
-		return nil
-	case errors.Is(err, store.ErrDamaged):
-		return eachKey(ctx, r, last, prefix, emit)
+	}
+	if q.Namespace == "" && q.Selector == "" && q.Fields == "" {
+		err = r.Iterate(ctx, "", read) // which decodes on all cores
+	} else {
+		err = r.Each(ctx, selected, read)
+	}
+	if errors.Is(err, store.ErrDamaged) {
+		return eachKey(ctx, r, last, selected, emit)
 	}
 	return err
+}
+
+// get returns the object with that key, or nil if there is none or q does not select it.
+func get(ctx context.Context, r Reader, key string, q store.Query) (runtime.Object, error) {
+	obj, err := r.Get(ctx, key)
+	if err != nil || obj == nil {
+		return nil, err
+	}
+	if selected, err := q.Matches(obj); err != nil || !selected {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// namespacePrefix is what the keys of a namespace's objects begin with.
+func namespacePrefix(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return namespace + "/"
 }

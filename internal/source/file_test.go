@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +32,11 @@ func TestEachSelects(t *testing.T) {
 		{"labels", Query{Selector: "app=web"}, []string{"a/x", "b/y", "c/x"}},
 		{"label absent", Query{Namespace: "b", Selector: "!app"}, []string{"b/x"}},
 		{"name and labels", Query{Namespace: "b", Name: "x", Selector: "app=web"}, []string{}},
+		{"fields", Query{Fields: "metadata.name=x,spec.priority!=8"}, []string{"a/x", "ab/x", "b/x", "c/x"}},
+		{"a field that is absent is empty", Query{Namespace: "b", Fields: "spec.nodeName="}, []string{"b/x", "b/y"}},
+		{"a field that no object has", Query{Fields: "spec.nodName=n"}, []string{}},
+		{"namespace, labels and fields", Query{Namespace: "b", Selector: "app=web", Fields: "spec.ratio=0.5"}, []string{"b/y"}},
+		{"name and fields", Query{Namespace: "b", Name: "x", Fields: "metadata.name=y"}, []string{}},
 		{"head only keeps the labels for selecting", Query{Selector: "app=web", HeadOnly: true}, []string{"a/x", "b/y", "c/x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -47,20 +53,41 @@ func TestEachSelects(t *testing.T) {
 	}
 }
 
-func TestEachReadsOnlyTheNamespace(t *testing.T) {
-	r := newFakeReader(pod("a", "x", nil), pod("b", "x", nil), pod("c", "x", nil), pod("d", "x", nil))
-	if err := Each(context.Background(), r, Query{Namespace: "b"}, func(*unstructured.Unstructured) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if r.visited != 2 { // b/x, and c/x that ends it
-		t.Errorf("visited %d objects, want 2", r.visited)
+// TestEachLeavesSelectingToTheStore: what is not selected is not to be decoded; where everything is, Iterate decodes on all cores.
+func TestEachLeavesSelectingToTheStore(t *testing.T) {
+	for _, q := range []Query{{}, {Namespace: "b"}, {Selector: "app=web"}, {Fields: "spec.nodeName=n"}, {Namespace: "b", Selector: "a,!b", Fields: "c!=d"}} {
+		r := newFakeReader()
+		if err := Each(context.Background(), r, q, nil); err != nil {
+			t.Fatal(err)
+		}
+		if q == (Query{}) {
+			if len(r.asked) > 0 {
+				t.Errorf("asked for %+v", r.asked)
+			}
+			continue
+		}
+		if len(r.asked) != 1 {
+			t.Fatalf("%+v: asked %d times", q, len(r.asked))
+		}
+		got := Query{Namespace: r.asked[0].Namespace}
+		if r.asked[0].Labels != nil {
+			got.Selector = r.asked[0].Labels.String()
+		}
+		if r.asked[0].Fields != nil {
+			got.Fields = r.asked[0].Fields.String()
+		}
+		if got != q {
+			t.Errorf("asked for %+v, want %+v", got, q)
+		}
 	}
 }
 
 func TestEachRefusesABadSelector(t *testing.T) {
-	err := Each(context.Background(), newFakeReader(), Query{Selector: "a in"}, nil)
-	if err == nil {
-		t.Error("no error")
+	for want, q := range map[string]Query{"label selector": {Selector: "a in"}, "field selector": {Fields: "a"}} {
+		err := Each(context.Background(), newFakeReader(), q, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -37,13 +37,14 @@ const (
 	paramNamespace  = "namespace"
 	paramName       = "name"
 	paramSelector   = "selector"
+	paramFields     = "fields"
 	paramHead       = "head"
 )
 
 func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector,
+		paramCollection: q.Collection, paramNamespace: q.Namespace, paramName: q.Name, paramSelector: q.Selector, paramFields: q.Fields,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -58,7 +59,7 @@ func (q Query) values() url.Values {
 func queryOf(v url.Values) Query {
 	return Query{
 		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
-		Selector: v.Get(paramSelector), HeadOnly: v.Get(paramHead) == "true",
+		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true",
 	}
 }
 

@@ -102,6 +102,7 @@ func TestSocketPassesTheQuery(t *testing.T) {
 	client, _ := serve(t, src)
 	for _, q := range []Query{
 		{}, {Namespace: "a"}, {Namespace: "a", Name: "y"}, {Namespace: "z"}, {Selector: "app notin (z)"}, {Selector: "app"}, {HeadOnly: true},
+		{Fields: "metadata.name!=x"}, {Namespace: "a", Selector: "app", Fields: "metadata.name=x"},
 	} {
 		q.Collection = "c"
 		var direct, remote []*unstructured.Unstructured

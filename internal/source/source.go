@@ -3,8 +3,10 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/larder-dev/larder/store"
@@ -12,9 +14,6 @@ import (
 
 // ErrNoCollection says that the store has no collection of that id.
 var ErrNoCollection = errors.New("no such collection in the store")
-
-// errStop ends an iteration that has seen all it wants.
-var errStop = errors.New("stop")
 
 // Source is a store as the reading commands see it.
 type Source interface {
@@ -42,16 +41,27 @@ type Query struct {
 	Name string
 	// Selector is a label selector. Empty selects everything.
 	Selector string
+	// Fields is a field selector, of what fields store.Query knows. Empty selects everything.
+	Fields string
 	// HeadOnly asks for no more than apiVersion, kind, name, namespace and creationTimestamp.
 	HeadOnly bool
 }
 
-// selector parses q.Selector; nil selects everything.
-func (q Query) selector() (labels.Selector, error) {
-	if q.Selector == "" {
-		return nil, nil
+// parse returns q, but for the name, as the store understands it.
+func (q Query) parse() (store.Query, error) {
+	parsed := store.Query{Namespace: q.Namespace}
+	var err error
+	if q.Selector != "" {
+		if parsed.Labels, err = labels.Parse(q.Selector); err != nil {
+			return parsed, fmt.Errorf("label selector %q: %w", q.Selector, err)
+		}
 	}
-	return labels.Parse(q.Selector)
+	if q.Fields != "" {
+		if parsed.Fields, err = fields.ParseSelector(q.Fields); err != nil {
+			return parsed, fmt.Errorf("field selector %q: %w", q.Fields, err)
+		}
+	}
+	return parsed, nil
 }
 
 // head returns a new object with what Query.HeadOnly promises.

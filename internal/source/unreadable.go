@@ -59,23 +59,24 @@ func damaged(err error) error {
 	return &UnreadableError{Count: 1, Problems: []string{err.Error()}}
 }
 
-// eachKey calls fn for each object whose key follows after and begins with prefix, one by one: it is
-// slower than Iterate, and gets past what is damaged.
-func eachKey(ctx context.Context, r Reader, after, prefix string, fn func(key string, obj runtime.Object) error) error {
+// eachKey calls fn for each object that q selects and whose key follows after, one by one: it is
+// slower than a Reader's Each, and gets past what is damaged. That is named even if q might not have selected it: nobody can tell.
+func eachKey(ctx context.Context, r Reader, after string, q store.Query, fn func(key string, obj runtime.Object) error) error {
 	keys, err := r.Keys(ctx)
 	unreadable := &UnreadableError{}
 	if err := unreadable.take(err); err != nil {
 		return err
 	}
+	prefix := namespacePrefix(q.Namespace)
 	for _, key := range keys {
 		if key <= after || !strings.HasPrefix(key, prefix) {
 			continue
 		}
-		obj, err := r.Get(ctx, key)
+		obj, err := get(ctx, r, key, q)
 		if err := unreadable.take(err); err != nil {
 			return err
 		}
-		if obj == nil { // damaged, or deleted since
+		if obj == nil { // damaged, deleted since, or not selected
 			continue
 		}
 		if err := fn(key, obj); err != nil {

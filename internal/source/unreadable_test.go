@@ -16,7 +16,8 @@ import (
 // What is not damaged is read, also through the socket; what is damaged is named if it was asked for.
 func TestEachGetsPastDamage(t *testing.T) {
 	ctx := context.Background()
-	r := newFakeReader(pod("a", "x", nil), pod("b", "x", nil), pod("b", "y", nil), pod("c", "x", nil), pod("c", "y", nil))
+	web := map[string]string{"app": "web"}
+	r := newFakeReader(pod("a", "x", nil), pod("b", "x", nil), pod("b", "y", nil), pod("c", "x", nil), pod("c", "y", web))
 	r.damaged = []string{"b/x", "c/x"}
 	file := &fakeSource{collections: map[string]*fakeReader{"c": r}}
 	client, _ := serve(t, file)
@@ -30,6 +31,8 @@ func TestEachGetsPastDamage(t *testing.T) {
 			{Query{Namespace: "b"}, []string{"b/y"}, []string{"b/x"}},
 			{Query{Namespace: "a"}, []string{"a/x"}, nil},
 			{Query{Namespace: "b", Name: "x"}, []string{}, []string{"b/x"}},
+			{Query{Selector: "app=web"}, []string{"c/y"}, []string{"b/x", "c/x"}},
+			{Query{Namespace: "b", Fields: "metadata.name=z"}, []string{}, []string{"b/x"}},
 		} {
 			tc.q.Collection = "c"
 			got, err := collect(ctx, src, tc.q)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -66,6 +67,10 @@ func childMain() int {
 }
 
 func (c childConfig) run(ctx context.Context) error {
+	residency, err := testresidency.FromEnv() // the parent's environment
+	if err != nil {
+		return err
+	}
 	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval})
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func (c childConfig) run(ctx context.Context) error {
 		return err
 	}
 	i, err := informer.New(src.lw, src.example, informer.Options{
-		Store: s, Identity: src.identity, PageSize: c.PageSize,
+		Store: s, Identity: src.identity, PageSize: c.PageSize, Residency: residency,
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {

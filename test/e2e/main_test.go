@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
@@ -42,6 +43,9 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (code int, err error) {
+	if _, err := testresidency.FromEnv(); err != nil { // before minutes are spent
+		return 1, err
+	}
 	if err := noticeDeadConnectionsSoon(); err != nil {
 		return 1, err
 	}

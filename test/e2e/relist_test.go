@@ -239,9 +239,18 @@ func (r *readers) note(isOld, isNew, seenNew bool, n int) {
 	}
 }
 
-// stop ends the readers and fails if one saw anything but the two states.
+// stop waits until one has seen the new state, which may take a while where each reader decodes all objects. It ends the readers and fails if one
+// saw anything but the two states.
 func (r *readers) stop(t *testing.T) {
 	t.Helper()
+	eventually(t, "a reader that sees the new state", func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.new == 0 && r.mixture == "" {
+			return "none has"
+		}
+		return ""
+	})
 	r.cancel()
 	r.wg.Wait()
 	if r.mixture != "" {

@@ -15,10 +15,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// soakRate is how many writes there are in a second, by so many writers. Where the machine can not do as much they take longer.
+// soakRate is how many writes there are in a second, by so many writers, each of which makes one write at a time and has soakTurn for it. What a
+// writer is late with it makes as soon as it can, so the rate holds if writes take no longer on average. Where the machine can not do as much they
+// take longer, which soakPace tells.
 const (
 	soakRate    = 500
 	soakWriters = 16
+	soakTurn    = time.Second * soakWriters / soakRate
 )
 
 // soakDeletes: one write of an object in so many deletes it; the next one creates it again.
@@ -32,6 +35,7 @@ type soakLoad struct {
 	cluster *cluster
 	pods    int
 	writers []*soakWriter
+	writing time.Duration // spent in write
 }
 
 // soakWriter writes the pods whose number is its own, modulo soakWriters, so that nobody else does.
@@ -42,6 +46,8 @@ type soakWriter struct {
 	next     int               // the pod to be created, as long as there is one that never was
 	revision int               // of writes
 	versions map[string]string // by key
+	writes   int
+	waited   time.Duration // for their answers
 }
 
 func newSoakLoad(c *cluster, pods int) *soakLoad {
@@ -65,6 +71,7 @@ func (l *soakLoad) versions() map[string]string {
 
 // write makes so many writes, about, and returns when they have been answered.
 func (l *soakLoad) write(t *testing.T, writes int) {
+	begun := time.Now()
 	var wg sync.WaitGroup
 	for _, w := range l.writers {
 		wg.Go(func() {
@@ -74,18 +81,53 @@ func (l *soakLoad) write(t *testing.T, writes int) {
 		})
 	}
 	wg.Wait()
+	l.writing += time.Since(begun)
 }
 
 func (w *soakWriter) write(ctx context.Context, writes int) error {
-	ticker := time.NewTicker(time.Second * soakWriters / soakRate)
-	defer ticker.Stop()
-	for range writes {
-		<-ticker.C
+	begun := time.Now()
+	for n := range writes {
+		time.Sleep(time.Until(begun.Add(time.Duration(n) * soakTurn)))
+		asked := time.Now()
 		if err := w.one(ctx); err != nil {
 			return err
 		}
+		w.writes++
+		w.waited += time.Since(asked)
 	}
 	return nil
+}
+
+// pace is that of all writes so far, while nothing is written.
+func (l *soakLoad) pace() soakPace {
+	p := soakPace{writing: l.writing}
+	for _, w := range l.writers {
+		p.writes += w.writes
+		p.waited += w.waited
+	}
+	return p
+}
+
+// soakPace is how fast writes were made.
+type soakPace struct {
+	writes  int
+	writing time.Duration // with pauses, for samples, left out
+	waited  time.Duration // the sum of what each write took
+}
+
+// String gives the rate while writing, and says whether that was soakRate and, if not, what it would have taken.
+func (p soakPace) String() string {
+	rate := float64(p.writes) / p.writing.Seconds()
+	took := p.waited / time.Duration(max(1, p.writes))
+	s := fmt.Sprintf("%d writes in %s of writing: %.0f/s; a write took %s, for which %d writers at %d/s have %s", p.writes,
+		p.writing.Round(time.Second), rate, took.Round(100*time.Microsecond), soakWriters, soakRate, soakTurn)
+	switch {
+	case rate >= soakRate:
+		return s
+	case took > soakTurn:
+		return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. So many writers are too few, or the machine is too slow", soakRate, s)
+	}
+	return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s. The writers suffice, so laps waited for the slowest one", soakRate, s)
 }
 
 // one creates the next pod, or creates, updates or deletes any.

@@ -74,6 +74,7 @@ func TestSoakFindsLeaks(t *testing.T) {
 func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []string) {
 	c := newCluster(t, cp)
 	f := newFile(t)
+	begun := time.Now()
 	l := newSoakLoad(c, r.pods)
 	l.write(t, r.pods) // each write of a pod that is not there creates it
 	source := podSource(t, c.Config(t.Name()), c.ns)
@@ -99,6 +100,7 @@ func (r *soakRun) do(t *testing.T, cp *controlplane.ControlPlane) (problems []st
 		}
 	}
 	now.stop()
+	t.Logf("%s; %s with the pauses for samples", l.pace(), time.Since(begun).Round(time.Second))
 	f.close(t)
 	if problem := c.pods(t).diff(f.read(t, source.identity, source.example).objects); problem != "" {
 		t.Error("at the end, on disk:", problem)

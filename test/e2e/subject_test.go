@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -98,13 +99,13 @@ type subject struct {
 	done   sync.WaitGroup
 }
 
-// start runs an informer on the source, in the file, until stop.
+// start runs an informer on the source, in the file, until stop. Its residency is that of the test run, unless change sets one.
 func (f *file) start(t *testing.T, src source, change ...func(*informer.Options)) *subject {
 	t.Helper()
 	if f.Store == nil {
 		f.open(t)
 	}
-	o := informer.Options{Store: f.Store, Identity: src.identity}
+	o := informer.Options{Store: f.Store, Identity: src.identity, Residency: testresidency.Of(t)}
 	for _, c := range change {
 		c(&o)
 	}
