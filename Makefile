@@ -49,13 +49,25 @@ KUBECONFIG_FILE ?= $(CURDIR)/apiserver.kubeconfig
 apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; makes KUBECONFIG_FILE
 	@cd test/e2e && $(GO) run ./cmd/apiserver --kubeconfig $(KUBECONFIG_FILE)
 
+# The tests on a real API server wait more than they work, so what needs a processor runs beside them.
 .PHONY: test
-test: lint cross unit e2e ## everything: lint, other systems, unit and race tests, tests on a real API server
+test: ## everything: lint, other systems, unit and race tests, tests on a real API server
+	@$(MAKE) --no-print-directory -j2 e2e lint cross unit-others
+	@$(MAKE) --no-print-directory unit-main
 
 .PHONY: unit
-unit: ## unit, model and script tests and fuzz seeds, under the race detector
+unit: unit-main unit-others ## unit, model and script tests and fuzz seeds, under the race detector
+
+.PHONY: race
+race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
+
+.PHONY: unit-main
+unit-main: race
 	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./store ./... # the longest first
+
+.PHONY: unit-others
+unit-others: race
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
 	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
 	@$(GO) -C test/cluster test ./cmd/build

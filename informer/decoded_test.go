@@ -41,6 +41,7 @@ func TestRestartDecodesNothing(t *testing.T) {
 
 func testRestartDecodes(t *testing.T, residency store.Residency, policy SyncPolicy, handled bool, objects int) {
 	r := newRig(t)
+	r.unread = true
 	codec, err := store.CodecFor(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)

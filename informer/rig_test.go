@@ -71,6 +71,8 @@ type rig struct {
 	path string
 	o    Options       // of the next informer
 	so   store.Options // of its store
+	// unread: run reads nothing.
+	unread bool
 
 	st     *store.Store
 	i      *Informer
@@ -112,7 +114,7 @@ func (r *rig) open() *Informer {
 	return r.i
 }
 
-// run starts the informer, waits until nothing moves, and reads all objects. The handlers are registered before.
+// run starts the informer, waits until nothing moves, and reads all objects, unless the test wants them unread. The handlers are registered before.
 func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	r.t.Helper()
 	for _, h := range handlers {
@@ -129,6 +131,9 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		i.RunWithContext(ctx)
 	}()
 	synctest.Wait()
+	if r.unread {
+		return
+	}
 	for _, key := range i.indexer.ListKeys() {
 		_, _, _ = i.indexer.GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
 	}

@@ -21,7 +21,7 @@ func (c *Collection) Info(ctx context.Context) (Info, error) {
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if m := c.hot.Load(); m != nil {
-		return m.state(key).object(), ctx.Err()
+		return m.object(key), ctx.Err()
 	}
 	if r := c.inMemory(); r != nil { // several keys are being changed
 		return r.get(key), ctx.Err()

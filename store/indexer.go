@@ -143,10 +143,10 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	if m := i.hot.Load(); m != nil {
-		s := m.seen(key)
-		if s == nil {
-			s = m.state(key)
+		if obj := m.seen(key); obj != nil {
+			return obj, true, nil
 		}
+		s := m.state(key)
 		if s == nil {
 			return nil, false, nil
 		}

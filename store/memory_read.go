@@ -9,7 +9,7 @@ import (
 // Get returns the object with that key, or nil if there is none.
 func (m *Memory) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if hot := m.hot.Load(); hot != nil {
-		return hot.state(key).object(), ctx.Err()
+		return hot.object(key), ctx.Err()
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -19,7 +19,9 @@ type table struct {
 type row struct {
 	key string
 	now atomic.Pointer[rowState]
-	obj runtime.Object // that of now, for those who have the owner's lock: one step less for each object of a list
+	// slot is the one in the base of the table's keyMap, if it has the key; guarded by the keyMap's mu.
+	slot *slot
+	obj  runtime.Object // that of now, for those who have the owner's lock: one step less for each object of a list
 }
 
 // rowState is one state of an object. It is never changed.
@@ -50,9 +52,7 @@ func newTable() *table {
 func byKey(a, b *row) bool { return a.key < b.key }
 
 // get returns the object of key, or nil. It takes no lock.
-func (t *table) get(key string) runtime.Object {
-	return t.state(key).object()
-}
+func (t *table) get(key string) runtime.Object { return t.byKey.object(key) }
 
 // state returns the state of key, or nil.
 func (t *table) state(key string) *rowState {
@@ -64,7 +64,7 @@ func (t *table) put(key string, s *rowState) (added bool) {
 	e := t.byKey.load(key)
 	if e != nil {
 		if old := e.now.Load(); old != nil {
-			e.now.Store(s)
+			t.byKey.update(e, s)
 			e.obj = s.obj
 			if !sameTerms(old.terms, s.terms) {
 				t.unfile(e, old.terms)

@@ -1,16 +1,17 @@
 package store
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // keyMap finds the rows of a table by key. Reads of keys that have been there for a while take no lock and share no counter, so
-// they scale with the cores; an update, which changes the row in place, does not concern it. One goroutine writes at a time.
+// they scale with the cores. One goroutine writes at a time.
 type keyMap struct {
-	// base is never changed once it is here. A row in it that has no state is of a key that was removed. It is set with mu held.
-	base    atomic.Pointer[map[string]*row]
+	// base has the same rows for ever. One of them that has no state is of a key that was removed. It is set, and its objects are, with mu held.
+	base    atomic.Pointer[slots]
 	amended atomic.Bool  // there are fresh keys
 	missed  atomic.Int64 // reads that found a fresh key, since base was made
 	filling bool         // nobody reads by key yet, so all keys stay fresh; guarded by mu
@@ -26,16 +27,25 @@ const freshFew = 256
 
 func newKeyMap() *keyMap {
 	k := &keyMap{fresh: map[string]*row{}}
-	k.base.Store(&map[string]*row{})
+	k.base.Store(newSlots(0))
 	return k
 }
 
-// seen returns the state of key if that has been there for a while, or nil. It is small, to be inlined.
-func (k *keyMap) seen(key string) *rowState {
-	if e := (*k.base.Load())[key]; e != nil {
-		return e.now.Load()
+// seen returns the object of key if that has been there for a while, or nil.
+func (k *keyMap) seen(key string) any {
+	if e := k.base.Load().find(key); e != nil {
+		return e.object()
 	}
 	return nil
+}
+
+// object returns the object of key, or nil. It takes no lock, and is what every read by key that takes none goes by: one that went by the state could
+// find an older one than the read before it.
+func (k *keyMap) object(key string) runtime.Object {
+	if obj := k.seen(key); obj != nil {
+		return obj.(runtime.Object)
+	}
+	return k.state(key).object()
 }
 
 // state returns the state of key, or nil.
@@ -50,13 +60,13 @@ func (k *keyMap) state(key string) *rowState {
 func (k *keyMap) load(key string) *row {
 	for {
 		base := k.base.Load()
-		e := (*base)[key]
+		e := base.find(key)
 		if e == nil && k.between != nil {
 			k.between()
 		}
 		switch {
 		case e != nil:
-			return e
+			return e.row
 		case k.amended.Load():
 			return k.loadFresh(key)
 		case k.base.Load() == base: // else it may have been fresh, and be in the new base
@@ -68,12 +78,15 @@ func (k *keyMap) load(key string) *row {
 // loadFresh also makes base anew, once so many fresh keys have been read that it would have paid.
 func (k *keyMap) loadFresh(key string) *row {
 	k.mu.RLock()
-	e, base := k.fresh[key], *k.base.Load() // it may have been moved there before the lock was taken
+	e, base := k.fresh[key], k.base.Load() // it may have been moved there before the lock was taken
 	k.mu.RUnlock()
 	if e == nil {
-		return base[key]
+		if found := base.find(key); found != nil {
+			return found.row
+		}
+		return nil
 	}
-	if k.missed.Add(1) >= int64(len(base)+freshFew) {
+	if k.missed.Add(1) >= int64(base.rows+freshFew) {
 		k.settle()
 	}
 	return e
@@ -89,7 +102,7 @@ func (k *keyMap) add(e *row) {
 func (k *keyMap) addLocked(e *row) {
 	k.fresh[e.key] = e
 	k.amended.Store(true)
-	if n := len(k.fresh); n > freshFew && n > len(*k.base.Load())/4 && !k.filling {
+	if n := len(k.fresh); n > freshFew && n > k.base.Load().rows/4 && !k.filling {
 		k.settleLocked()
 	}
 }
@@ -98,13 +111,26 @@ func (k *keyMap) addLocked(e *row) {
 func (k *keyMap) remove(e *row) *rowState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if e.slot != nil {
+		e.slot.drop()
+	}
 	old := e.now.Swap(nil)
 	if k.fresh[e.key] == e {
 		delete(k.fresh, e.key)
-	} else if k.gone++; old != nil && k.gone > freshFew && k.gone > len(*k.base.Load())/4 {
+	} else if k.gone++; old != nil && k.gone > freshFew && k.gone > k.base.Load().rows/4 {
 		k.settleLocked()
 	}
 	return old
+}
+
+// update gives a row that has a state the next one.
+func (k *keyMap) update(e *row, s *rowState) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.slot != nil {
+		e.slot.set(s.obj)
+	}
+	e.now.Store(s)
 }
 
 // revive gives a row that load has found without a state a new one.
@@ -112,7 +138,7 @@ func (k *keyMap) revive(e *row, s *rowState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e.now.Store(s)
-	if (*k.base.Load())[e.key] == e {
+	if e.slot != nil {
 		k.gone--
 	} else { // a base was made without it meanwhile
 		k.addLocked(e)
@@ -135,24 +161,30 @@ func (k *keyMap) settle() {
 }
 
 func (k *keyMap) settleLocked() {
-	old := *k.base.Load()
-	if len(old) == 0 {
-		k.setBaseLocked(k.fresh)
-		return
-	}
-	base := make(map[string]*row, max(len(old)+len(k.fresh)-k.gone, 0))
-	for key, e := range old {
-		if e.now.Load() != nil {
-			base[key] = e
+	var live []*row
+	old := k.base.Load()
+	for i := range old.all {
+		switch e := old.all[i].row; {
+		case e == nil:
+		case e.now.Load() != nil:
+			live = append(live, e)
+		default:
+			e.slot = nil
 		}
 	}
-	maps.Copy(base, k.fresh)
+	base := newSlots(len(live) + len(k.fresh))
+	for _, e := range live {
+		base.add(e)
+	}
+	for _, e := range k.fresh {
+		base.add(e)
+	}
 	k.setBaseLocked(base)
 }
 
 // setBaseLocked lets nobody find another key in fresh.
-func (k *keyMap) setBaseLocked(base map[string]*row) {
-	k.base.Store(&base) // before amended, for load
+func (k *keyMap) setBaseLocked(base *slots) {
+	k.base.Store(base) // before amended, for load
 	k.fresh, k.gone = map[string]*row{}, 0
 	k.missed.Store(0)
 	k.amended.Store(false)
