@@ -1,0 +1,157 @@
+package store
+
+import (
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// mustFeed registers a durable handler and acknowledges everything that is committed.
+func mustFeed(t *testing.T, c *Collection, name string) *Feed {
+	t.Helper()
+	if err := c.store.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.Feed(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, resets, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place.Replaying = false
+	if err := f.Acknowledge(place, resets); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustDelete(t *testing.T, c *Collection, i int) {
+	t.Helper()
+	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(i)}}, ResourceVersion: "5000"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unread returns what a handler has not acknowledged.
+func unread(t *testing.T, f *Feed) (keys []string) {
+	t.Helper()
+	place, _, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Read(t.Context(), place.Seq)
+	if err != nil || p.More {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for _, c := range p.Changes {
+		verb := "+"
+		if c.Type == Delete {
+			verb = "-"
+		}
+		keys = append(keys, verb+c.Key)
+	}
+	return keys
+}
+
+// A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects begin anew.
+func TestRebuildAndTheFeed(t *testing.T) {
+	s, many, few := filled(t, Options{CommitInterval: -1})
+	lost, kept := mustFeed(t, many, "lost"), mustFeed(t, few, "kept")
+	other := mustFeed(t, few, "not registered") // its place is in the file only
+	mustDelete(t, few, 7)
+	mustDelete(t, many, 8)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	spoil(t, many, "namespace-0/pod-0000")
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != ResetDamage || resets != 1 {
+		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
+	}
+	if place, resets, err := kept.Place(); err != nil || place.Replaying || resets != 0 {
+		t.Errorf("the other one is at %+v, %d resets, %v", place, resets, err)
+	}
+	want := []string{"-namespace-2/pod-0007"}
+	if got := unread(t, kept); !slices.Equal(got, want) {
+		t.Errorf("it has not acknowledged %q, want %q", got, want)
+	}
+	again, err := few.Feed(t.Context(), "not registered")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := unread(t, again); !slices.Equal(got, want) {
+		t.Errorf("one that was not registered has not acknowledged %q, want %q", got, want)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSound(t, s)
+}
+
+// The check finds a feed that does not fit the records, and damaged tombstones and places; a rebuild mends all of it.
+func TestCheckOfTheFeed(t *testing.T) {
+	for name, spoil := range map[string]func(b *bolt.Bucket) error{
+		"a number without an object": func(b *bolt.Bucket) error { return b.Bucket(bucketSeq).Put(seqKey(5), []byte("no/such")) },
+		"a record without a number": func(b *bolt.Bucket) error {
+			k, _ := b.Bucket(bucketSeq).Cursor().Last()
+			return b.Bucket(bucketSeq).Delete(slices.Clone(k))
+		},
+		"a tombstone under another number": func(b *bolt.Bucket) error {
+			k, v := b.Bucket(bucketTombstones).Cursor().First()
+			v = slices.Clone(v)
+			if err := b.Bucket(bucketTombstones).Delete(slices.Clone(k)); err != nil {
+				return err
+			}
+			return b.Bucket(bucketTombstones).Put(seqKey(3), v)
+		},
+		"a tombstone of other bytes": func(b *bolt.Bucket) error {
+			k, v := b.Bucket(bucketTombstones).Cursor().First()
+			v = slices.Clone(v)
+			v[tombstoneFixed+3] ^= 1
+			return b.Bucket(bucketTombstones).Put(slices.Clone(k), v)
+		},
+		"a tombstone too many": func(b *bolt.Bucket) error {
+			_, v := b.Bucket(bucketTombstones).Cursor().First()
+			return b.Bucket(bucketTombstones).Put(seqKey(1), slices.Clone(v))
+		},
+		"a place of other bytes": func(b *bolt.Bucket) error {
+			k, v := b.Bucket(bucketHandlers).Cursor().First()
+			v = slices.Clone(v)
+			v[len(v)-1] ^= 1
+			return b.Bucket(bucketHandlers).Put(slices.Clone(k), v)
+		},
+		"no bucket of tombstones": func(b *bolt.Bucket) error { return b.DeleteBucket(bucketTombstones) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, few := filled(t, Options{CommitInterval: -1})
+			mustFeed(t, few, "h")
+			if _, err := few.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1)}}, ResourceVersion: "4999"}); err != nil {
+				t.Fatal(err)
+			}
+			mustDelete(t, few, 7)
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := Tamper(few, spoil); err != nil {
+				t.Fatal(err)
+			}
+			report, err := s.Check(t.Context())
+			if err != nil || len(report.Problems) == 0 {
+				t.Fatalf("check: %v, %q", err, report.Problems)
+			}
+			if err := s.Rebuild(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantSound(t, s)
+		})
+	}
+}
