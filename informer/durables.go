@@ -103,6 +103,8 @@ type DurableStatus struct {
 	Name string
 	// Seq is the number up to which it has acknowledged everything, but what fails.
 	Seq uint64
+	// Behind is how many numbers there are after Seq, at most so many changes.
+	Behind uint64
 	// Failing is how many keys wait to be told again, or have not been answered.
 	Failing int
 	// Stalled: they are as many as there may be, and nothing else is told.

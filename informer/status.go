@@ -97,6 +97,11 @@ func (i *Informer) Status() Status {
 	if info.LastContact.After(s.LastContact) {
 		s.LastContact = info.LastContact
 	}
+	for n := range s.Durable {
+		if d := &s.Durable[n]; info.NextSeq > d.Seq {
+			d.Behind = info.NextSeq - 1 - d.Seq
+		}
+	}
 	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
 	switch {
 	case !info.Complete:

@@ -31,6 +31,11 @@ var (
 	handlerPending = ofInformer("larder_handler_pending_calls", "Number of calls that wait for the handler.", "handler")
 	handlerMerged  = ofInformer("larder_handler_merged_updates_total", "Number of updates that the handler was told together with an earlier one.", "handler")
 
+	durableBehind    = ofInformer("larder_durable_behind", "Number of changes that a durable handler has not acknowledged, at most.", "handler")
+	durableFailing   = ofInformer("larder_durable_failing_keys", "Number of keys that a durable handler has to be told again, or has not answered.", "handler")
+	durableStalled   = ofInformer("larder_durable_stalled", "Whether so many keys of a durable handler fail that it is told of nothing else.", "handler")
+	durableReplaying = ofInformer("larder_durable_replaying", "Whether a durable handler is being told of every object.", "handler")
+
 	storeSize     = describe("larder_store_size_bytes", "Size of the store's file.", "file")
 	storeFree     = describe("larder_store_free_bytes", "Free pages within the store's file.", "file")
 	storeWritten  = describe("larder_store_written_bytes_total", "Pages written to the store's file since it was opened.", "file")
@@ -40,6 +45,7 @@ var (
 var descs = []*prometheus.Desc{
 	queuedItems, resourceVersion, objects, synced, dataSource, degraded, lastContact, resourceVersionAge,
 	watches, resumes, listRequests, relists, skipped, failures, handlerPending, handlerMerged,
+	durableBehind, durableFailing, durableStalled, durableReplaying,
 	storeSize, storeFree, storeWritten, receivedBytes,
 }
 

@@ -33,6 +33,10 @@
 //	larder_handler_pending_calls              gauge      handler   Calls that wait for the handler. From 1,024 on updates of one object merge.
 //	larder_handler_merged_updates_total       counter    handler   Updates that were told together with an earlier one.
 //	larder_handler_duration_seconds           histogram  handler   Time that the handler took for a call.
+//	larder_durable_behind                     gauge      handler   Changes that a durable handler has not acknowledged, at most.
+//	larder_durable_failing_keys               gauge      handler   Keys that it has to be told again, or has not answered.
+//	larder_durable_stalled                    gauge      handler   1 if they are as many as there may be, so that it is told of nothing else.
+//	larder_durable_replaying                  gauge      handler   1 while it is told of every object.
 //	larder_store_size_bytes                   gauge      file      Size of the file; no label of the informers.
 //	larder_store_free_bytes                   gauge      file      Free pages within it.
 //	larder_store_written_bytes_total          counter    file      Pages written to it since it was opened, rebuilding and compaction included.

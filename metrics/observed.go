@@ -78,6 +78,7 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	}
 	o.collectCounters(ch, s)
 	o.collectHandlers(ch, s.Handlers)
+	o.collectDurable(ch, s.Durable)
 	for _, h := range o.all() {
 		h.Collect(ch)
 	}
@@ -106,6 +107,16 @@ func (o *observed) collectHandlers(ch chan<- prometheus.Metric, handlers []infor
 	for name, h := range byName {
 		o.send(ch, handlerPending, prometheus.GaugeValue, float64(h.Pending), name)
 		o.send(ch, handlerMerged, prometheus.CounterValue, float64(h.Merged), name)
+	}
+}
+
+func (o *observed) collectDurable(ch chan<- prometheus.Metric, handlers []informer.DurableStatus) {
+	for _, h := range handlers {
+		for d, v := range map[*prometheus.Desc]float64{
+			durableBehind: float64(h.Behind), durableFailing: float64(h.Failing), durableStalled: oneIf(h.Stalled), durableReplaying: oneIf(h.Replaying),
+		} {
+			o.send(ch, d, prometheus.GaugeValue, v, h.Name)
+		}
 	}
 }
 
