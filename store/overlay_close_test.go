@@ -202,11 +202,11 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		}
 		store.SetPendingLimit(s, 1)
 		c := openPods(t, s, nil)
-		apply(t, c, "1", upsert("a/x", "1"))
-		release, err := store.TakeWriter(s)
+		release, err := store.TakeWriter(s) // before anything is pending: it would be committed at once
 		if err != nil {
 			t.Fatal(err)
 		}
+		apply(t, c, "1", upsert("a/x", "1"))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		waited, closed := make(chan error, 2), make(chan error, 1)

@@ -334,14 +334,28 @@ func TestCheckFindsPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offsets := pagesOf(t, data)["leaf"]
-	data[offsets[len(offsets)/2]] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
+	checked := 0
+	for _, offset := range pagesOf(t, data)["leaf"] {
+		bad := slices.Clone(data)
+		bad[offset] ^= 1
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Options{ReadOnly: true})
+		if errors.Is(err, ErrDamaged) {
+			continue // one of those that Open looks at: the first below each of the lowest branches
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Check(context.Background())
+		if err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "page") {
+			t.Errorf("the leaf at %d: %+v, %v", offset, r, err)
+		}
+		mustClose(t, s)
+		if checked++; checked == 20 {
+			return
+		}
 	}
-	s := mustOpen(t, path, Options{ReadOnly: true})
-	r, err := s.Check(context.Background())
-	if err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "page") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	t.Errorf("only %d leaves are left to the check", checked)
 }
