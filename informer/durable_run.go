@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -48,42 +45,6 @@ type durable struct {
 	cancel  context.CancelFunc // guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     DurableStatus      // guarded by mu
-}
-
-// offerer is told of changes, and acknowledges them at once or later.
-type offerer interface {
-	// offer is called with what is not acknowledged of one key, in order; later by answer, if it returns that it waits. Else it has
-	// acknowledged the first change, unless it returns an error.
-	offer(ctx context.Context, changes []Change) (waits bool, err error)
-	// more says whether it wants to be offered what comes while it waits.
-	more() bool
-	reset(ctx context.Context, why store.ResetReason) error
-	replayed(ctx context.Context) error
-}
-
-// maxWorks is how many keys may fail, or not be answered, before a handler stalls: the place in the file names each.
-const maxWorks = 1000
-
-// Failing keys are told again after this, doubled up to the maximum.
-const (
-	durableRetry    = 100 * time.Millisecond
-	durableRetryMax = time.Minute
-)
-
-// work is what is offered of one key and not acknowledged, in order.
-type work struct {
-	changes []Change
-	waiting bool // for an answer
-	tries   int
-	due     time.Time // when it is to be offered again, unless waiting
-}
-
-// add appends a change. It takes the place of the state before of the same object.
-func (w *work) add(c Change) {
-	if n := len(w.changes); n > 0 && w.changes[n-1].Type == Upsert && w.changes[n-1].UID == c.UID {
-		w.changes = w.changes[:n-1]
-	}
-	w.changes = append(w.changes, c)
 }
 
 // HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the informer had when it synced.
@@ -299,68 +260,6 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	return d.acknowledge()
 }
 
-// offer offers what is not acknowledged of a key until one change fails, or has to be waited for.
-func (d *durable) offer(ctx context.Context, key string, w *work) {
-	for len(w.changes) > 0 {
-		waits := false
-		err := d.call(func() (err error) {
-			waits, err = d.handler.offer(ctx, w.changes)
-			return err
-		})
-		w.waiting = waits && err == nil
-		switch {
-		case err != nil:
-			w.tries++
-			w.due = d.informer.clock.Now().Add(retryDelay(w.tries))
-			d.dueAt = earlier(d.dueAt, w.due)
-			d.stale = true
-			d.failed(ctx, key, err)
-			return
-		case waits:
-			d.stale = true
-			return
-		}
-		w.changes, w.tries = w.changes[1:], 0
-	}
-	d.finished(key)
-}
-
-// finished takes a key out of works.
-func (d *durable) finished(key string) {
-	delete(d.works, key)
-	if _, named := d.place.Failing[key]; named {
-		d.stale = true
-	}
-}
-
-// retryDelay is durableRetry, doubled with each try, give or take a tenth.
-func retryDelay(tries int) time.Duration {
-	delay := durableRetryMax
-	if tries < 16 {
-		delay = min(delay, durableRetry<<(tries-1))
-	}
-	return delay + time.Duration((rand.Float64()-0.5)*0.2*float64(delay))
-}
-
-// call calls the handler. A panic is an error.
-func (d *durable) call(fn func() error) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
-		default: // its text may hold what is in an object
-			err = &panicError{what: fmt.Sprintf("a %T", r), stack: string(debug.Stack())}
-		}
-	}()
-	return fn()
-}
-
-// panicError is a panic of a handler.
-type panicError struct{ what, stack string }
-
-func (e *panicError) Error() string { return "it panicked: " + e.what }
-
 // acknowledge notes the place for the next commit.
 func (d *durable) acknowledge() error {
 	if d.stale {
@@ -379,122 +278,6 @@ func (d *durable) acknowledge() error {
 		}
 	})
 	return err
-}
-
-// answer acknowledges what was offered of a key up to a number. Any goroutine may call it.
-func (d *durable) answer(key string, seq uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.answers == nil {
-		d.answers = map[string]uint64{}
-	}
-	d.answers[key] = max(d.answers[key], seq)
-	select {
-	case d.answered <- struct{}{}:
-	default:
-	}
-}
-
-// attend takes the answers that have come, and offers again what is due. It fails if the handler has been set back.
-func (d *durable) attend(ctx context.Context) error {
-	d.mu.Lock()
-	answers := d.answers
-	d.answers = nil
-	d.mu.Unlock()
-	for key, seq := range answers {
-		w := d.works[key]
-		if w == nil {
-			continue
-		}
-		for len(w.changes) > 0 && w.changes[0].Seq <= seq {
-			w.changes = w.changes[1:]
-			d.stale = true
-		}
-		if len(w.changes) == 0 {
-			d.finished(key)
-		}
-	}
-	d.offerDue(ctx)
-	if d.stale {
-		return d.acknowledge()
-	}
-	return nil
-}
-
-// offerDue offers again what is due.
-func (d *durable) offerDue(ctx context.Context) {
-	now := d.informer.clock.Now()
-	if d.dueAt.IsZero() || d.dueAt.After(now) {
-		return
-	}
-	d.dueAt = time.Time{}
-	for key, w := range d.works {
-		switch {
-		case w.waiting:
-		case w.due.After(now):
-			d.dueAt = earlier(d.dueAt, w.due)
-		default:
-			d.offer(ctx, key, w)
-		}
-	}
-}
-
-// earlier returns the earlier of two times, of which zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// await waits until something has been committed, or answered, or is due, and attends to it. changed may be nil.
-func (d *durable) await(ctx context.Context, changed <-chan struct{}) error {
-	return d.awaitUntil(ctx, changed, time.Time{})
-}
-
-func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
-	at = earlier(at, d.dueAt)
-	var due <-chan time.Time
-	if !at.IsZero() {
-		t := d.informer.clock.NewTimer(at.Sub(d.informer.clock.Now()))
-		defer t.Stop()
-		due = t.C()
-	}
-	var synced <-chan struct{}
-	if !d.informer.HasSynced() {
-		synced = d.informer.synced
-	}
-	select {
-	case <-changed:
-	case <-d.answered:
-	case <-due:
-	case <-synced:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if _, resets, err := d.feed.Place(); err != nil || resets != d.resets {
-		return errors.Join(err, store.ErrReset)
-	}
-	return d.attend(ctx)
-}
-
-// flush is called when everything has been read that is committed. Once the informer has synced it commits what came before, and
-// reports that there may be more to read; when that has been read the handler has synced too.
-func (d *durable) flush(ctx context.Context) (more bool) {
-	switch now := d.informer.clock.Now(); {
-	case d.flushed:
-		if !d.HasSynced() {
-			close(d.synced)
-		}
-		return false
-	case !d.informer.HasSynced(), now.Before(d.flushAt):
-		return false
-	case d.informer.o.Store.Flush(ctx) != nil: // the store says why, and tries again
-		d.flushAt = now.Add(time.Second)
-		return false
-	}
-	d.flushed, d.flushAt = true, time.Time{}
-	return true
 }
 
 // failed says that the handler has returned an error: of a key, or of OnReset and OnReplayed. A key is logged when it begins to fail.
@@ -533,18 +316,3 @@ func (d *durable) status() DurableStatus {
 	s.Name = d.name
 	return s
 }
-
-// callHandler offers to a DurableHandler, one change at a time.
-type callHandler struct{ handler DurableHandler }
-
-func (h *callHandler) offer(ctx context.Context, changes []Change) (waits bool, err error) {
-	return false, h.handler.OnChange(ctx, changes[0])
-}
-
-func (h *callHandler) more() bool { return false }
-
-func (h *callHandler) reset(ctx context.Context, why store.ResetReason) error {
-	return h.handler.OnReset(ctx, why)
-}
-
-func (h *callHandler) replayed(ctx context.Context) error { return h.handler.OnReplayed(ctx) }

@@ -156,6 +156,16 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 	return infos, nil
 }
 
+// Handlers returns the durable handlers of a collection, opened or not, as Collection.Handlers does.
+func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error) {
+	id, err := id.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{store: s, name: id.ID()}
+	return r.Handlers(ctx)
+}
+
 // loadPlaces reads the places of the handlers.
 func (c *Collection) loadPlaces(ctx context.Context) error {
 	return c.view(ctx, func(b *bolt.Bucket) error {

@@ -16,6 +16,9 @@ const (
 	trimPage = 5_000
 )
 
+// clockSet is before this was written: a clock that shows an earlier time is wrong.
+var clockSet = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
 // settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
 func (f *feedWriter) settle(s *placesSnapshot) error {
 	if f == nil || s == nil {
@@ -54,8 +57,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 			break
 		}
 		if seq > passed {
-			at, _ := tombstoneTime(data)
-			if left <= f.w.c.limits.tombstones && time.Since(at) <= tombstoneAge {
+			if left <= f.w.c.limits.tombstones && !outdated(data, time.Now()) {
 				break
 			}
 			floor = seq
@@ -70,6 +72,13 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	}
 	f.w.state.tombstones = left
 	return floor, nil
+}
+
+// outdated reports whether a tombstone is too old to be kept for a handler that has not passed it. One that was put while the clock was not
+// set, as it is at the start of a device without a battery, has no age.
+func outdated(tombstone []byte, now time.Time) bool {
+	at, _ := tombstoneTime(tombstone)
+	return at.After(clockSet) && now.Sub(at) > tombstoneAge
 }
 
 // ascending ranges over a bucket in the order of its keys.

@@ -26,7 +26,12 @@ func newStatus(s IO) *cobra.Command {
   STATE   stored   in the file; no sync mirrors it now
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact: the objects are those in the file
-          waiting  mirrored now; the first list has not come yet`,
+          waiting  mirrored now; the first list has not come yet
+
+A second table lists the durable handlers that keep a place in the file.
+
+  BEHIND   how many changes at most it has not acknowledged
+  FAILING  how many keys it was told of and has not acknowledged`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(file.check(), output.check()); err != nil {
@@ -82,6 +87,33 @@ func printStatus(s IO, status source.Status) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return printHandlers(s, status.Collections)
+}
+
+func printHandlers(s IO, collections []source.Collection) error {
+	var t *table
+	for _, c := range collections {
+		for _, h := range c.Handlers {
+			if t == nil {
+				fmt.Fprintln(s.Out)
+				t = newTable(s.Out, "HANDLER", "RESOURCE", "SCOPE", "BEHIND", "FAILING")
+			}
+			behind := strconv.FormatUint(h.Behind, 10)
+			if h.Replaying {
+				behind = "everything"
+			}
+			r := resource{c.GVR(), c.ResourceInfo()}
+			if err := t.row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing)); err != nil {
+				return err
+			}
+		}
+	}
+	if t == nil {
+		return nil
 	}
 	return t.flush()
 }

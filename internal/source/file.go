@@ -32,7 +32,13 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	}
 	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, WrittenBytes: f.store.Written(), Collections: []Collection{}}
 	for _, info := range infos {
-		s.Collections = append(s.Collections, NewCollection(info))
+		c := NewCollection(info)
+		handlers, err := f.store.Handlers(ctx, info.Identity)
+		if err != nil {
+			return Status{}, err
+		}
+		c.Handlers = handlersOf(handlers)
+		s.Collections = append(s.Collections, c)
 	}
 	Sort(s.Collections)
 	return s, nil

@@ -57,10 +57,32 @@ type Collection struct {
 	MustRelist string `json:"mustRelist,omitempty"`
 	// LastContact is when the server was last heard; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
+	// Handlers are the durable handlers that keep a place in it.
+	Handlers []Handler `json:"handlers,omitempty"`
 	// Live is what a running sync knows about it; nil if none mirrors it.
 	Live *Live `json:"live,omitempty"`
 	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
 	Guessed bool `json:"-"`
+}
+
+// Handler describes a durable handler by its place in the file.
+type Handler struct {
+	Name string `json:"name"`
+	// Behind is how many changes at most it has not acknowledged.
+	Behind uint64 `json:"behind"`
+	// Failing is how many keys of acknowledged changes it has yet to acknowledge.
+	Failing int `json:"failing"`
+	// Replaying: it is being told of every object.
+	Replaying bool `json:"replaying,omitempty"`
+}
+
+// handlersOf returns the durable handlers of a collection.
+func handlersOf(infos []store.HandlerInfo) []Handler {
+	var all []Handler
+	for _, h := range infos {
+		all = append(all, Handler{Name: h.Name, Behind: h.Behind, Failing: len(h.Failing), Replaying: h.Replaying})
+	}
+	return all
 }
 
 // Live describes a collection that a running sync mirrors.

@@ -1,0 +1,125 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// offerer is told of changes, and acknowledges them at once or later.
+type offerer interface {
+	// offer is called with what is not acknowledged of one key, in order; later by answer, if it returns that it waits. Else it has
+	// acknowledged the first change, unless it returns an error.
+	offer(ctx context.Context, changes []Change) (waits bool, err error)
+	// more says whether it wants to be offered what comes while it waits.
+	more() bool
+	reset(ctx context.Context, why store.ResetReason) error
+	replayed(ctx context.Context) error
+}
+
+// maxWorks is how many keys may fail, or not be answered, before a handler stalls: the place in the file names each.
+const maxWorks = 1000
+
+// Failing keys are told again after this, doubled up to the maximum.
+const (
+	durableRetry    = 100 * time.Millisecond
+	durableRetryMax = time.Minute
+)
+
+// work is what is offered of one key and not acknowledged, in order.
+type work struct {
+	changes []Change
+	waiting bool // for an answer
+	tries   int
+	due     time.Time // when it is to be offered again, unless waiting
+}
+
+// add appends a change. It takes the place of the state before of the same object.
+func (w *work) add(c Change) {
+	if n := len(w.changes); n > 0 && w.changes[n-1].Type == Upsert && w.changes[n-1].UID == c.UID {
+		w.changes = w.changes[:n-1]
+	}
+	w.changes = append(w.changes, c)
+}
+
+// offer offers what is not acknowledged of a key until one change fails, or has to be waited for.
+func (d *durable) offer(ctx context.Context, key string, w *work) {
+	for len(w.changes) > 0 {
+		waits := false
+		err := d.call(func() (err error) {
+			waits, err = d.handler.offer(ctx, w.changes)
+			return err
+		})
+		w.waiting = waits && err == nil
+		switch {
+		case err != nil:
+			w.tries++
+			w.due = d.informer.clock.Now().Add(retryDelay(w.tries))
+			d.dueAt = earlier(d.dueAt, w.due)
+			d.stale = true
+			d.failed(ctx, key, err)
+			return
+		case waits:
+			d.stale = true
+			return
+		}
+		w.changes, w.tries = w.changes[1:], 0
+	}
+	d.finished(key)
+}
+
+// finished takes a key out of works.
+func (d *durable) finished(key string) {
+	delete(d.works, key)
+	if _, named := d.place.Failing[key]; named {
+		d.stale = true
+	}
+}
+
+// retryDelay is durableRetry, doubled with each try, give or take a tenth.
+func retryDelay(tries int) time.Duration {
+	delay := durableRetryMax
+	if tries < 16 {
+		delay = min(delay, durableRetry<<(tries-1))
+	}
+	return delay + time.Duration((rand.Float64()-0.5)*0.2*float64(delay))
+}
+
+// call calls the handler. A panic is an error.
+func (d *durable) call(fn func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
+		default: // its text may hold what is in an object
+			err = &panicError{what: fmt.Sprintf("a %T", r), stack: string(debug.Stack())}
+		}
+	}()
+	return fn()
+}
+
+// panicError is a panic of a handler.
+type panicError struct{ what, stack string }
+
+func (e *panicError) Error() string { return "it panicked: " + e.what }
+
+// callHandler offers to a DurableHandler, one change at a time.
+type callHandler struct{ handler DurableHandler }
+
+func (h *callHandler) offer(ctx context.Context, changes []Change) (waits bool, err error) {
+	return false, h.handler.OnChange(ctx, changes[0])
+}
+
+func (h *callHandler) more() bool { return false }
+
+func (h *callHandler) reset(ctx context.Context, why store.ResetReason) error {
+	return h.handler.OnReset(ctx, why)
+}
+
+func (h *callHandler) replayed(ctx context.Context) error { return h.handler.OnReplayed(ctx) }

@@ -1,0 +1,125 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// answer acknowledges what was offered of a key up to a number. Any goroutine may call it.
+func (d *durable) answer(key string, seq uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answers == nil {
+		d.answers = map[string]uint64{}
+	}
+	d.answers[key] = max(d.answers[key], seq)
+	select {
+	case d.answered <- struct{}{}:
+	default:
+	}
+}
+
+// attend takes the answers that have come, and offers again what is due. It fails if the handler has been set back.
+func (d *durable) attend(ctx context.Context) error {
+	d.mu.Lock()
+	answers := d.answers
+	d.answers = nil
+	d.mu.Unlock()
+	for key, seq := range answers {
+		w := d.works[key]
+		if w == nil {
+			continue
+		}
+		for len(w.changes) > 0 && w.changes[0].Seq <= seq {
+			w.changes = w.changes[1:]
+			d.stale = true
+		}
+		if len(w.changes) == 0 {
+			d.finished(key)
+		}
+	}
+	d.offerDue(ctx)
+	if d.stale {
+		return d.acknowledge()
+	}
+	return nil
+}
+
+// offerDue offers again what is due.
+func (d *durable) offerDue(ctx context.Context) {
+	now := d.informer.clock.Now()
+	if d.dueAt.IsZero() || d.dueAt.After(now) {
+		return
+	}
+	d.dueAt = time.Time{}
+	for key, w := range d.works {
+		switch {
+		case w.waiting:
+		case w.due.After(now):
+			d.dueAt = earlier(d.dueAt, w.due)
+		default:
+			d.offer(ctx, key, w)
+		}
+	}
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// await waits until something has been committed, or answered, or is due, and attends to it. changed may be nil.
+func (d *durable) await(ctx context.Context, changed <-chan struct{}) error {
+	return d.awaitUntil(ctx, changed, time.Time{})
+}
+
+func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
+	at = earlier(at, d.dueAt)
+	var due <-chan time.Time
+	if !at.IsZero() {
+		t := d.informer.clock.NewTimer(at.Sub(d.informer.clock.Now()))
+		defer t.Stop()
+		due = t.C()
+	}
+	var synced <-chan struct{}
+	if !d.informer.HasSynced() {
+		synced = d.informer.synced
+	}
+	select {
+	case <-changed:
+	case <-d.answered:
+	case <-due:
+	case <-synced:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if _, resets, err := d.feed.Place(); err != nil || resets != d.resets {
+		return errors.Join(err, store.ErrReset)
+	}
+	return d.attend(ctx)
+}
+
+// flush is called when everything has been read that is committed. Once the informer has synced it commits what came before, and
+// reports that there may be more to read; when that has been read the handler has synced too.
+func (d *durable) flush(ctx context.Context) (more bool) {
+	switch now := d.informer.clock.Now(); {
+	case d.flushed:
+		if !d.HasSynced() {
+			close(d.synced)
+		}
+		return false
+	case !d.informer.HasSynced(), now.Before(d.flushAt):
+		return false
+	case d.informer.o.Store.Flush(ctx) != nil: // the store says why, and tries again
+		d.flushAt = now.Add(time.Second)
+		return false
+	}
+	d.flushed, d.flushAt = true, time.Time{}
+	return true
+}
