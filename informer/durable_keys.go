@@ -68,7 +68,7 @@ func (k *DurableKeys) offer(_ context.Context, changes []Change) (waits bool, er
 	return true, nil
 }
 
-func (k *DurableKeys) more() bool { return true }
+func (k *DurableKeys) queues() bool { return true }
 
 func (k *DurableKeys) reset(context.Context, store.ResetReason) error { return nil }
 

@@ -16,8 +16,8 @@ type offerer interface {
 	// offer is called with what is not acknowledged of one key, in order; later by answer, if it returns that it waits. Else it has
 	// acknowledged the first change, unless it returns an error.
 	offer(ctx context.Context, changes []Change) (waits bool, err error)
-	// more says whether it wants to be offered what comes while it waits.
-	more() bool
+	// queues says that it answers later, and wants to be offered what comes meanwhile.
+	queues() bool
 	reset(ctx context.Context, why store.ResetReason) error
 	replayed(ctx context.Context) error
 }
@@ -116,7 +116,7 @@ func (h *callHandler) offer(ctx context.Context, changes []Change) (waits bool, 
 	return false, h.handler.OnChange(ctx, changes[0])
 }
 
-func (h *callHandler) more() bool { return false }
+func (h *callHandler) queues() bool { return false }
 
 func (h *callHandler) reset(ctx context.Context, why store.ResetReason) error {
 	return h.handler.OnReset(ctx, why)

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -133,5 +134,37 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 			t.Errorf("all is done, and the status says %+v", s)
 		}
 		end()
+	})
+}
+
+// Controllers begin to work once their sources have synced, so that must not wait for work to be done.
+func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		const n = maxWorks + 200
+		for n := range n {
+			r.srv.write(fmt.Sprint("a/", n), "x")
+		}
+		i := r.open()
+		inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+		q, err := i.AddDurableQueue("queue", inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.settle()
+		if s := i.Status().Durable[0]; !q.HasSynced() || !s.Stalled || s.Failing != maxWorks {
+			t.Errorf("synced: %v, status %+v", q.HasSynced(), s)
+		}
+		w := &queueWorker{}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.run(q) })
+		r.settle()
+		if got := w.take(); len(got) != n {
+			t.Errorf("worked on %d of %d", len(got), n)
+		}
+		r.close()
+		q.ShutDown()
+		wg.Wait()
 	})
 }

@@ -47,7 +47,8 @@ type durable struct {
 	now     DurableStatus      // guarded by mu
 }
 
-// HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the informer had when it synced.
+// HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the informer had when it synced; of
+// one that queues, at least as much as may wait.
 func (d *durable) HasSynced() bool { return cache.IsDone(d) }
 
 // HasSyncedChecker is done when HasSynced becomes true.
@@ -58,6 +59,12 @@ func (d *durable) Name() string { return fmt.Sprintf("durable handler %q", d.nam
 
 // Done implements cache.DoneChecker.
 func (d *durable) Done() <-chan struct{} { return d.synced }
+
+func (d *durable) markSynced() {
+	if !d.HasSynced() {
+		close(d.synced)
+	}
+}
 
 func (d *durable) start(ctx context.Context) {
 	d.mu.Lock()
@@ -234,6 +241,9 @@ func durableBackoff() *wait.Backoff {
 func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	for d.works[c.Key] == nil && len(d.works) >= maxWorks {
 		d.note(func(s *DurableStatus) { s.Stalled = true })
+		if d.handler.queues() {
+			d.markSynced() // who works begins when all sources have synced, and nothing is done before
+		}
 		if err := d.await(ctx, nil); err != nil {
 			return err
 		}
@@ -250,7 +260,7 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 		d.stale = true
 	}
 	w.add(c)
-	if fresh || w.waiting && d.handler.more() {
+	if fresh || w.waiting && d.handler.queues() {
 		d.offer(ctx, c.Key, w)
 	}
 	if err := ctx.Err(); err != nil {

@@ -110,9 +110,7 @@ func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at ti
 func (d *durable) flush(ctx context.Context) (more bool) {
 	switch now := d.informer.clock.Now(); {
 	case d.flushed:
-		if !d.HasSynced() {
-			close(d.synced)
-		}
+		d.markSynced()
 		return false
 	case !d.informer.HasSynced(), now.Before(d.flushAt):
 		return false

@@ -80,7 +80,7 @@ func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitin
 	})
 }
 
-// WaitForSync returns when the requests of all that is due have been added.
+// WaitForSync returns when the requests of all that is due have been added, or as many as may be.
 func (d *Durable) WaitForSync(ctx context.Context) error {
 	select {
 	case <-d.begun:

@@ -97,3 +97,19 @@ func TestDurable(t *testing.T) {
 	must(t, srv.Load(pods, newPod("b", "newer", nil, "node-y")))
 	manageDurably(t, srv, path, done, "newer")
 }
+
+// A controller does not work before its sources have synced: that must not wait for work to be done, however many objects there are at first.
+func TestDurableOfMany(t *testing.T) {
+	srv, path := startServer(t), storePath(t)
+	var want []string
+	for n := range 8 {
+		want = append(want, fmt.Sprint("pod-", n))
+	}
+	for n := range 1500 {
+		name := fmt.Sprint("many-", n)
+		must(t, srv.Load(pods, newPod("c", name, nil, "node-y")))
+		want = append(want, name)
+	}
+	slices.Sort(want)
+	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
+}
