@@ -18,6 +18,13 @@ const (
 	Delete
 )
 
+func (t OpType) String() string {
+	if t == Delete {
+		return "Delete"
+	}
+	return "Upsert"
+}
+
 // Op is one event of the watch stream.
 type Op struct {
 	Type OpType
