@@ -29,6 +29,13 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
+	if s.leaveOut(ctx, ev.Object) {
+		// The sink hears of this place with the next bookmark or event. What is held under that key, and doubted, is another object.
+		cur := s.cur
+		cur.advance(eventRV(ev))
+		s.moveTo(cur)
+		return nil
+	}
 	ref, ok := s.check(ctx, ev)
 	if !ok {
 		s.newest.remove(ref.Key)

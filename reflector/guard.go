@@ -113,7 +113,7 @@ func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool
 	if err == nil {
 		s.heard()
 	}
-	return f.ref, f.is, err
+	return f.ref, f.is && !s.isForeignRef(key, f.ref), err
 }
 
 // lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.
@@ -155,10 +155,11 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := s.refOf(obj)
-		if got.Key == key && rerr == nil {
-			ref, found = got, true
-		} else {
+		switch {
+		case got.Key != key || rerr != nil:
 			other = true
+		case !s.isForeign(obj): // else ours was deleted, and created again in another shard
+			ref, found = got, true
 		}
 		return nil
 	})
