@@ -113,7 +113,7 @@ func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool
 	if err == nil {
 		s.heard()
 	}
-	return f.ref, f.is && !s.isForeignRef(key, f.ref), err
+	return f.ref, f.is, err
 }
 
 // lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.
@@ -155,11 +155,10 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := s.refOf(obj)
-		switch {
-		case got.Key != key || rerr != nil:
-			other = true
-		case !s.isForeign(obj): // else ours was deleted, and created again in another shard
+		if got.Key == key && rerr == nil {
 			ref, found = got, true
+		} else {
+			other = true
 		}
 		return nil
 	})

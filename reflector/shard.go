@@ -7,11 +7,9 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
@@ -28,17 +26,11 @@ type foreigners struct {
 	last           types.UID
 }
 
-// isForeign reports whether obj is of another shard than that of Options.Shard.
-func (s *session) isForeign(obj runtime.Object) bool {
-	ours, err := s.o.Shard.Matches(obj)
-	return err == nil && !ours // what has no metadata is none of any shard's; refOf refuses it
-}
-
 // leaveOut reports whether obj is of another shard, and notes it then. Such an object is no stray: it shows that everything comes, and not
 // that something may be missing. An object keeps its UID and its namespace, and so its shard: what is left out now was never delivered, and
 // a DELETED event of it is none of ours either.
 func (s *session) leaveOut(ctx context.Context, obj runtime.Object) bool {
-	if !s.isForeign(obj) {
+	if ours, err := s.o.Shard.Matches(obj); ours || err != nil { // what has no metadata is for refOf to refuse
 		return false
 	}
 	s.foreign.sent++
@@ -56,16 +48,6 @@ func (s *session) leaveOut(ctx context.Context, obj runtime.Object) bool {
 func (s *session) setUnsharded(why string) {
 	s.unsharded = why != ""
 	s.r.board.update(func(st *Status) { st.Unsharded = why })
-}
-
-// isForeignRef is isForeign of what Options.Lookup has found.
-func (s *session) isForeignRef(key string, ref ObjectRef) bool {
-	var o metav1.ObjectMeta
-	if name, err := cache.ParseObjectName(key); err == nil {
-		o.Namespace = name.Namespace
-	}
-	o.UID = types.UID(ref.UID)
-	return s.isForeign(&metav1.PartialObjectMetadata{ObjectMeta: o})
 }
 
 // chanceOfNone is ln of the probability, about 1e-13, below which it is no chance that a list of everything has nothing of a shard.
