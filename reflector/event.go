@@ -130,6 +130,9 @@ type stray struct {
 
 func (e stray) Unwrap() error { return e.error }
 
+// Is makes a single stray an ErrStrays too, of which a list of nothing else is the worse case.
+func (e stray) Is(target error) bool { return target == ErrStrays }
+
 // admit asks Options.Admit.
 func (s *session) admit(ref ObjectRef, obj runtime.Object) error {
 	if s.o.Admit == nil {

@@ -15,7 +15,7 @@ import (
 
 // notHeeded is Status.Unsharded.
 const notHeeded = "the server, or the ListerWatcher, does not heed the shard selector (feature gate ShardedListAndWatch, off by default): " +
-	"what it sends of other shards is left out here, so what is held is right, and the traffic is that of the whole"
+	"what comes of other shards is left out here; if everything comes, the contents are right and only the traffic is that of the whole"
 
 // foreigners are the objects of other shards that were sent nevertheless. A server that does not know the selector, or whose feature gate is off, ignores it
 // and sends everything; that a list says nothing of its shard (metav1.ShardInfo) is no sign of that, since the lists of custom
