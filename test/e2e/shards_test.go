@@ -186,8 +186,25 @@ func TestShards(t *testing.T) {
 			}
 		}
 	}
+	c.changeShards(t, replicas)
+	c.otherRanges(t, replicas)
 
-	// While they run, and while one of them is down.
+	t.Run("by watch", func(t *testing.T) {
+		streamed := startShards(t, c, 3, lists[0].options)
+		together(t, c.pods(t), streamed...)
+		for _, r := range streamed {
+			if by := c.listedBy(t, r.agent, "pods"); !slices.Equal(by, []string{"watch NotOlderThan"}) || r.notHeeded() {
+				t.Errorf("%s: listed by %q", r.agent, by)
+			}
+			r.end(t)
+		}
+	})
+	t.Run("custom resources and metadata", c.shardsOfWidgets)
+}
+
+// changeShards changes pods while the replicas of three shards run, and while one of them is down. That one resumes, and is told of its shard only.
+func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
+	t.Helper()
 	change := func(value string, first int) {
 		t.Helper()
 		c.createPods(t, names(value, 0, 60))
@@ -214,8 +231,12 @@ func TestShards(t *testing.T) {
 			t.Errorf("%s of %s, which is of another shard", n.verb, n.key)
 		}
 	}
+}
 
-	// Two instead of three: each range is new.
+// otherRanges runs two of three replicas on two shards. Each range is new to its replica, and listed once.
+func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
+	t.Helper()
+	want := c.pods(t)
 	for _, r := range replicas {
 		r.end(t)
 	}
@@ -249,18 +270,6 @@ func TestShards(t *testing.T) {
 		r.withoutAList(t, c)
 	}
 	together(t, want, replicas...)
-
-	t.Run("by watch", func(t *testing.T) {
-		streamed := startShards(t, c, 3, lists[0].options)
-		together(t, want, streamed...)
-		for _, r := range streamed {
-			if by := c.listedBy(t, r.agent, "pods"); !slices.Equal(by, []string{"watch NotOlderThan"}) || r.notHeeded() {
-				t.Errorf("%s: listed by %q", r.agent, by)
-			}
-			r.end(t)
-		}
-	})
-	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
 // shardsOfWidgets: lists of custom resources, and of metadata, do not say which shard they are of. They are none the less.
