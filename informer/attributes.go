@@ -60,8 +60,10 @@ func (a *attributes) load(info store.Info) {
 // mismatch returns why the contents need to be written anew, as far as it is known without the server.
 func (a *attributes) mismatch() reflector.Reason {
 	switch {
-	case a.have.Codec != a.want.Codec || a.have.Schema != a.want.Schema:
+	case a.have.Codec != a.want.Codec:
 		return reflector.ReasonCodec
+	case a.have.Schema != a.want.Schema:
+		return reflector.ReasonSchema
 	case a.have.Transform != a.want.Transform:
 		return reflector.ReasonTransform
 	}

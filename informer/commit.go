@@ -84,13 +84,13 @@ func (p *pump) giveUpList(ctx context.Context) {
 	p.abortList()
 	p.void = true
 	p.losses = p.lossesNow()
-	p.listAgain(ctx)
+	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
-// listAgain asks for a list, since the store lacks objects. The first one since a list was stored is asked for at
+// listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is asked for at
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
 // the list that was given up would have written every body anew, this one does.
-func (p *pump) listAgain(ctx context.Context) {
+func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lacking = true
 	if p.pause == nil {
 		p.pause = storeBackoff()
@@ -101,17 +101,17 @@ func (p *pump) listAgain(ctx context.Context) {
 		p.relist(p.rewritingReason())
 		return
 	}
-	p.relist(reflector.ReasonStore)
+	p.relist(reason)
 }
 
-// rewritingReason is the announced reason to write every body anew, or one that has the same effect.
+// rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has the same effect.
 func (i *Informer) rewritingReason() reflector.Reason {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.rewriting.Rewrites() {
 		return i.rewriting
 	}
-	return reflector.ReasonCodec
+	return reflector.ReasonUnreadable
 }
 
 // mendLosses asks for a list if a rebuild of the file, which another informer on it may have made, has lost objects.
@@ -122,7 +122,7 @@ func (p *pump) mendLosses(ctx context.Context) {
 	}
 	p.losses = n
 	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
-	p.listAgain(ctx)
+	p.listAgain(ctx, reflector.ReasonDamaged)
 }
 
 func (p *pump) lossesNow() int {
@@ -164,7 +164,7 @@ func (p *pump) repair(ctx context.Context) error {
 	}
 	p.losses = p.lossesNow()
 	if !p.void && (info.MustRelist != "" || !info.Complete) { // else it has been asked for
-		p.listAgain(ctx)
+		p.listAgain(ctx, lackingReason(info))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@
 // what another lists. Objects outside the namespace, without the labels, or of another type than the example
 // are therefore not stored, counted in Status.Reflector.Skipped, and Status.Err says so until a list has none; until then nothing
 // new can be resumed from, so the next start lists. A list of nothing else is thrown away and tried again: what was stored stays.
-// A wrong field or shard selector can not be noticed.
+// A wrong field selector can not be noticed, and a wrong shard selector not always (see Shards).
 //
 // ClusterID and OpenAPIHash are what tells another cluster on the
 // same address, and a changed schema; without them such a change is not noticed, nor is a restored server that has overtaken us if the
@@ -104,6 +104,19 @@
 //
 // API servers compress lists if the client asks for it, as client-go's do unless rest.Config.DisableCompression is set, and never compress watches. client-go's typed
 // clients speak JSON unless rest.Config.ContentType is application/vnd.kubernetes.protobuf: for built-in types set it.
+//
+// # Shards
+//
+// Where one replica can not hold a resource, N of them hold N disjoint stores: Identity.ShardSelector says which shard an informer is of (store.ShardSelector makes
+// one), and the API server sends that shard only (KEP-5866, alpha in 1.36: feature gate ShardedListAndWatch, off by default). A server
+// without the gate ignores the selector. Then the informer leaves out what is of other shards: it holds the same, but its traffic is that of the whole resource;
+// Status.Unguarded and Status.Reflector.Unsharded say so. A list of other shards' objects only is refused as one of another namespace
+// is, if it has so many objects that some would be of this shard (by UID).
+//
+// Another range is another Identity, so another collection: it is listed once, and nothing is taken over from the old one, whose resourceVersion says nothing about
+// the new range. The old one stays in the file until store.Options.ForgetAfter has passed; when the new informer has synced, Store.Drop frees its
+// space at once. While ranges move, two replicas may hold an object, or none may: who acts on objects once only has to see to that. An object that is deleted and
+// created again has another UID, and may be in another shard then: OnDelete comes here and OnAdd there, in no order.
 //
 // # What is stored, and when
 //

@@ -198,7 +198,7 @@ type lossyStore struct {
 func (s *lossyStore) Info(ctx context.Context) (store.Info, error) {
 	info, err := s.Interface.Info(ctx)
 	if len(s.lost) > 0 {
-		info.MustRelist = "damage"
+		info.MustRelist = store.MustRelistDamaged
 	}
 	return info, err
 }
@@ -225,7 +225,7 @@ func TestDamage(t *testing.T) {
 			}
 			r.srv.delete("a/2")
 			r.srv.compact()
-			return f.Interface.SetMustRelist(ctx, "damage")
+			return f.Interface.SetMustRelist(ctx, store.MustRelistDamaged)
 		}
 		r.run(h)
 		h.take()
@@ -236,6 +236,9 @@ func TestDamage(t *testing.T) {
 		got := h.take()
 		if !slices.Contains(got, "gone a/2") && !slices.Contains(got, "delete a/2@106=x") {
 			t.Errorf("no delete of a/2 in %q", got)
+		}
+		if s := i.Status().Reflector; s.Relists[reflector.ReasonDamaged] != 1 || s.Relists[reflector.ReasonStore] != 0 {
+			t.Errorf("relists: %v", s.Relists)
 		}
 		equal(t, "store", r.stored(), r.srv.state())
 		if s := i.Status(); s.Reflector.LastRelist == reflector.ReasonCold || s.Reflector.LastRelist == "" {
@@ -282,7 +285,7 @@ func TestUndecodable(t *testing.T) {
 		want := []string{"add a/1@101=x initial", "add a/3@103=x initial"}
 		equal(t, "early", early.take(), want)
 		equal(t, "late", late.take(), want)
-		if s := i.Status(); s.Rewriting != reflector.ReasonCodec {
+		if s := i.Status(); s.Rewriting != reflector.ReasonUnreadable {
 			t.Errorf("status: %+v", s)
 		}
 		r.srv.setFail(nil)
@@ -290,7 +293,7 @@ func TestUndecodable(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		equal(t, "early", early.take(), []string{"add a/2@104=y initial"})
-		if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reflector.ReasonCodec] != 1 || s.Err != nil {
+		if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reflector.ReasonUnreadable] != 1 || s.Err != nil {
 			t.Errorf("status: %+v", s)
 		}
 		equal(t, "store", r.stored(), r.srv.state())

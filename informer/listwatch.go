@@ -16,10 +16,11 @@ import (
 // client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types of
 // client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
 func ListWatch(client cache.Getter, id store.Identity) *cache.ListWatch {
+	shard := id.Shards().String() // with all digits, which API servers insist on
 	request := func(o metav1.ListOptions) *rest.Request {
 		o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 		o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
-		o.ShardSelector = id.ShardSelector
+		o.ShardSelector = shard
 		root := []string{"/apis", id.Group, id.Version}
 		if id.Group == "" {
 			root = []string{"/api", id.Version}

@@ -30,8 +30,8 @@ func TestLossesElsewhere(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		s := i.Status().Reflector
-		if s.Relists[reflector.ReasonStore] != 1 || len(s.Relists) != 1 {
-			t.Errorf("relists: %v, want one for %s", s.Relists, reflector.ReasonStore)
+		if s.Relists[reflector.ReasonDamaged] != 1 || len(s.Relists) != 1 {
+			t.Errorf("relists: %v, want one for %s", s.Relists, reflector.ReasonDamaged)
 		}
 		equal(t, "store", r.stored(), r.srv.state())
 		r.close()
@@ -56,7 +56,7 @@ func TestListLost(t *testing.T) {
 		if !i.HasSynced() {
 			t.Error("not synced")
 		}
-		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 || f.failed() != 1 {
+		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 || f.failed() != 1 {
 			t.Errorf("%d relists after %d failures", n, f.failed())
 		}
 		equal(t, "store", r.stored(), r.srv.state())

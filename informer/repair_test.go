@@ -53,7 +53,7 @@ func TestRewriteGivenUp(t *testing.T) {
 		losses++ // the list for this is made at once, and has nothing to rewrite
 		r.srv.write("a/1", "y")
 		synctest.Wait()
-		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 {
+		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 {
 			t.Errorf("%d relists for a later loss", n)
 		}
 		r.close()
@@ -76,7 +76,7 @@ func TestListLostOnce(t *testing.T) {
 		r.run(h)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if n := i.Status().Reflector.Relists[reflector.ReasonStore]; n != 1 || !i.HasSynced() {
+		if n := i.Status().Reflector.Relists[reflector.ReasonDamaged]; n != 1 || !i.HasSynced() {
 			t.Errorf("%d relists, synced %v", n, i.HasSynced())
 		}
 		r.close()
@@ -117,7 +117,7 @@ func damaged(i *Informer, then func(), keys ...string) *faultyStore {
 			}
 		}
 		then()
-		return f.SetMustRelist(ctx, "damage")
+		return f.SetMustRelist(ctx, store.MustRelistDamaged)
 	}
 	return f
 }

@@ -109,9 +109,9 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
 	if slices.ContainsFunc(lost, damaged) && p.rebuild != nil {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
-	p.setRewriting(reflector.ReasonCodec)
+	p.setRewriting(reflector.ReasonUnreadable)
 	p.lacking = true
-	p.relist(reflector.ReasonCodec)
+	p.relist(reflector.ReasonUnreadable)
 	return nil
 }
 

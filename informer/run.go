@@ -123,6 +123,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
+		Shard: i.Identity().Shards(),
 		// The conversion of lw may hide what it can not do.
 		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
 		ServerVersion: i.o.ServerVersion,

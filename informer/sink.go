@@ -58,17 +58,21 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	for _, r := range info.Newest {
 		c.Newest = append(c.Newest, reflector.ObjectRef(r))
 	}
-	switch {
-	case info.MustRelist != "":
-		c.Relist = reflector.ReasonStore
-	case info.ResourceVersion == "":
-		c.Relist = reflector.ReasonStore
-	default:
-		if c.Relist = s.attrs.mismatch(); c.Relist != "" {
-			s.attrs.announce(c.Relist)
-		}
+	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
+		s.attrs.announce(c.Relist) // whatever the list is for
+	}
+	if info.MustRelist != "" || info.ResourceVersion == "" {
+		c.Relist = lackingReason(info)
 	}
 	return c, nil
+}
+
+// lackingReason is why contents that can be served can not be resumed.
+func lackingReason(info store.Info) reflector.Reason {
+	if info.MustRelist == store.MustRelistDamaged || !info.Complete {
+		return reflector.ReasonDamaged
+	}
+	return reflector.ReasonStore
 }
 
 // info reads the collection's state. A failure to read is reported and repeated: the reflector has no use for it.

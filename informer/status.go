@@ -41,7 +41,8 @@ type Status struct {
 	// until then; empty if they need not be.
 	Rewriting reflector.Reason
 	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an option is not set, the
-	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects.
+	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects; and that the server does not heed
+	// the shard selector (Reflector.Unsharded), so that the shard is made here.
 	Unguarded []string
 	// Pending is what has been received but not stored yet.
 	Pending int
@@ -91,6 +92,9 @@ func (i *Informer) Status() Status {
 	s.Unguarded = i.unguardedNow()
 	if why := s.Reflector.NoLookups; why != "" {
 		s.Unguarded = append(s.Unguarded, "a server that was restored and has overtaken us: "+why)
+	}
+	if why := s.Reflector.Unsharded; why != "" {
+		s.Unguarded = append(s.Unguarded, "a shard: "+why)
 	}
 	info, err := i.store.Info(context.Background())
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact

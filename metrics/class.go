@@ -24,27 +24,30 @@ const (
 	notServed      class = "NotServed"
 	server         class = "Server"
 	connection     class = "Connection"
+	otherCluster   class = "OtherCluster"
+	strays         class = "Strays"
 	other          class = "Other"
 )
 
 // classes are the values of the label class.
-var classes = []class{healthy, noSpace, outcomeUnknown, damaged, closed, denied, notServed, server, connection, other}
+var classes = []class{healthy, noSpace, outcomeUnknown, damaged, closed, denied, notServed, server, connection, otherCluster, strays, other}
 
-// stores are the classes of the store's errors.
-var stores = []struct {
+// ours are the classes of Larder's own errors.
+var ours = []struct {
 	err   error
 	class class
 }{
 	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrClosed, closed},
+	{store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
 }
 
 func classOf(err error) class {
 	if err == nil {
 		return healthy
 	}
-	for _, s := range stores {
-		if errors.Is(err, s.err) {
-			return s.class
+	for _, o := range ours {
+		if errors.Is(err, o.err) {
+			return o.class
 		}
 	}
 	var answer apierrors.APIStatus

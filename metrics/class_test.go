@@ -26,6 +26,8 @@ func TestClassOf(t *testing.T) {
 		{store.ErrOutcomeUnknown, outcomeUnknown},
 		{store.ErrDamaged, damaged},
 		{store.ErrClosed, closed},
+		{store.ErrOtherCluster, otherCluster},
+		{reflector.ErrStrays, strays},
 		{apierrors.NewUnauthorized("no"), denied},
 		{apierrors.NewForbidden(pods, "", errors.New("no")), denied},
 		{apierrors.NewNotFound(pods, ""), notServed},

@@ -26,6 +26,7 @@
 //	larder_resumes_total                      counter              Watches that the server took up at a resourceVersion that was held; counted once that is known to hold.
 //	larder_list_requests_total                counter              List requests; each page is one.
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
+//	larder_rewriting                          gauge      reason    1 for why stored objects are being, or are to be, written anew, 0 for the other reasons to do so.
 //	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.
 //	larder_commit_duration_seconds            histogram            Time of an attempt to write to the store.
 //	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved. What waits for a later write is counted with that.
@@ -46,7 +47,12 @@
 // beyond that the informer is behind or without contact, and a restart would have to resume from that far back.
 //
 // The class is none while the informer is healthy. NoSpace, OutcomeUnknown, Damaged and Closed are the store's; Denied (401, 403), NotServed (404,
-// 405) and Server are answers of the API server; Connection is no answer; Other is the rest.
+// 405) and Server are answers of the API server; Connection is no answer; OtherCluster is a store that others use for another cluster; Strays
+// are objects that are none of those asked for; Other is the rest.
+//
+// Each guard against a server that is not the one that was listed, and each thing that the stored objects depend on, has a reason of its own in
+// larder_relists_total: AheadOfServer, Rewound and ClusterChanged; CodecChanged, SchemaChanged (Go types), TransformChanged and OpenAPIChanged. Expired is a 410;
+// StoreDamaged, StoreIncomplete and Unreadable are the file's; NotResumable is a server without comparable resourceVersions.
 //
 // Handlers that share a name share its metrics: their pending calls and merged updates are added up. Counters of an informer begin at 0
 // with it. larder_handler_merged_updates_total goes back when a handler is removed.

@@ -161,6 +161,28 @@ func TestRelists(t *testing.T) {
 	})
 }
 
+// TestRewriting: why, before the list and after it.
+func TestRewriting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.source.Add(pod("1"))
+		r.run(r.inform(informer.Options{TransformVersion: "1"}))
+		r.absent("first", "larder_rewriting")
+		r.stop()
+		r.source.setFail(func(string) error {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("from the test"))
+		})
+		r.run(r.inform(informer.Options{TransformVersion: "2"}))
+		r.expect("offline", "larder_degraded Denied 1", "larder_rewriting TransformChanged 1")
+		r.source.setFail(nil)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		r.absent("rewritten", "larder_rewriting")
+		r.expect("rewritten", "larder_relists_total TransformChanged 1")
+		r.close()
+	})
+}
+
 // TestFullDisk: failed attempts are counted, and their class is shown until there is room.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {

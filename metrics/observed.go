@@ -64,6 +64,11 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	for _, c := range classes {
 		gauge(degraded, oneIf(classOf(s.Err) == c), string(c))
 	}
+	for _, reason := range reflector.RelistReasons() {
+		if reason.Rewrites() {
+			gauge(rewriting, oneIf(s.Rewriting == reason), string(reason))
+		}
+	}
 	if s.Source != informer.None || s.Err == nil { // else the store may not have been readable
 		gauge(objects, float64(s.Objects))
 	}

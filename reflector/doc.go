@@ -118,6 +118,17 @@
 // sink holds, and that what it should list may be missing. So from the first stray on, to the end of a list without any, the sink is given no resourceVersion: the
 // next start resumes from before it, or lists. (But for strays by their Go type: who changes that does not resume.) A list of strays only is an error, and is aborted: it says nothing about what is held.
 //
+// # Shards
+//
+// With Options.Shard the ListerWatcher asks for one shard of a resource (KEP-5866). A server that does not know the selector, or whose feature gate
+// is off, sends everything, and says nothing. So every object and event is held against the selector here too, deletions as well, and what is of
+// another shard is left out: the sink holds the shard and no more, whatever the server does, and Status.Unsharded says that more comes. Such events
+// move the reflector on, and the sink with the next bookmark. An object that is deleted and created again has another UID, and may move to another shard: its
+// deletion comes here, and its addition there.
+//
+// A list with objects of other shards only is that of a shard that is empty, on a server that ignores the selector; but if there are so many
+// that some of ours would be among them, the ListerWatcher asks for another shard. Then the list is aborted, as one of strays (ErrStrays).
+//
 // # resourceVersions that cannot be compared
 //
 // Some aggregated APIs use such. They are never delivered: the sink gets "", and every start lists. Within

@@ -36,7 +36,8 @@ var (
 	ErrSlowInitialEvents = errors.New("a watch's initial events did not come to their end in time")
 )
 
-// ErrStrays: a list had nothing but objects that are none of those asked for (Status.Stray), so it was thrown away.
+// ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was of another shard, so it was
+// thrown away.
 var ErrStrays = errors.New("the ListerWatcher lists something else")
 
 // isExpired reports a 410: the history, or the continue token, is gone.

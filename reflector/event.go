@@ -29,6 +29,13 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 	if ev.Type == watch.Bookmark {
 		return s.deliverBookmark(ctx, ev)
 	}
+	if s.leaveOut(ctx, ev.Object) {
+		// The sink hears of this place with the next bookmark or event. What is held under that key, and doubted, is another object.
+		cur := s.cur
+		cur.advance(eventRV(ev))
+		s.moveTo(cur)
+		return nil
+	}
 	ref, ok := s.check(ctx, ev)
 	if !ok {
 		s.newest.remove(ref.Key)
@@ -122,6 +129,9 @@ type stray struct {
 }
 
 func (e stray) Unwrap() error { return e.error }
+
+// Is makes a single stray an ErrStrays too, of which a list of nothing else is the worse case.
+func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // admit asks Options.Admit.
 func (s *session) admit(ref ObjectRef, obj runtime.Object) error {

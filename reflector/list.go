@@ -22,9 +22,10 @@ type list struct {
 	reason Reason
 	// begun: BeginReplace was called.
 	begun bool
-	// delivered: so was Page or Event, with an object. strays is session.strays as it was then.
+	// delivered: so was Page or Event, with an object. strays and foreign are those of the session as they were then.
 	delivered bool
 	strays    int
+	foreign   foreigners
 	// fold is how far the folded watch has come: from the first page's resourceVersion on.
 	fold cursor
 	// target is what it must reach: the pages' highest resourceVersion.
@@ -111,15 +112,20 @@ func (l *list) complete() bool {
 	return l.begun && l.pages.done && (!comparableRV(l.fold.rv) || l.fold.reached(l.target))
 }
 
-// judge ends the list, unless it had nothing but strays: it is of something else, and says nothing about what is held.
+// judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {
-	strays := l.s.strays - l.strays
+	strays, foreign := l.s.strays-l.strays, l.s.foreign.since(l.foreign)
 	switch {
 	case strays > 0 && !l.delivered:
 		return l.s.lose(ctx, l.s.describe("list", fmt.Errorf("%w (all %d objects of the list): %w", ErrStrays, strays, l.s.stray)))
+	case !l.delivered && l.s.asksForAnother(foreign):
+		return l.s.lose(ctx, l.s.errAnotherShard(foreign))
 	case strays == 0:
 		l.s.astray = false
 		l.s.r.board.update(func(st *Status) { st.Stray = nil })
+	}
+	if foreign.sent == 0 {
+		l.s.setUnsharded("")
 	}
 	return outcome{Kind: listed}
 }
@@ -169,7 +175,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 func (l *list) begin(ctx context.Context, rv string) error {
 	klog.FromContext(ctx).Info("Listing", "reason", l.reason, "resourceVersion", rv, "held", l.s.cur.rv)
 	l.fold = cursor{rv: rv}
-	l.strays = l.s.strays
+	l.strays, l.foreign = l.s.strays, l.s.foreign
 	l.s.fresh = true
 	l.s.listedAt = maxRV(l.s.listedAt, rv)
 	if l.reason != ReasonCold {
@@ -189,6 +195,9 @@ func (l *list) begin(ctx context.Context, rv string) error {
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
+		if l.s.leaveOut(ctx, obj) {
+			continue
+		}
 		ref, err := l.s.refOf(obj)
 		if err == nil {
 			err = l.s.admit(ref, obj)
@@ -212,6 +221,10 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 // foldIn hands on an event that is newer than any page's item of its key.
 func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 	s := l.s
+	if s.leaveOut(ctx, ev.Object) {
+		l.fold.advance(eventRV(ev))
+		return nil
+	}
 	ref, ok := s.check(ctx, ev)
 	if !ok {
 		l.newest.remove(ref.Key)

@@ -281,7 +281,7 @@ func TestListOfStraysOnly(t *testing.T) {
 		}
 		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
 		st := g.r.Status()
-		if st.Skipped != 3 || !errors.Is(st.Err, ErrStrays) || st.Stray == nil || !strings.Contains(st.Err.Error(), "*v1.Pod where the example object is *v1.ConfigMap") {
+		if st.Skipped != 3 || !errors.Is(st.Err, ErrStrays) || !errors.Is(st.Stray, ErrStrays) || !strings.Contains(st.Err.Error(), "*v1.Pod where the example object is *v1.ConfigMap") {
 			t.Errorf("status %+v", st)
 		}
 		g.wantLog("BEGIN Cold", "ABORT")

@@ -61,6 +61,9 @@ func (m *model) run() {
 	m.m.onSynced = func(rv string) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
+		if m.s.view != nil { // what is of another shard moves the sink on with the next bookmark only
+			rv = maxRV(rv, m.r.Status().ResourceVersion)
+		}
 		if !m.muted && below(rv, m.probed) {
 			m.t.Errorf("synced at %s, the server was at %s before", rv, m.probed)
 		}
@@ -73,6 +76,10 @@ func (m *model) run() {
 	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
 	if rapid.Bool().Draw(m.t, "old server") {
 		m.o.ServerVersion = func(context.Context) (string, error) { return "v1.33.4", m.fault() }
+	}
+	if rapid.Bool().Draw(m.t, "shard") {
+		m.o.Shard, m.s.view = half, half
+		m.s.heedsShards = rapid.Bool().Draw(m.t, "heeded")
 	}
 	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
 		m.write()
@@ -234,6 +241,9 @@ func (m *model) rewind() {
 	m.settle()
 	m.rewinds++
 	b := m.s.backup()
+	if m.s.view != nil {
+		m.s.nextIn(true)
+	}
 	m.s.put(fmt.Sprintf("lost/%d", m.tick()), "1")
 	if rapid.Bool().Draw(m.t, "more is lost") {
 		m.write()

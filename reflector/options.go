@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/utils/clock"
 )
 
@@ -25,6 +26,9 @@ type Options struct {
 	//
 	// Strays are logged, counted in Status.Skipped, shown by Status.Stray, and not delivered. See the package's documentation.
 	Admit func(obj runtime.Object) error
+	// Shard is the shard selector of the ListerWatcher's requests (metav1.ListOptions.ShardSelector, KEP-5866). Objects of other shards, which
+	// come from servers that ignore it, are neither strays nor delivered; see Status.Unsharded. Default: everything.
+	Shard sharding.Selector
 	// PageSize is the most that a list request asks for. A page is smaller at the start of a run, if its objects are large, or if larger ones do
 	// not come over the link; see the package's documentation. Of lists that come as a watch or whole, the sink is given this many at a time. Default DefaultPageSize.
 	PageSize int64
@@ -73,6 +77,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PageSize <= 0 {
 		o.PageSize = DefaultPageSize
+	}
+	if o.Shard == nil {
+		o.Shard = sharding.Everything()
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -16,14 +16,20 @@ const (
 	ReasonRewound Reason = "Rewound"
 	// ReasonCluster: the cluster's id has changed.
 	ReasonCluster Reason = "ClusterChanged"
-	// ReasonCodec: the bodies were written by another codec or by older Go types.
+	// ReasonCodec: the bodies were written by another codec.
 	ReasonCodec Reason = "CodecChanged"
+	// ReasonSchema: the bodies were written by other Go types, which may have lost fields that the present ones have.
+	ReasonSchema Reason = "SchemaChanged"
 	// ReasonTransform: the bodies were written with another version of the transform.
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonStore: the stored contents can not be resumed (interrupted relist, damage).
+	// ReasonStore: the stored contents can not be resumed (interrupted relist, no resourceVersion).
 	ReasonStore Reason = "StoreIncomplete"
+	// ReasonDamaged: the store has lost objects: its file was damaged, or a write failed with an unknown outcome, and it was rebuilt.
+	ReasonDamaged Reason = "StoreDamaged"
+	// ReasonUnreadable: stored bodies can not be decoded although they are what was written.
+	ReasonUnreadable Reason = "Unreadable"
 	// ReasonNotResumable: the server gives no resourceVersion to watch from (some aggregated APIs), so
 	// each reconnect lists.
 	ReasonNotResumable Reason = "NotResumable"
@@ -32,7 +38,8 @@ const (
 // RelistReasons returns every reason but ReasonCold.
 func RelistReasons() []Reason {
 	return []Reason{
-		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI, ReasonStore, ReasonNotResumable,
+		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
+		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonNotResumable,
 	}
 }
 
@@ -40,7 +47,7 @@ func RelistReasons() []Reason {
 // even where UID and resourceVersion are unchanged.
 func (r Reason) Rewrites() bool {
 	switch r {
-	case ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI:
+	case ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable:
 		return true
 	}
 	return false

@@ -74,5 +74,5 @@ func (r *Reflector) takeAsked() Reason {
 // Status returns a snapshot. Safe at any time.
 func (r *Reflector) Status() Status { return r.board.snapshot() }
 
-// LastSyncResourceVersion is the last one delivered to the sink. Safe at any time.
+// LastSyncResourceVersion is Status.ResourceVersion. Safe at any time.
 func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -68,6 +69,10 @@ type server struct {
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
 	// afterList is called after a list was made, before it is answered.
 	afterList func(r request)
+	// view is the shard that the reflector is to hold: state and stateAt tell of it alone. heedsShards: requests are answered with it, else
+	// the server ignores the selector. To be set before objects are put, whose UIDs then are spread.
+	view        sharding.Selector
+	heedsShards bool
 	// fixedSelector overwrites the field selector, as some tweaks do.
 	fixedSelector string
 }
@@ -99,7 +104,7 @@ func (s *server) put(key, value string) string {
 	} else {
 		typ = watch.Added
 		s.uid++
-		uid = types.UID(fmt.Sprintf("uid-%d", s.uid))
+		uid = s.newUID()
 	}
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: uid, ResourceVersion: strconv.Itoa(s.rv)},
@@ -135,6 +140,9 @@ func (s *server) other(n int) {
 func (s *server) recordLocked(p past) {
 	s.history = append(s.history, p)
 	s.ledger = append(s.ledger, p)
+	if !s.sends(p.obj) {
+		return
+	}
 	for _, w := range s.watches {
 		w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
 		if !w.mute {
@@ -188,7 +196,9 @@ func (s *server) state() map[string]string {
 	defer s.mu.Unlock()
 	m := map[string]string{}
 	for k, v := range s.objects {
-		m[k] = digest(v)
+		if s.viewed(v) {
+			m[k] = digest(v)
+		}
 	}
 	return m
 }
@@ -204,6 +214,9 @@ func (s *server) stateAt(rv string) map[string]string {
 			break
 		}
 		key := p.obj.Namespace + "/" + p.obj.Name
+		if !s.viewed(p.obj) {
+			continue
+		}
 		if m[key] = digest(p.obj); p.typ == watch.Deleted {
 			delete(m, key)
 		}
@@ -304,7 +317,7 @@ func (s *server) list(r request) (runtime.Object, error) {
 	}
 	for _, cm := range all {
 		key := cm.Namespace + "/" + cm.Name
-		if key <= start || !parsed.Matches(fields.Set{"metadata.name": cm.Name, "metadata.namespace": cm.Namespace}) {
+		if key <= start || !s.sends(cm) || !parsed.Matches(fields.Set{"metadata.name": cm.Name, "metadata.namespace": cm.Namespace}) {
 			continue
 		}
 		if !s.ignoreLimit && r.Limit > 0 && int64(len(l.Items)) == r.Limit {

@@ -184,7 +184,9 @@ func (s *server) watch(ctx context.Context, r request) (watch.Interface, error) 
 	}
 	if r.SendInitialEvents != nil {
 		for _, cm := range s.sortedLocked() {
-			w.pushLocked(watch.Event{Type: watch.Added, Object: cm.DeepCopy()})
+			if s.sends(cm) {
+				w.pushLocked(watch.Event{Type: watch.Added, Object: cm.DeepCopy()})
+			}
 		}
 		if from = s.rv; s.initialEvents == sendsThem {
 			w.pushLocked(watch.Event{Type: watch.Bookmark, Object: endOfInitialEvents(s.rv)})
@@ -201,7 +203,7 @@ func (s *server) watch(ctx context.Context, r request) (watch.Interface, error) 
 		w.ended = true
 	}
 	for _, p := range s.history {
-		if p.rv > from {
+		if p.rv > from && s.sends(p.obj) {
 			w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
 			w.bookRV = p.rv
 		}

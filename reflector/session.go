@@ -53,6 +53,9 @@ type session struct {
 	astray bool
 	// stray is why the newest of them is one.
 	stray error
+	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some.
+	foreign   foreigners
+	unsharded bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.

@@ -9,7 +9,7 @@ import (
 // Status is a snapshot of a reflector.
 type Status struct {
 	State State
-	// ResourceVersion is the last one delivered to the sink.
+	// ResourceVersion is the last one delivered to the sink, or of an object of another shard that came after that.
 	ResourceVersion string
 	// NotResumable is true while the server's resourceVersions cannot be compared (some aggregated APIs):
 	// they are never delivered, so every start lists.
@@ -39,6 +39,9 @@ type Status struct {
 	Skipped int
 	// Stray is why the newest stray was not delivered; see Options.Admit. It stays until a list had none.
 	Stray error
+	// Unsharded is why objects of other shards than Options.Shard's come, which are left out; empty while none does. It stays until a list
+	// had none.
+	Unsharded string
 	// Err is why the connection is down or degraded, or which call is overdue (ErrOverdue); nil while it is healthy.
 	Err error
 }

@@ -75,7 +75,7 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compre
 		t.Fatal(err)
 	}
 	n, info := count(t, c)
-	if n != 50 || info.MustRelist != damagedReason || c.Losses() != 1 {
+	if n != 50 || info.MustRelist != MustRelistDamaged || c.Losses() != 1 {
 		t.Errorf("%d objects are left, losses %d, %+v", n, c.Losses(), info)
 	}
 	wantSound(t, s)

@@ -36,8 +36,8 @@ type Identity struct {
 	// resource that has none.
 	Namespace string
 	// LabelSelector, FieldSelector and ShardSelector are those of the
-	// requests, in the canonical form of their String methods; empty selects
-	// everything.
+	// requests; empty selects everything. See ShardSelector for the last, which
+	// takes an API server with the feature gate ShardedListAndWatch (KEP-5866).
 	LabelSelector string
 	FieldSelector string
 	ShardSelector string
@@ -45,8 +45,8 @@ type Identity struct {
 	Representation Representation
 }
 
-// Canonical returns the identity with its label and field selectors in
-// canonical form and its representation set, or an error that says which
+// Canonical returns the identity with its selectors in the canonical form of
+// their String methods and its representation set, or an error that says which
 // field is wrong.
 func (id Identity) Canonical() (Identity, error) {
 	if id.Version == "" || id.Resource == "" {
@@ -67,7 +67,11 @@ func (id Identity) Canonical() (Identity, error) {
 	if err != nil {
 		return id, fmt.Errorf("identity %s: field selector: %w", id, err)
 	}
-	id.LabelSelector, id.FieldSelector = label, field
+	shard, err := canonicalShards(id.ShardSelector)
+	if err != nil {
+		return id, fmt.Errorf("identity %s: shard selector: %w", id, err)
+	}
+	id.LabelSelector, id.FieldSelector, id.ShardSelector = label, field, shard
 	return id, nil
 }
 

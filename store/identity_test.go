@@ -29,7 +29,7 @@ func TestIdentityIDTellsEveryFieldApart(t *testing.T) {
 		"namespace":       func(id *Identity) { id.Namespace = "apps" },
 		"label selector":  func(id *Identity) { id.LabelSelector = "a=b" },
 		"field selector":  func(id *Identity) { id.FieldSelector = "a=b" },
-		"shard selector":  func(id *Identity) { id.ShardSelector = "a=b" },
+		"shard selector":  func(id *Identity) { id.ShardSelector = "shardRange(object.metadata.uid, '0x0', '0x8')" },
 		"unstructured":    func(id *Identity) { id.Representation = Unstructured },
 		"metadata":        func(id *Identity) { id.Representation = Metadata },
 		"moved boundary":  func(id *Identity) { id.Version, id.Resource = "v1p", "ods" },
@@ -79,6 +79,8 @@ func TestIdentityRefuses(t *testing.T) {
 		"label selector: unable to pars": func(id *Identity) { id.LabelSelector = "a in" },
 		"label selector: it is blank":    func(id *Identity) { id.LabelSelector = " " },
 		"field selector: invalid":        func(id *Identity) { id.FieldSelector = "a" },
+		"shard selector: it is blank":    func(id *Identity) { id.ShardSelector = " " },
+		`shard selector: "a=b" is not`:   func(id *Identity) { id.ShardSelector = "a=b" },
 	} {
 		id := pods()
 		change(&id)

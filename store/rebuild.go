@@ -11,16 +11,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// damagedReason is Info.MustRelist of a collection that has lost something.
-const damagedReason = "damaged"
+// MustRelistDamaged is Info.MustRelist of a collection that has lost something.
+const MustRelistDamaged = "damaged"
 
 // Rebuild writes the store anew, after ErrOutcomeUnknown or ErrDamaged. What
 // can be read of the old file goes to a new one, which takes its name and its
 // lock; the old one is moved aside, as a damaged file is when it is opened.
 // Open collections go on working with the new file.
 //
-// A collection that has lost something says so: its Info.MustRelist is set and
-// its Losses has grown. One whose state could not be read at all is empty, and
+// A collection that has lost something says so: its Info.MustRelist is
+// MustRelistDamaged and its Losses has grown. One whose state could not be read at all is empty, and
 // gone unless it is open.
 //
 // If there is no such error to recover from, Rebuild checks the store, and does nothing

@@ -125,7 +125,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	}
 	if !whole || bad > 0 || st.Objects != expected {
 		c.lost[name] = fmt.Sprintf("%d of %d objects are left", st.Objects, expected)
-		st.MustRelist = damagedReason
+		st.MustRelist = MustRelistDamaged
 	}
 	c.copied[name] = true
 	handlers, err := c.feed(ctx, name, &st)

@@ -42,8 +42,9 @@ func (s scope) identity(gvr schema.GroupVersionResource) store.Identity {
 
 // listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object, is added.
 func (s scope) listWatch(client any, r requests) cache.ListerWatcher {
+	shard := store.Identity{ShardSelector: s.shard}.Shards().String() // with all digits, which API servers insist on
 	limit := func(o metav1.ListOptions) metav1.ListOptions {
-		o.LabelSelector, o.ShardSelector = s.label, s.shard
+		o.LabelSelector, o.ShardSelector = s.label, shard
 		switch {
 		case o.FieldSelector == "":
 			o.FieldSelector = s.field

@@ -54,16 +54,18 @@ func TestNamespace(t *testing.T) {
 
 // TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a look-up.
 func TestScope(t *testing.T) {
+	shard, err := store.ShardSelector(1, 3)
+	must(t, err)
 	o := Options{Namespace: "a", TweakListOptions: func(o *metav1.ListOptions) {
-		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", "shard"
+		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", shard
 	}}
 	id := o.scope().identity(pods)
-	if want := (store.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: "shard"}); id != want {
+	if want := (store.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: shard}); id != want {
 		t.Errorf("%+v", id)
 	}
 	for lookup, want := range map[string]string{"": "f=1", "metadata.name=x": "f=1,metadata.name=x"} {
 		check := func(got metav1.ListOptions) {
-			want := metav1.ListOptions{LabelSelector: "l=1", FieldSelector: want, ShardSelector: "shard", Limit: 7, ResourceVersion: "9"}
+			want := metav1.ListOptions{LabelSelector: "l=1", FieldSelector: want, ShardSelector: shard, Limit: 7, ResourceVersion: "9"}
 			if got != want {
 				t.Errorf("asked for %+v, want %+v", got, want)
 			}
@@ -152,6 +154,7 @@ func TestBadSelector(t *testing.T) {
 	for name, tweak := range map[string]func(*metav1.ListOptions){
 		"label selector": func(o *metav1.ListOptions) { o.LabelSelector = "=,=" },
 		"field selector": func(o *metav1.ListOptions) { o.FieldSelector = "what" },
+		"shard selector": func(o *metav1.ListOptions) { o.ShardSelector = "what" },
 	} {
 		for _, volatile := range []bool{false, true} {
 			c := fakeClients(t)

@@ -84,7 +84,7 @@ func (s *Server) page(q *request) (page, error) {
 		// At RV "0" the watch cache answers, and does not page.
 		limit = 0
 	}
-	p := page{meta: metav1.ListMeta{ResourceVersion: formatRV(rv)}}
+	p := page{meta: metav1.ListMeta{ResourceVersion: formatRV(rv), ShardInfo: q.shardInfo()}}
 	last := ""
 	for i, o := range state[first:] {
 		if !q.selects(o) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -25,9 +26,11 @@ const (
 type listOptions struct {
 	labels labels.Selector
 	fields fields.Selector
-	limit  int
-	token  string
-	watch  bool
+	// shard is nil if there is none, or the server ignores it.
+	shard sharding.Selector
+	limit int
+	token string
+	watch bool
 	// rv is 0 if the client gave none, or "0"; hasRV tells them apart.
 	rv        uint64
 	hasRV     bool
@@ -38,7 +41,12 @@ type listOptions struct {
 	timeout time.Duration
 }
 
-func parseListOptions(query url.Values, k *kind, watchList bool) (listOptions, error) {
+// gates are the feature gates of kube-apiserver that list options depend on.
+type gates struct {
+	watchList, sharding bool
+}
+
+func parseListOptions(query url.Values, k *kind, on gates) (listOptions, error) {
 	o := listOptions{
 		token: query.Get("continue"),
 		match: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")),
@@ -64,7 +72,13 @@ func parseListOptions(query url.Values, k *kind, watchList bool) (listOptions, e
 	if o.fields, err = parseFieldSelector(query.Get("fieldSelector"), k); err != nil {
 		return o, apierrors.NewBadRequest(err.Error())
 	}
-	return o, o.validate(watchList)
+	if err := o.validate(on.watchList); err != nil {
+		return o, err
+	}
+	if s := query.Get("shardSelector"); s != "" && on.sharding {
+		o.shard, err = parseShardSelector(s)
+	}
+	return o, err
 }
 
 // parseFieldSelector accepts the fields that the kind can be selected by.
@@ -124,11 +138,11 @@ func (q *request) selects(o *object) bool {
 	case q.namespace != "" && o.namespace != q.namespace:
 		return false
 	}
-	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o)
+	return q.options.labels.Matches(o.labels) && q.options.fields.Matches(o) && q.options.inShard(o)
 }
 
 // selectsAll reports whether there are no selectors.
-func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() }
+func (o listOptions) selectsAll() bool { return o.labels.Empty() && o.fields.Empty() && o.shard == nil }
 
 // queryParser remembers the first error.
 type queryParser struct {

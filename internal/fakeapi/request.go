@@ -101,7 +101,7 @@ func (s *Server) parse(q *request, gv schema.GroupVersion, rest []string) error 
 	if q.subresource != "" && (q.subresource != "status" || !q.kind.hasStatus) {
 		return errNoSuchPath()
 	}
-	options, err := parseListOptions(q.r.URL.Query(), q.kind, s.release.watchList())
+	options, err := parseListOptions(q.r.URL.Query(), q.kind, gates{s.release.watchList(), s.o.Sharding})
 	q.options = options
 	q.verb = verbOf(q)
 	if err != nil {

@@ -23,6 +23,9 @@ type Options struct {
 	StartRV uint64
 	// History is how many events of each resource a watch can go back. Default 200,000.
 	History int
+	// Sharding turns shard selectors on (kube-apiserver's feature gate ShardedListAndWatch). Without it they are ignored, as
+	// kube-apiserver does by default.
+	Sharding bool
 	// Port to listen on. Default: a free one.
 	Port int
 }

@@ -244,7 +244,7 @@ func TestBookmarksMustBeNews(t *testing.T) {
 			values.Set("resourceVersionMatch", "NotOlderThan")
 		}
 		k := s.byPath[podsGVR]
-		o, err := parseListOptions(values, k, true)
+		o, err := parseListOptions(values, k, gates{watchList: true})
 		must(t, err)
 		w := &watcher{q: &request{kind: k, options: o}}
 		must(t, s.openWatch(w))

@@ -175,7 +175,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 
 	s = f.start(t, src)
 	s.sync(t)
-	s.checkRelist(t, reflector.ReasonCodec)
+	s.checkRelist(t, reflector.ReasonSchema)
 	if problem := want.diff(s.held(t)); problem != "" {
 		t.Error("after HasSynced:", problem)
 	}

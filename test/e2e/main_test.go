@@ -128,14 +128,14 @@ func logTo(path string) (func(), error) {
 	}, nil
 }
 
-// ownControlPlane starts a control plane that the test may break.
-func ownControlPlane(t *testing.T) *controlplane.ControlPlane {
+// ownControlPlane starts a control plane that the test may break, with further flags of kube-apiserver.
+func ownControlPlane(t *testing.T, flags ...string) *controlplane.ControlPlane {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "larder-e2e-own-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir, Args: flags})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,95 @@
+package informer
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// otherTypes is a codec of a build with other Go types.
+type otherTypes struct{ store.Codec }
+
+func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
+
+// TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the list and after it.
+func TestReasonOfEachAttribute(t *testing.T) {
+	protobuf, err := store.ProtobufCodec(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgpack, err := store.MsgpackCodec(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(what string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { return what, nil }
+	}
+	for reason, change := range map[reflector.Reason]func(*Options){
+		reflector.ReasonCodec:     func(o *Options) { o.Codec = msgpack },
+		reflector.ReasonSchema:    func(o *Options) { o.Codec = otherTypes{protobuf} },
+		reflector.ReasonTransform: func(o *Options) { o.TransformVersion = "2" },
+		reflector.ReasonCluster:   func(o *Options) { o.ClusterID = says("two") },
+		reflector.ReasonOpenAPI:   func(o *Options) { o.OpenAPIHash = says("two") },
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Codec, r.o.TransformVersion, r.o.ClusterID, r.o.OpenAPIHash = protobuf, "1", says("one"), says("one")
+				r.srv.write("a/1", "x")
+				r.start()
+				r.close()
+				change(&r.o)
+				r.srv.setFail(refuse)
+				i := r.start()
+				if s := i.Status(); s.Rewriting != reason || s.Objects != 1 {
+					t.Errorf("before: %+v", s)
+				}
+				r.srv.setFail(nil)
+				time.Sleep(2 * openAPIJitter)
+				synctest.Wait()
+				if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reason] != 1 || len(s.Reflector.Relists) != 1 || s.Err != nil {
+					t.Errorf("after: %+v", s)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// TestReasonOfTheStore: damage is told apart from a list that was interrupted, and from what else has changed meanwhile.
+func TestReasonOfTheStore(t *testing.T) {
+	for mustRelist, reason := range map[string]reflector.Reason{
+		store.MustRelistDamaged: reflector.ReasonDamaged,
+		"a list was cut short":  reflector.ReasonStore,
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t)
+			r.o.TransformVersion = "1"
+			r.srv.write("a/1", "x")
+			i := r.start()
+			if err := i.store.SetMustRelist(t.Context(), mustRelist); err != nil {
+				t.Fatal(err)
+			}
+			r.close()
+			r.o.TransformVersion = "2"
+			r.srv.setFail(refuse)
+			i = r.start()
+			if s := i.Status(); s.Rewriting != reflector.ReasonTransform {
+				t.Errorf("before: %+v", s)
+			}
+			r.srv.setFail(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := i.Status(); s.Rewriting != "" || s.Reflector.Relists[reason] != 1 || len(s.Reflector.Relists) != 1 {
+				t.Errorf("after: %+v", s)
+			}
+			r.close()
+		})
+	}
+}

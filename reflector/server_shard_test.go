@@ -1,0 +1,48 @@
+package reflector
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// half is a shard that has about half of all UIDs.
+var half = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x0000000000000000", End: "0x8000000000000000"})
+
+// newUID makes UIDs of s.uid, such as life's if they matter.
+func (s *server) newUID() types.UID {
+	plain := fmt.Sprintf("uid-%d", s.uid)
+	if s.view == nil {
+		return types.UID(plain)
+	}
+	return types.UID(fmt.Sprintf("%x", sha256.Sum256([]byte(plain)))[:32])
+}
+
+// viewed reports whether an object is one that the reflector is to hold.
+func (s *server) viewed(cm *corev1.ConfigMap) bool {
+	if s.view == nil {
+		return true
+	}
+	ok, err := s.view.Matches(cm)
+	return ok && err == nil
+}
+
+// sends reports whether a request is answered with the object.
+func (s *server) sends(cm *corev1.ConfigMap) bool { return !s.heedsShards || s.viewed(cm) }
+
+// nextIn makes the next object that is created one of the view, or of another shard.
+func (s *server) nextIn(view bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		s.uid++
+		if s.viewed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: s.newUID()}}) == view {
+			s.uid--
+			return
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
+)
+
+// sharded makes g one of half of the objects.
+func (g *rig) sharded(heeded bool, o Options) Options {
+	g.s.view, g.s.heedsShards = half, heeded
+	o.Shard = half
+	return o
+}
+
+// create makes an object of the shard, or of another.
+func (g *rig) create(ours bool, key string) {
+	g.s.nextIn(ours)
+	g.s.put(key, "1")
+}
+
+func (g *rig) wantUnsharded(want bool) {
+	g.t.Helper()
+	if st := g.r.Status(); (st.Unsharded != "") != want || st.Skipped != 0 || st.Stray != nil || st.NoLookups != "" {
+		g.t.Errorf("status %+v", st)
+	}
+}
+
+// TestShard: whether or not the server heeds the selector, and however a list comes, the sink holds the shard.
+func TestShard(t *testing.T) {
+	for _, heeded := range []bool{true, false} {
+		for name, o := range map[string]Options{
+			"pages": {PageSize: 10}, "watch": {PageSize: 10, UseWatchList: true},
+			"cache": {PageSize: 10, ServerVersion: func(context.Context) (string, error) { return "v1.33.0", nil }},
+		} {
+			t.Run(fmt.Sprintf("%s, heeded %v", name, heeded), func(t *testing.T) {
+				bubble(t, func(g *rig) {
+					o := g.sharded(heeded, o)
+					g.fill(50)
+					change := func(value string) {
+						for i := range 25 {
+							key := fmt.Sprintf("a/%02d", i)
+							if i%5 == 0 {
+								g.s.remove(key)
+								continue
+							}
+							g.s.put(key, value)
+						}
+						for i := range 5 {
+							g.s.put(fmt.Sprintf("a/%02d", 5*i), value) // another UID: about half of them move
+						}
+					}
+					g.start(o)
+					g.sleep(10 * time.Second)
+					if n := len(g.m.state()); n < 10 || n > 40 {
+						t.Errorf("the shard has %d of 50 objects: the test tests nothing", n)
+					}
+					g.converged()
+					g.wantUnsharded(!heeded)
+					change("2")
+					g.sleep(time.Second)
+					g.converged()
+					g.restart(func() { change("3") }, o)
+					g.sleep(10 * time.Second)
+					g.wantNoList()
+					g.wantUnsharded(!heeded)
+					g.restart(func() { change("4"); g.s.compact() }, o)
+					g.sleep(10 * time.Second)
+					g.wantRelist(ReasonExpired)
+					g.wantUnsharded(!heeded)
+					g.stop()
+				})
+			})
+		}
+	}
+}
+
+// TestForeignEvents: nothing of another shard is told, deletions as little, and the stream moves on.
+func TestForeignEvents(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := g.sharded(false, Options{})
+		g.create(true, "a/x")
+		g.create(false, "a/y")
+		g.start(o)
+		g.wantLog("BEGIN Cold", "PAGE 1", "END 102", "SYNCED")
+		g.m.forget()
+		g.s.put("a/y", "2")
+		g.s.remove("a/y")
+		g.create(false, "a/z")
+		g.sleep(time.Second)
+		g.wantLog()
+		if st := g.r.Status(); st.ResourceVersion != "105" || st.State != Watch {
+			t.Errorf("status %+v", st)
+		}
+		g.s.other(1)
+		g.sleep(time.Minute)
+		g.wantLog("BOOKMARK 106")
+		g.m.forget()
+		// An object moves to another shard, and back.
+		g.s.remove("a/x")
+		g.create(false, "a/x")
+		g.s.put("a/x", "2")
+		g.s.remove("a/x")
+		g.create(true, "a/x")
+		g.sleep(time.Second)
+		g.wantLog("DELETED a/x 107", "ADDED a/x 111")
+		g.converged()
+		// Lost connections go on after what was left out.
+		g.s.put("a/z", "2")
+		g.sleep(time.Second)
+		g.m.forget()
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(5 * time.Second)
+		seen := g.s.seen()
+		if last := seen[len(seen)-1]; !last.Watch || last.ResourceVersion != "112" {
+			t.Errorf("asked for %s", asJSON(last))
+		}
+		g.wantUnsharded(true)
+		g.stop()
+	})
+}
+
+// TestForeignEventsOfAList: they move the fold on, so that the list ends behind them, and what is held under their keys counts by the pages.
+func TestForeignEventsOfAList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := g.sharded(false, Options{PageSize: 10})
+		g.fill(30)
+		g.create(true, "a/50")
+		g.create(false, "a/51")
+		g.atPage(4, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.remove("a/50")
+			g.create(false, "a/50")
+			g.s.remove("a/51")
+			g.create(true, "a/51")
+			g.create(false, "a/52")
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(o)
+		g.sleep(5 * time.Second)
+		g.converged()
+		log := g.m.lines()
+		if !slices.Contains(log, "END 137") || count(log, "DELETED a/50") != 1 || count(log, "ADDED a/51") != 1 || count(log, "ADDED a/5")+count(log, "DELETED a/5") != 2 {
+			t.Errorf("told %q", log)
+		}
+		g.stop()
+	})
+}
+
+// TestGuardOfAShard: an object that is in another shard by now is gone from ours. If no deletion explains that, the server was rewound.
+func TestGuardOfAShard(t *testing.T) {
+	for _, heeded := range []bool{true, false} {
+		for _, hook := range []bool{false, true} {
+			for _, rewound := range []bool{false, true} {
+				t.Run(fmt.Sprintf("heeded %v, Options.Lookup %v, rewound %v", heeded, hook, rewound), func(t *testing.T) {
+					bubble(t, func(g *rig) {
+						o := g.sharded(heeded, Options{})
+						if hook {
+							o.Lookup = func(_ context.Context, key string) (ref ObjectRef, found bool, err error) {
+								g.s.mu.Lock()
+								defer g.s.mu.Unlock()
+								cm, found := g.s.objects[key]
+								if found {
+									ref = ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
+								}
+								return ref, found, nil
+							}
+						}
+						g.create(true, "a/w")
+						b := g.s.backup()
+						g.create(true, "a/x")
+						g.start(o)
+						g.restart(func() {
+							if rewound {
+								g.s.restore(b)
+								g.s.other(20)
+							} else {
+								g.s.remove("a/x")
+							}
+							g.create(false, "a/x")
+						}, o)
+						g.sleep(10 * time.Second)
+						if rewound {
+							g.wantRelist(ReasonRewound)
+						} else {
+							g.wantNoList()
+						}
+						if st := g.r.Status(); st.NoLookups != "" || st.Lookups == 0 {
+							t.Errorf("status %+v", st)
+						}
+						g.stop()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestListOfAnotherShard: a few objects of other shards only are chance, many are not.
+func TestListOfAnotherShard(t *testing.T) {
+	for _, n := range []int{5, 200} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				o := g.sharded(false, Options{PageSize: 10})
+				g.create(true, "a/x")
+				g.start(o)
+				g.restart(func() {
+					g.s.remove("a/x")
+					for i := range n {
+						g.create(false, fmt.Sprintf("a/%03d", i))
+					}
+					g.s.compact()
+				}, o)
+				g.sleep(5 * time.Second)
+				st := g.r.Status()
+				if n < 10 {
+					g.wantRelist(ReasonExpired)
+					g.wantUnsharded(true)
+					g.stop()
+					return
+				}
+				if !errors.Is(st.Err, ErrStrays) || !strings.Contains(st.Err.Error(), half.String()) || st.State != Degraded || len(g.m.state()) != 1 {
+					t.Errorf("status %+v, the sink holds %v", st, g.m.state())
+				}
+				if l := g.m.lines(); count(l, "ABORT") == 0 || count(l, "END") != 0 {
+					t.Errorf("told %q", l)
+				}
+				g.create(true, "b/x")
+				g.sleep(10 * time.Minute)
+				g.converged()
+				if st := g.r.Status(); st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestAsksForAnother: where the hashes are not spread, nothing can be told.
+func TestAsksForAnother(t *testing.T) {
+	of := func(key, start, end string) sharding.Selector {
+		return sharding.NewSelector(sharding.ShardRangeRequirement{Key: key, Start: start, End: end})
+	}
+	const uid, first, last = "object.metadata.uid", "0x0000000000000000", "0x10000000000000000"
+	for _, tt := range []struct {
+		shard    sharding.Selector
+		distinct int
+		want     bool
+	}{
+		{half, 40, false},
+		{half, 50, true},
+		{half, 0, false},
+		{of(uid, "0x4000000000000000", last), 10, false},
+		{of(uid, "0x4000000000000000", last), 30, true},
+		{of(uid, first, "0x0100000000000000"), 5000, false},
+		{of(uid, first, "0x0100000000000000"), 10_000, true},
+		{of("object.metadata.namespace", first, "0x8000000000000000"), 10_000, false},
+		{sharding.NewSelector(append(half.Requirements(), of(uid, "0x8000000000000000", last).Requirements()...)...), 0, false},
+	} {
+		s := &session{o: Options{Shard: tt.shard}}
+		if got := s.asksForAnother(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
+			t.Errorf("%d objects, none of %s: %v", tt.distinct, tt.shard, got)
+		}
+	}
+}
+
+// TestNoUIDs: objects without a UID have all the same hash, so a list without any of ours is no wonder.
+func TestNoUIDs(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.onList = func(request) (runtime.Object, error) {
+			l := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}}
+			for i := range 300 {
+				l.Items = append(l.Items, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i), ResourceVersion: "9"}})
+			}
+			return l, nil
+		}
+		g.start(g.sharded(false, Options{}))
+		g.wantLog("BEGIN Cold", "END 100", "SYNCED")
+		g.wantUnsharded(true)
+		g.s.onList = nil
+		g.stop()
+	})
+}
+
+// TestEmptyPages: a server that counts what it has looked at may send pages with nothing of the shard.
+func TestEmptyPages(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := g.sharded(true, Options{PageSize: 10})
+		for i := range 20 {
+			g.create(true, fmt.Sprintf("a/%02d", i))
+		}
+		first := true
+		g.s.onList = func(r request) (runtime.Object, error) {
+			if !first || r.Continue == "" {
+				return nil, nil
+			}
+			first = false
+			return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "120", Continue: r.Continue}}, nil
+		}
+		g.start(o)
+		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "END 120", "SYNCED")
+		if st := g.r.Status(); st.Lists != 3 {
+			t.Errorf("status %+v", st)
+		}
+		g.converged()
+		g.wantUnsharded(false)
+		g.stop()
+	})
+}
+
+// TestShardIsHeededLater: the first list without another shard's objects ends it.
+func TestShardIsHeededLater(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := g.sharded(false, Options{})
+		g.fill(20)
+		g.start(o)
+		g.wantUnsharded(true)
+		g.s.mu.Lock()
+		g.s.heedsShards = true
+		g.s.mu.Unlock()
+		g.r.Relist(ReasonStore)
+		g.sleep(time.Minute)
+		g.wantRelist(ReasonStore)
+		g.wantUnsharded(false)
+		g.stop()
+	})
+}

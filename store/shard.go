@@ -1,0 +1,135 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/sharding"
+)
+
+// The fields that an object's hash may be taken of, and the ends of the space of hashes: the last is exclusive.
+const (
+	shardByUID       = "object.metadata.uid"
+	shardByNamespace = "object.metadata.namespace"
+	firstHash        = "0x0000000000000000"
+	hashesEnd        = "0x10000000000000000"
+)
+
+// ShardSelector returns the selector of one of several shards of a resource that are of about one size, for
+// Identity.ShardSelector: the index-th range, from 0 on, of the hashes of UIDs. The one shard of one is everything, which
+// is no selector. An object keeps its UID and so its shard; one that is deleted and created again may move to another.
+//
+// A selector by namespace (object.metadata.namespace) can be written by hand. Its shards may be of very different sizes, and not only since namespaces
+// are: the hash (FNV-1a, 64 bits) of names that differ in nothing but their last characters begins with the same digits, so that web-1 to
+// web-9 share a shard.
+func ShardSelector(index, of int) (string, error) {
+	if of < 1 || index < 0 || index >= of {
+		return "", fmt.Errorf("shard %d of %d: the index must be from 0 to one less than the number of shards", index, of)
+	}
+	if of == 1 {
+		return "", nil
+	}
+	r := sharding.ShardRangeRequirement{Key: shardByUID, Start: shardStart(index, of), End: hashesEnd}
+	if index+1 < of {
+		r.End = shardStart(index+1, of)
+	}
+	return sharding.NewSelector(r).String(), nil
+}
+
+// shardStart is the first hash of a shard: index × 2^64 / of, rounded down. index is less than of, and of more than 1.
+func shardStart(index, of int) string {
+	start, _ := bits.Div64(uint64(index), 0, uint64(of))
+	return fmt.Sprintf("0x%016x", start)
+}
+
+// Shards returns what ShardSelector selects: everything if it is empty, or is none.
+func (id Identity) Shards() sharding.Selector {
+	s, err := parseShards(id.ShardSelector)
+	if err != nil {
+		return sharding.Everything()
+	}
+	return s
+}
+
+func canonicalShards(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	sel, err := parseShards(s)
+	if err != nil {
+		return "", err
+	}
+	return sel.String(), nil
+}
+
+// parseShards reads a selector as the API server does, which knows nothing but ranges and "||" (KEP-5866), and joins the ranges, so that what
+// selects the same is written in one way. The server wants 16 digits, where the API's documentation writes '0x0': fewer are filled up.
+func parseShards(s string) (sharding.Selector, error) {
+	switch {
+	case s == "":
+		return sharding.Everything(), nil
+	case strings.TrimSpace(s) == "":
+		return nil, errEmptySelector
+	}
+	var ranges []sharding.ShardRangeRequirement
+	for term := range strings.SplitSeq(s, "||") {
+		r, err := parseShardRange(strings.TrimSpace(term))
+		if err != nil {
+			return nil, err
+		}
+		if len(ranges) > 0 && r.Key != ranges[0].Key {
+			return nil, fmt.Errorf("its ranges are of %s and %s, and must be of one field", ranges[0].Key, r.Key)
+		}
+		ranges = append(ranges, r)
+	}
+	ranges = joinShardRanges(ranges)
+	if len(ranges) == 1 && ranges[0].Start == firstHash && ranges[0].End == hashesEnd {
+		return sharding.Everything(), nil
+	}
+	return sharding.NewSelector(ranges...), nil
+}
+
+var shardRange = regexp.MustCompile(`^shardRange\(\s*([a-z.]+)\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*,\s*['"]0x([0-9a-f]{1,17})['"]\s*\)$`)
+
+func parseShardRange(term string) (r sharding.ShardRangeRequirement, err error) {
+	parts := shardRange.FindStringSubmatch(term)
+	if parts == nil {
+		return r, fmt.Errorf("%q is not of the form shardRange(%s, '%s', '%s')", term, shardByUID, firstHash, hashesEnd)
+	}
+	r = sharding.ShardRangeRequirement{Key: parts[1], Start: fullHash(parts[2]), End: fullHash(parts[3])}
+	switch {
+	case r.Key != shardByUID && r.Key != shardByNamespace:
+		return r, fmt.Errorf("%q is of the field %s, and must be of %s or %s", term, r.Key, shardByUID, shardByNamespace)
+	case sharding.HexLess(hashesEnd, r.End):
+		return r, fmt.Errorf("%q ends above %s", term, hashesEnd)
+	case !sharding.HexLess(r.Start, r.End):
+		return r, fmt.Errorf("%q selects nothing: its end must be above its start", term)
+	}
+	return r, nil
+}
+
+func fullHash(digits string) string {
+	if rest := strings.TrimLeft(digits, "0"); len(rest) <= 16 {
+		digits = strings.Repeat("0", 16-len(rest)) + rest
+	}
+	return "0x" + digits
+}
+
+// joinShardRanges sorts the ranges, and makes one of those that overlap or meet.
+func joinShardRanges(ranges []sharding.ShardRangeRequirement) (joined []sharding.ShardRangeRequirement) {
+	slices.SortFunc(ranges, func(a, b sharding.ShardRangeRequirement) int { return cmp.Compare(a.Start, b.Start) })
+	for _, r := range ranges {
+		last := len(joined) - 1
+		switch {
+		case last < 0 || sharding.HexLess(joined[last].End, r.Start):
+			joined = append(joined, r)
+		case sharding.HexLess(joined[last].End, r.End):
+			joined[last].End = r.End
+		}
+	}
+	return joined
+}

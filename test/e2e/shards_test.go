@@ -1,0 +1,367 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// replica is one of several programs that share a resource: a shard, and a file of its own.
+type replica struct {
+	*file
+	*subject
+	agent string
+}
+
+// shard is the index-th of so many.
+func shard(t *testing.T, index, of int) string {
+	t.Helper()
+	selector, err := store.ShardSelector(index, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selector
+}
+
+// shardOfPods lists the pods of a namespace and a shard, as a user would.
+func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
+	t.Helper()
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := store.Identity{
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
+		Namespace:            ns, ShardSelector: selector, Representation: store.Typed,
+	}
+	return source{identity: id, example: &corev1.Pod{}, lw: informer.ListWatch(client.CoreV1().RESTClient(), id)}
+}
+
+// ofShard is src with the selector in its identity and in each of its requests.
+func ofShard(src source, selector string) source {
+	lw := cache.ToListerWatcherWithContext(src.lw)
+	src.identity.ShardSelector = selector
+	src.lw = &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.ShardSelector = selector
+			return lw.ListWithContext(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.ShardSelector = selector
+			return lw.WatchWithContext(ctx, o)
+		},
+	}
+	return src
+}
+
+// metadataSource lists any resource as metadata.
+func metadataSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResource, ns string) source {
+	t.Helper()
+	client, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := client.Resource(gvr).Namespace(ns)
+	return source{
+		identity: store.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: store.Metadata},
+		example:  &metav1.PartialObjectMetadata{},
+		lw: &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return r.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return r.Watch(ctx, o)
+			},
+		},
+	}
+}
+
+// run starts the replica on a shard of the pods.
+func (r *replica) run(t *testing.T, c *cluster, life, selector string, change ...func(*informer.Options)) {
+	t.Helper()
+	r.agent = t.Name() + "/" + life
+	r.subject = r.start(t, shardOfPods(t, c.Config(r.agent), c.ns, selector), change...)
+	r.sync(t)
+}
+
+// end stops the replica and closes its file.
+func (r *replica) end(t *testing.T) {
+	t.Helper()
+	r.stop(t)
+	r.close(t)
+}
+
+// startShards runs a replica for each shard of the pods.
+func startShards(t *testing.T, c *cluster, of int, change ...func(*informer.Options)) (replicas []*replica) {
+	t.Helper()
+	for n := range of {
+		r := &replica{file: newFile(t)}
+		r.run(t, c, fmt.Sprintf("cold-%d", n), shard(t, n, of), change...)
+		replicas = append(replicas, r)
+	}
+	return replicas
+}
+
+// together waits until the replicas hold what the server has, each object once. None of them may hold nothing.
+func together(t *testing.T, want objects, replicas ...*replica) {
+	t.Helper()
+	eventually(t, "the shards", func() string {
+		all, by := objects{}, map[types.UID]int{}
+		for n, r := range replicas {
+			held := r.held(t)
+			if len(held) == 0 {
+				return fmt.Sprintf("replica %d holds nothing", n)
+			}
+			for key, obj := range held {
+				uid := uidOf(obj)
+				if other, twice := by[uid]; twice || all[key] != nil {
+					return fmt.Sprintf("%s is held by replica %d, and by %d or another", key, n, other)
+				}
+				all[key], by[uid] = obj, n
+			}
+		}
+		return want.diff(all)
+	})
+}
+
+func uidOf(obj runtime.Object) types.UID {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetUID()
+}
+
+// notHeeded reports whether the status says that the server ignores shards.
+func (r *replica) notHeeded() bool {
+	return slices.ContainsFunc(r.Status().Unguarded, func(line string) bool { return strings.HasPrefix(line, "a shard: the server") })
+}
+
+// withoutAList fails if the replica has listed in this life.
+func (r *replica) withoutAList(t *testing.T, c *cluster) {
+	t.Helper()
+	if asked := c.asked(t, r.agent, "pods"); len(asked.lists) > 0 {
+		t.Errorf("%s: lists: %v", r.agent, asked.lists)
+	}
+	if st := r.Status().Reflector; st.Resumes == 0 || len(st.Relists) > 0 {
+		t.Errorf("%s: status %+v", r.agent, st)
+	}
+}
+
+// Shards of a resource, split by an API server with the feature gate on: together they are the whole, through changes and objects that move
+// between them. A restart of one lists nothing; one that is given another range lists that range once.
+func TestShards(t *testing.T) {
+	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
+	c.createPods(t, names("p", 0, 900))
+	replicas := startShards(t, c, 3)
+	together(t, c.pods(t), replicas...)
+	for _, r := range replicas {
+		if n := len(r.held(t)); n < 200 || n > 400 || r.notHeeded() {
+			t.Errorf("%s: %d objects, status %+v", r.agent, n, r.Status())
+		}
+		asked := c.asked(t, r.agent, "pods")
+		for _, request := range slices.Concat(asked.lists, asked.watches) {
+			if got := request.Query.Get("shardSelector"); got != r.source.identity.ShardSelector {
+				t.Errorf("%s asked for %q", r.agent, got)
+			}
+		}
+	}
+	c.changeShards(t, replicas)
+	c.otherRanges(t, replicas)
+
+	t.Run("by watch", func(t *testing.T) {
+		streamed := startShards(t, c, 3, lists[0].options)
+		together(t, c.pods(t), streamed...)
+		for _, r := range streamed {
+			if by := c.listedBy(t, r.agent, "pods"); !slices.Equal(by, []string{"watch NotOlderThan"}) || r.notHeeded() {
+				t.Errorf("%s: listed by %q", r.agent, by)
+			}
+			r.end(t)
+		}
+	})
+	t.Run("custom resources and metadata", c.shardsOfWidgets)
+}
+
+// changeShards changes pods while the replicas of three shards run, and while one of them is down. That one resumes, and is told of its shard only.
+func (c *cluster) changeShards(t *testing.T, replicas []*replica) {
+	t.Helper()
+	change := func(value string, first int) {
+		t.Helper()
+		c.createPods(t, names(value, 0, 60))
+		c.touchPods(t, names("p", first, first+60), value)
+		c.deletePods(t, names("p", first+60, first+120))
+	}
+	change("live", 0)
+	together(t, c.pods(t), replicas...)
+	down := replicas[1]
+	before := down.held(t)
+	down.end(t)
+	change("down", 120)
+	c.moveShards(t, names("p", 240, 290), down.source.identity)
+	want := c.pods(t)
+	c.mark(t)
+	down.run(t, c, "restart", shard(t, 1, 3))
+	down.withoutAList(t, c)
+	if problem := ofView(down.source.identity, want).diff(down.held(t)); problem != "" {
+		t.Error("after HasSynced:", problem)
+	}
+	together(t, want, replicas...)
+	for _, n := range down.replayed(t, before) {
+		if n.verb != "delete" && !inView(down.source.identity, n.obj) {
+			t.Errorf("%s of %s, which is of another shard", n.verb, n.key)
+		}
+	}
+}
+
+// otherRanges runs two of three replicas on two shards. Each range is new to its replica, and listed once.
+func (c *cluster) otherRanges(t *testing.T, replicas []*replica) {
+	t.Helper()
+	want := c.pods(t)
+	for _, r := range replicas {
+		r.end(t)
+	}
+	c.mark(t)
+	replicas = replicas[:2]
+	for n, r := range replicas {
+		r.run(t, c, fmt.Sprintf("range-%d", n), shard(t, n, 2))
+		begun := 0
+		for _, list := range c.asked(t, r.agent, "pods").lists {
+			if list.Query.Get("continue") == "" {
+				begun++
+			}
+		}
+		if begun != 1 || len(r.Status().Reflector.Relists) > 0 {
+			t.Errorf("%s: %d lists, relists %v", r.agent, begun, r.Status().Reflector.Relists)
+		}
+		old := r.source.identity
+		old.ShardSelector = shard(t, n, 3)
+		if err := r.Drop(t.Context(), old); err != nil {
+			t.Errorf("%s: the old range: %v", r.agent, err)
+		}
+	}
+	together(t, want, replicas...)
+	for n, r := range replicas {
+		r.end(t)
+		if left := r.read(t, r.source.identity, r.source.example); ofView(r.source.identity, want).diff(left.objects) != "" {
+			t.Errorf("%s: %d objects on disk", r.agent, len(left.objects))
+		}
+		c.mark(t)
+		r.run(t, c, fmt.Sprintf("again-%d", n), shard(t, n, 2))
+		r.withoutAList(t, c)
+	}
+	together(t, want, replicas...)
+}
+
+// shardsOfWidgets: lists of custom resources, and of metadata, do not say which shard they are of. They are none the less.
+func (c *cluster) shardsOfWidgets(t *testing.T) {
+	client := c.createWidgets(t, 60)
+	cfg := c.Config(t.Name())
+	for form, src := range map[string]source{
+		"unstructured": dynamicSource(t, cfg, widgets, c.ns), "metadata": metadataSource(t, cfg, widgets, c.ns),
+	} {
+		var replicas []*replica
+		want := c.widgets(t, client)
+		for n := range 2 {
+			r := &replica{file: newFile(t), agent: form}
+			r.subject = r.start(t, ofShard(src, shard(t, n, 2)))
+			r.sync(t)
+			replicas = append(replicas, r)
+		}
+		eventually(t, form, func() string {
+			all := map[string]string{}
+			for _, r := range replicas {
+				maps.Copy(all, r.held(t).versions())
+			}
+			if n := len(replicas[0].held(t)) + len(replicas[1].held(t)); n != 60 || !maps.Equal(all, want.versions()) {
+				return fmt.Sprintf("%d are held, of %d", n, len(want))
+			}
+			return ""
+		})
+		for _, r := range replicas {
+			if r.notHeeded() {
+				t.Errorf("%s: %q", form, r.Status().Unguarded)
+			}
+			r.end(t)
+		}
+	}
+}
+
+// A server without the feature gate sends everything to each of the replicas, and does not say so. They hold the same as with it, and do say so.
+func TestShardsNotHeeded(t *testing.T) {
+	c := newCluster(t, shared)
+	c.createPods(t, names("p", 0, 100))
+	replicas := startShards(t, c, 3)
+	together(t, c.pods(t), replicas...)
+	c.touchPods(t, names("p", 0, 20), "live")
+	c.moveShards(t, names("p", 20, 40), replicas[0].source.identity)
+	together(t, c.pods(t), replicas...)
+	for n, r := range replicas {
+		if !r.notHeeded() || r.Status().Reflector.Skipped > 0 || r.Status().Err != nil {
+			t.Errorf("%s: %+v", r.agent, r.Status())
+		}
+		r.end(t)
+		c.mark(t)
+		r.run(t, c, fmt.Sprintf("restart-%d", n), r.source.identity.ShardSelector)
+		r.withoutAList(t, c)
+	}
+	together(t, c.pods(t), replicas...)
+}
+
+// moveShards deletes pods and creates them again until one has left the shard and one has come into it.
+func (c *cluster) moveShards(t *testing.T, names []string, id store.Identity) {
+	t.Helper()
+	eventually(t, "pods that move", func() string {
+		before := c.pods(t)
+		c.deletePods(t, names)
+		c.createPods(t, names)
+		left, came := 0, 0
+		for key, obj := range c.pods(t) {
+			switch was, is := before[key] != nil && inView(id, before[key]), inView(id, obj); {
+			case was && !is:
+				left++
+			case is && !was:
+				came++
+			}
+		}
+		if left == 0 || came == 0 {
+			return fmt.Sprintf("%d left, %d came", left, came)
+		}
+		return ""
+	})
+}
+
+// ofView are the objects of an identity's shard.
+func ofView(id store.Identity, all objects) objects {
+	some := objects{}
+	for key, obj := range all {
+		if inView(id, obj) {
+			some[key] = obj
+		}
+	}
+	return some
+}
+
+func inView(id store.Identity, obj runtime.Object) bool {
+	ok, err := id.Shards().Matches(obj)
+	return err == nil && ok
+}
