@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"bytes"
+	"image/color"
+	"math"
+	"os"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// panels are the rows of the picture; a column is a scenario.
+var panels = []struct {
+	label string
+	// least is what zero is drawn as on a logarithmic scale; 0 is for a linear one.
+	least float64
+	of    func(series) []float64
+}{
+	{"requests a second", 0.1, func(s series) []float64 { return s.Requests }},
+	{"MB a second", 0.001, func(s series) []float64 { return s.MB }},
+	{"cores busy, of " + strconv.Itoa(serverCores), 0, func(s series) []float64 { return s.Cores }},
+	{"agents up to date, %", 0, func(s series) []float64 { return s.Level }},
+}
+
+// colors tell the clients apart without red and green.
+var colors = map[string]color.RGBA{
+	larder.Name:      {0, 114, 178, 255},
+	clientGo.Name:    {213, 94, 0, 255},
+	clientGoGet.Name: {230, 159, 0, 255},
+}
+
+// writePlot draws all runs into an SVG file.
+func writePlot(path string, runs []summary) error {
+	canvas := vgsvg.New(vg.Length(len(scenarios))*13*vg.Centimeter, vg.Length(len(panels))*6*vg.Centimeter)
+	plots := make([][]*plot.Plot, len(panels))
+	for row := range panels {
+		for _, sc := range scenarios {
+			p, err := drawPanel(row, sc, runs)
+			if err != nil {
+				return err
+			}
+			plots[row] = append(plots[row], p)
+		}
+	}
+	tiles := draw.Tiles{Rows: len(panels), Cols: len(scenarios), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadRight: vg.Centimeter / 2}
+	for row, canvases := range plot.Align(plots, tiles, draw.New(canvas)) {
+		for col, c := range canvases {
+			plots[row][col].Draw(c)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
+	panel := panels[row]
+	p := plot.New()
+	p.Y.Label.Text = panel.label
+	p.Add(plotter.NewGrid())
+	if row == 0 {
+		p.Title.Text = sc.Title
+		p.Legend.Top = true
+	}
+	if row == len(panels)-1 {
+		p.X.Label.Text = "minutes"
+	}
+	if panel.least > 0 {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 0}
+	}
+	for _, run := range runs {
+		if run.Scenario != sc.Name {
+			continue
+		}
+		line, err := plotter.NewLine(points(panel.of(run.Series), panel.least))
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width = colors[run.Client], vg.Points(1.5)
+		p.Add(line)
+		if row == 0 {
+			p.Legend.Add(run.Client, line)
+		}
+	}
+	if panel.least == 0 {
+		p.Y.Min = 0
+	}
+	return p, nil
+}
+
+// points are a value for each step.
+func points(values []float64, least float64) plotter.XYs {
+	xys := make(plotter.XYs, len(values))
+	for i, v := range values {
+		xys[i] = plotter.XY{X: float64(i+1) * step / 60, Y: math.Max(v, least)}
+	}
+	return xys
+}
