@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +21,8 @@ type client struct {
 }
 
 var (
-	larder      = client{"Larder", func(s *server) func(context.Context, func()) { return newLarder(s).run }}
+	larder      = client{"Larder", func(s *server) func(context.Context, func()) { return newLarder(s, 0).run }}
+	spreading   = client{"Larder, RelistSpread 1 h", func(s *server) func(context.Context, func()) { return newLarder(s, time.Hour).run }}
 	clientGo    = client{"client-go", func(s *server) func(context.Context, func()) { return goAgent{s: s}.run }}
 	clientGoGet = client{"client-go, LIST", func(s *server) func(context.Context, func()) { return goAgent{s: s, unlisting: true}.run }}
 )
@@ -55,15 +57,17 @@ func (f forgetful) Replace([]any, string) error {
 
 // larderAgent runs Larder's reflector. It is its Sink, too, and keeps of what it is told what a restart would find in the file.
 type larderAgent struct {
-	s     *server
-	cp    reflector.Checkpoint
-	level func()
+	s  *server
+	cp reflector.Checkpoint
+	// spread is Options.RelistSpread.
+	spread time.Duration
+	level  func()
 }
 
 // newLarder returns an agent that holds what the server has now.
-func newLarder(s *server) *larderAgent {
+func newLarder(s *server, spread time.Duration) *larderAgent {
 	newest, rv := s.newest(5)
-	a := &larderAgent{s: s, cp: reflector.Checkpoint{ResourceVersion: strconv.FormatInt(rv, 10)}}
+	a := &larderAgent{s: s, spread: spread, cp: reflector.Checkpoint{ResourceVersion: strconv.FormatInt(rv, 10)}}
 	for _, obj := range newest {
 		a.cp.Newest = append(a.cp.Newest, reflector.ObjectRef{
 			Key: cache.MetaObjectToName(obj).String(), UID: string(obj.UID), ResourceVersion: obj.ResourceVersion,
@@ -77,7 +81,8 @@ func (a *larderAgent) run(ctx context.Context, level func()) {
 	l := link{s: a.s, watching: func() {}}
 	r := reflector.New(l, a, reflector.Options{
 		// What an informer asks at every connect: whose cluster it is.
-		Verify: func(ctx context.Context) (reflector.Reason, error) { return "", l.get(ctx) },
+		Verify:       func(ctx context.Context) (reflector.Reason, error) { return "", l.get(ctx) },
+		RelistSpread: a.spread,
 	})
 	_ = r.Run(ctx) // it ends with ctx
 }

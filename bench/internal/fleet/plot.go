@@ -30,6 +30,7 @@ var panels = []struct {
 // colors tell the clients apart without red and green.
 var colors = map[string]color.RGBA{
 	larder.Name:      {0, 114, 178, 255},
+	spreading.Name:   {86, 180, 233, 255},
 	clientGo.Name:    {213, 94, 0, 255},
 	clientGoGet.Name: {230, 159, 0, 255},
 }

@@ -1,6 +1,9 @@
 package fleet
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // series is what a run showed, for the plot: a value for each step of so many seconds.
 type series struct {
@@ -65,13 +68,16 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 	}
 	for i := step; i < len(samples); i += step {
 		now, before := samples[i], samples[i-step]
-		s.Series.Requests = append(s.Series.Requests, float64(now.requests()-before.requests())/step)
-		s.Series.MB = append(s.Series.MB, (now.Bytes-before.Bytes)/1e6/step)
-		s.Series.Cores = append(s.Series.Cores, (now.CPU-before.CPU)/step)
-		s.Series.Level = append(s.Series.Level, float64(now.Level)*100/float64(n))
+		s.Series.Requests = append(s.Series.Requests, rounded(float64(now.requests()-before.requests())/step))
+		s.Series.MB = append(s.Series.MB, rounded((now.Bytes-before.Bytes)/1e6/step))
+		s.Series.Cores = append(s.Series.Cores, rounded((now.CPU-before.CPU)/step))
+		s.Series.Level = append(s.Series.Level, rounded(float64(now.Level)*100/float64(n)))
 	}
 	return s
 }
+
+// rounded has three decimals.
+func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // String is a row of a table.
 func (s summary) String() string {
