@@ -122,7 +122,7 @@
 // When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the link is down. The first wait is
 // each reflector's own; from the second failure on there is one back-off for all, with the same terms: one of them tries, in turn, and another after ten seconds
 // if that one hangs. Whatever any of them hears ends it for all. So an outage costs a process what it costs one reflector, and 300 watches that
-// break together are one failure. A reflector that has failed more often than the link has waits by itself; an answer never concerns the others.
+// break together are one failure. An answer never concerns the others.
 //
 // After a 410 a list waits for up to Options.RelistSpread, if there is something to serve.
 //

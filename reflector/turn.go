@@ -75,8 +75,8 @@ func isUnanswered(err error) bool {
 }
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that
-// tries. A session that has failed more often than the link waits for itself: it is its resource that does not answer. So does each after the first failure, since
-// a fleet should not come back as one.
+// tries. After its first failure each waits for itself: a fleet should not come back as one, nor a resource that alone does not answer be tried each time that
+// another one is heard.
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	own := s.backoff.next
 	if s.pos.State == Degraded {
@@ -85,7 +85,7 @@ func (s *session) backOff() (time.Duration, <-chan struct{}) {
 	asked := retryAfter(s.lastErr)
 	wait := own(asked)
 	failures, next, recovered := s.o.Link.Down()
-	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 || failures < s.backoff.failures {
+	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 {
 		return wait, nil
 	}
 	return time.Until(next), recovered

@@ -284,6 +284,12 @@ func TestOneIsRefused(t *testing.T) {
 
 // TestOneIsRefusedAConnection: what only one resource meets does not make it try as often as the others are heard.
 func TestOneIsRefusedAConnection(t *testing.T) {
+	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
+		t.Run(every.String(), func(t *testing.T) { oneIsRefusedAConnection(t, every) })
+	}
+}
+
+func oneIsRefusedAConnection(t *testing.T, every time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
 		g := newGang(t, 20, func(i int, m *ganger) {
@@ -294,8 +300,8 @@ func TestOneIsRefusedAConnection(t *testing.T) {
 				}
 			}
 		})
-		for range 6000 {
-			time.Sleep(100 * time.Millisecond)
+		for range 10 * time.Minute / every {
+			time.Sleep(every)
 			g.members[1].put("a/busy", time.Now().String())
 		}
 		synctest.Wait()

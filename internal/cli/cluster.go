@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )

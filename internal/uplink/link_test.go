@@ -3,6 +3,7 @@ package uplink
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -242,6 +243,94 @@ func TestAFleetSpreads(t *testing.T) {
 		}
 		if early < 150 || early > 350 || late < 150 || late > 350 {
 			t.Errorf("of 1,000 %d are in the first quarter and %d in the last", early, late)
+		}
+	})
+}
+
+// TestInOrder: who asks first is first, whoever has had a turn before.
+func TestInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		l.Lost(errAway) // one at a time
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				turn, err := l.Connect(t.Context(), func(error) {})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				turn.Failed(errAway)
+				turn.Done()
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) || len(order) != 5 {
+			t.Errorf("in the order %v", order)
+		}
+	})
+}
+
+// TestTold: who waits learns why, also of what is found out while he waits.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		var turns []*Turn
+		for range maxConnects {
+			turn, err := l.Connect(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns = append(turns, turn)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var told atomic.Int32
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				_, err := l.Connect(ctx, func(err error) {
+					if !errors.Is(err, errAway) {
+						t.Errorf("told %v", err)
+					}
+					told.Add(1)
+				})
+				if err == nil {
+					t.Error("no error of the context")
+				}
+			})
+		}
+		synctest.Wait()
+		turns[0].Failed(errAway)
+		synctest.Wait()
+		if told.Load() != 2 {
+			t.Errorf("%d of 2 were told", told.Load())
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestPatience: while the link is down one tries, and if that one hangs another does, after a while.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		l.Lost(errAway)
+		var got []time.Time
+		for range 3 {
+			if _, err := l.Connect(t.Context(), func(error) {}); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, time.Now())
+		}
+		for i, want := range []time.Duration{patience, patience} {
+			if d := got[i+1].Sub(got[i]); d != want {
+				t.Errorf("attempt %d came %v after the one before", i+1, d)
+			}
 		}
 	})
 }

@@ -75,7 +75,7 @@ func check(t *testing.T, sc scenario, c client, s summary) {
 	if s.Lists != want {
 		t.Errorf("%d lists by %d agents, want %d", s.Lists, s.Agents, want)
 	}
-	if most := max(s.Agents/10, 10); s.PeakLists > most {
+	if most := s.Agents/5 + 10; s.PeakLists > most {
 		t.Errorf("%d lists were begun in one second, want at most %d", s.PeakLists, most)
 	}
 	// What it takes to send all objects to a hundredth of the agents, twice.

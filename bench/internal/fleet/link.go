@@ -80,10 +80,8 @@ func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, erro
 	}
 	name, _ := parsed.RequiresExactMatch("metadata.name")
 	var i int
-	if _, err := fmt.Sscanf(name, "pod-%d", &i); err != nil || i >= kept {
-		return l.answer(0, 0, ""), nil
-	}
-	return l.answer(i, i+1, ""), nil
+	_, err = fmt.Sscanf(name, "pod-%d", &i)
+	return l.answer(i, i+1, ""), err
 }
 
 // page has as many objects as are asked for, of those that are charged for. The token is how many have been before.

@@ -17,14 +17,14 @@ import (
 // panels are the rows of the picture; a column is a scenario.
 var panels = []struct {
 	label string
-	// least is what zero is drawn as on a logarithmic scale; 0 is for a linear one.
-	least float64
-	of    func(series) []float64
+	// least is what zero is drawn as on a logarithmic scale; most is the end of a linear one, which begins with zero.
+	least, most float64
+	of          func(series) []float64
 }{
-	{"requests a second", 0.1, func(s series) []float64 { return s.Requests }},
-	{"MB a second", 0.001, func(s series) []float64 { return s.MB }},
-	{"cores busy, of " + strconv.Itoa(serverCores), 0, func(s series) []float64 { return s.Cores }},
-	{"agents up to date, %", 0, func(s series) []float64 { return s.Level }},
+	{label: "requests a second", least: 0.1, of: func(s series) []float64 { return s.Requests }},
+	{label: "MB a second", least: 0.001, of: func(s series) []float64 { return s.MB }},
+	{label: "cores busy", most: serverCores, of: func(s series) []float64 { return s.Cores }},
+	{label: "agents up to date, %", most: 100, of: func(s series) []float64 { return s.Level }},
 }
 
 // colors tell the clients apart without red and green.
@@ -35,9 +35,26 @@ var colors = map[string]color.RGBA{
 	clientGoGet.Name: {230, 159, 0, 255},
 }
 
+// The size of the picture.
+const (
+	width  = 52 * vg.Centimeter
+	height = 24 * vg.Centimeter
+)
+
 // writePlot draws all runs into an SVG file.
 func writePlot(path string, runs []summary) error {
-	canvas := vgsvg.New(vg.Length(len(scenarios))*13*vg.Centimeter, vg.Length(len(panels))*6*vg.Centimeter)
+	canvas := vgsvg.New(width, height)
+	if err := drawPlot(draw.New(canvas), runs); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+func drawPlot(canvas draw.Canvas, runs []summary) error {
 	plots := make([][]*plot.Plot, len(panels))
 	for row := range panels {
 		for _, sc := range scenarios {
@@ -49,16 +66,12 @@ func writePlot(path string, runs []summary) error {
 		}
 	}
 	tiles := draw.Tiles{Rows: len(panels), Cols: len(scenarios), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadRight: vg.Centimeter / 2}
-	for row, canvases := range plot.Align(plots, tiles, draw.New(canvas)) {
+	for row, canvases := range plot.Align(plots, tiles, canvas) {
 		for col, c := range canvases {
 			plots[row][col].Draw(c)
 		}
 	}
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return err
-	}
-	return os.WriteFile(path, out.Bytes(), 0o644)
+	return nil
 }
 
 func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
@@ -74,7 +87,7 @@ func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
 		p.X.Label.Text = "minutes"
 	}
 	if panel.least > 0 {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 0}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
 	for _, run := range runs {
 		if run.Scenario != sc.Name {
@@ -90,10 +103,25 @@ func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
 			p.Legend.Add(run.Client, line)
 		}
 	}
-	if panel.least == 0 {
-		p.Y.Min = 0
+	p.X.Min = 0
+	if panel.most > 0 {
+		p.Y.Min, p.Y.Max = 0, panel.most
 	}
 	return p, nil
+}
+
+// decades are the ticks of a logarithmic scale, as plain numbers.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(least, most float64) []plot.Tick {
+	ticks := plot.LogTicks{Prec: -1}.Ticks(least, most)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'f', -1, 64)
+		}
+	}
+	return ticks
 }
 
 // points are a value for each step.

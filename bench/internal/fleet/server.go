@@ -101,12 +101,6 @@ func (s *server) rvLocked() int64 {
 	return kept + 1 + int64(time.Since(s.born).Seconds()*rvRate) + int64(len(s.history))
 }
 
-func (s *server) rv() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rvLocked()
-}
-
 // newest are the objects that changed last, and the resourceVersion now.
 func (s *server) newest(n int) ([]*metav1.PartialObjectMetadata, int64) {
 	s.mu.Lock()
