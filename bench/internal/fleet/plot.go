@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -124,11 +125,20 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// points are a value for each step.
-func points(values []float64, least float64) plotter.XYs {
-	xys := make(plotter.XYs, len(values))
-	for i, v := range values {
-		xys[i] = plotter.XY{X: float64(i+1) * step / 60, Y: math.Max(v, least)}
+// points are a value for each step; of a long run, for each minute, since what a list brings is counted when it is done.
+func points(values []float64, least float64) (xys plotter.XYs) {
+	mean := 1
+	if len(values)*step > 15*60 {
+		mean = 60 / step
+	}
+	end := 0
+	for part := range slices.Chunk(values, mean) {
+		end += len(part)
+		sum := 0.0
+		for _, v := range part {
+			sum += v
+		}
+		xys = append(xys, plotter.XY{X: float64(end) * step / 60, Y: math.Max(sum/float64(len(part)), least)})
 	}
 	return xys
 }
