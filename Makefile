@@ -106,6 +106,12 @@ bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat: about 
 	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench '^Benchmark($(MICRO))' -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
 	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt
 
+FLEET_AGENTS ?= 5000
+.PHONY: fleet
+fleet: ## simulates FLEET_AGENTS agents that come back to one API server, with Larder and with client-go: minutes; writes docs/img/fleet.svg
+	@mkdir -p docs/img
+	@$(GO) -C bench test ./internal/fleet -run '^TestFleet$$' -count=1 -v -timeout 2h -fleet.agents $(FLEET_AGENTS) -fleet.out $(CURDIR)/docs/img
+
 .PHONY: cross
 cross: ## type-check for the other systems, with tests and all that is imported; build the command for 32 bits
 	@for m in $(LIBRARIES); do \

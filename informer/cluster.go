@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
@@ -23,30 +21,6 @@ func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, err
 		err := getJSON(ctx, client, "/api/v1/namespaces/kube-system",
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", &ns)
 		return string(ns.UID), err
-	}
-}
-
-// OpenAPIHash returns a function for Options.OpenAPIHash: the hash that the server's /openapi/v3 has for a group-version.
-// A server that does not list it gives an empty one.
-func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context.Context) (string, error) {
-	name := path.Join("apis", gv.Group, gv.Version)
-	if gv.Group == "" {
-		name = path.Join("api", gv.Version)
-	}
-	return func(ctx context.Context) (string, error) {
-		var index struct {
-			Paths map[string]struct {
-				ServerRelativeURL string `json:"serverRelativeURL"`
-			} `json:"paths"`
-		}
-		if err := getJSON(ctx, client, "/openapi/v3", "application/json", &index); err != nil {
-			return "", err
-		}
-		u, err := url.Parse(index.Paths[name].ServerRelativeURL)
-		if err != nil {
-			return "", fmt.Errorf("the server's /openapi/v3 has no valid URL for %s: %w", name, err)
-		}
-		return u.Query().Get("hash"), nil
 	}
 }
 

@@ -217,7 +217,7 @@ func (r *runner) trouble(o op) {
 			}
 		}
 	}
-	r.ph.lost = r.ph.lost || o.do == "cut" || o.do == "outage"
+	r.ph.lost = r.ph.lost || o.do == "close" || o.do == "cut" || o.do == "outage"
 }
 
 // odd is an event that servers should not send.

@@ -141,6 +141,16 @@
 //
 // Secrets are kept in memory only unless Options.PersistSecrets is set.
 //
+// # Many informers, and many programs
+//
+// The informers of a store, those in memory too if they are given the Store, share the way to the server: while it is away one of them tries, in turn, with
+// one back-off for all; when it is back eight connect and two list at a time. So an outage costs a program what it costs one informer, and what is held of lists is
+// four pages, however many informers there are. [NewSchemas] reads the hashes for OpenAPIHash once for all. A connection takes about ten small requests,
+// and a list a request for each 2,000 objects: a rest.Config with client-go's default of five requests a second makes 300 informers wait for ten minutes; set QPS.
+//
+// A program can not know how many others there are. That they do not come back as one is left to the back-off, which is random; how long the lists of a fleet may take
+// after a lost history is for the fleet's operator to say, by Options.RelistSpread. docs/fleet.md has figures.
+//
 // # When a function of the user does not return
 //
 // A request has 90 s. If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say

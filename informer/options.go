@@ -83,6 +83,9 @@ type Options struct {
 	// large (it aims at 16 MiB), or if larger ones do not come over the link; package reflector says how. Default 2000.
 	PageSize int64
 
+	// RelistSpread: see reflector.Options.RelistSpread. For fleets whose lists together are too much for their API server. Default 0.
+	RelistSpread time.Duration
+
 	// Observer is told what happens, for metrics. Default: none.
 	Observer Observer
 

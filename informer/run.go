@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -128,11 +129,19 @@ func (i *Informer) start(ctx context.Context) *pump {
 		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
 		ServerVersion: i.o.ServerVersion,
 		Verify:        attrs.verify, Lookup: i.o.Lookup,
-		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
+		OnError: i.reportError, OnContact: i.contact, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
 	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
+}
+
+// link is shared with the other informers of the store; those without a store have none to share.
+func (i *Informer) link() *uplink.Link {
+	if i.o.Store == nil {
+		return nil
+	}
+	return i.o.Store.Link()
 }
 
 // name is for logs: informers on one resource in several forms are told apart.

@@ -13,7 +13,7 @@
 //	Relist ──listedStale──► Verify, after a list from the server's cache
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
-//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist)
+//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; or for Options.RelistSpread)
 //	any ──stop────► Stopped
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
@@ -61,7 +61,8 @@
 // and 405 wait longer and show as Degraded. A list is made on 410, on "resource version too large", on a failed
 // guard, on Options.Verify's or Relist's word, and for nothing else. The wait is 800 ms, doubled up
 // to 30 s, with full jitter, on top of what the server asks for (Retry-After), and short again after a
-// watch has lived two minutes. A watch that ends in order after a healthy life is followed by another at once.
+// watch has lived two minutes. A watch that ends in order at its own time-out is followed by another at once, one that lived and ends before that within
+// 800 ms: whoever ended it has ended others, too.
 //
 // A watch that is silent for two and a half minutes (bookmarks come once a minute) is checked by a probe: if the
 // resourceVersion is ours, nothing was missed and it stays. Otherwise it is closed and opened again; that is an error
@@ -111,6 +112,19 @@
 // or than a list that was given up; it is not asked for after ReasonAhead, ReasonRewound and ReasonCluster, when what is held is of another history, nor
 // again if the watch after one was refused before anything came. What the cache lacked comes as events: after it the machine goes on with Verify, and Synced is called when
 // that has drained. If the request fails, which may be because it is too large for its 90 s, the next attempt is by pages.
+//
+// # Many reflectors, one server
+//
+// Those that share an Options.Link connect, eight at a time, and list, two at a time, in the order in which they come. A turn to connect is
+// given back when the server has accepted the watch, or answered the first page; a place to list at the end, while a page waits to be asked for again, and while the sink
+// has not taken one in for ten seconds.
+//
+// When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the link is down. The first wait is
+// each reflector's own; from the second failure on there is one back-off for all, with the same terms: one of them tries, in turn, and another after ten seconds
+// if that one hangs. Whatever any of them hears ends it for all. So an outage costs a process what it costs one reflector, and 300 watches that
+// break together are one failure. An answer never concerns the others.
+//
+// After a 410 a list waits for up to Options.RelistSpread, if there is something to serve.
 //
 // # Strays
 //

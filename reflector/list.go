@@ -146,6 +146,7 @@ func (l *list) take(ctx context.Context, p page) outcome {
 		return l.pageInstead(ctx, err)
 	}
 	l.s.heard()
+	l.s.connected()
 	l.pages.err = nil
 	l.showErr()
 	l.pages.backoff.reset()
@@ -211,7 +212,10 @@ func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	}
 	l.delivered = l.delivered || len(good) > 0
 	for chunk := range slices.Chunk(good, int(l.s.o.PageSize)) {
-		if err := l.s.sink.Page(ctx, chunk); err != nil {
+		taken := l.s.listing.lend()
+		err := l.s.sink.Page(ctx, chunk)
+		taken()
+		if err != nil {
 			return err
 		}
 	}

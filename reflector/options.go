@@ -2,10 +2,13 @@ package reflector
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // DefaultPageSize is Options.PageSize if that is 0.
@@ -60,6 +63,13 @@ type Options struct {
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
 	// It must not block.
 	OnContact func()
+	// RelistSpread is the most that a list waits for after a 410, at random, if Synced has been called in this run, so that what is held can be served
+	// meanwhile: an API server that restarts loses its history, and a fleet that lists at once is more than it can serve. It is for fleets; see
+	// docs/fleet.md for how long. Status.Err is the 410 until the list. Default 0: at once.
+	RelistSpread time.Duration
+	// Link, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them tries, in turn, and never more
+	// than a few connect, or list, at a time. Default: this reflector's back-off is its own.
+	Link *uplink.Link
 	// Clock is for tests. Default: the real clock. Requests time out by real time.
 	Clock clock.WithTicker
 }

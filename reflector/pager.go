@@ -59,7 +59,13 @@ func (p *pager) fetch(ctx context.Context, token string) {
 		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
 	p.limit = o.Limit
-	go func() { p.answers <- p.request(ctx, o) }()
+	go func() {
+		if err := p.s.listing.take(ctx); err != nil {
+			p.answers <- page{err: err}
+			return
+		}
+		p.answers <- p.request(ctx, o)
+	}()
 }
 
 // request makes the request.
@@ -102,6 +108,7 @@ func (p *pager) retryLater(err error) {
 		wait = p.backoff.slow
 	}
 	p.retry = p.s.o.Clock.NewTimer(wait(retryAfter(err)))
+	p.s.listing.give() // nothing is held meanwhile
 }
 
 // retryC fires when the wait is over.

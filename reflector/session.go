@@ -2,12 +2,14 @@ package reflector
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/guest"
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // session is one Run: everything that only its goroutine touches. It is the sink's only caller.
@@ -40,6 +42,10 @@ type session struct {
 	resumes string
 	// announced: Synced has been called since the last list, or since the connection was lost.
 	announced bool
+	// served: Synced has been called in this run.
+	served bool
+	// spread is set if the next wait is none for lastErr, but for others to be spread over this time with this one.
+	spread time.Duration
 	// bookmarks: the server has sent one in this run.
 	bookmarks bool
 	// quiet counts drains in a row that ended in order and silent; see drainedQuietly.
@@ -48,6 +54,9 @@ type session struct {
 	noLookups bool
 
 	backoff backoff
+	// turn to connect, and listing, the place among those that list; see Options.Link.
+	turn    *uplink.Turn
+	listing place
 	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
 	strays int
 	astray bool
@@ -92,19 +101,22 @@ const (
 )
 
 func newSession(r *Reflector) *session {
-	return &session{
+	s := &session{
 		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
 		useWatchList: r.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:     guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:       guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
 		versioner:    guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
+	s.listing.l, s.listing.down = r.o.Link, s.showDown
+	return s
 }
 
 // run drives the machine until it has stopped.
 func (s *session) run(ctx context.Context) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "reflector", s.o.Name)
 	ctx = klog.NewContext(ctx, logger)
+	defer s.connected()
 	defer s.closeStream()
 	for s.pos.State != Stopped {
 		s.r.board.update(func(st *Status) { st.State = s.pos.State })
@@ -117,6 +129,9 @@ func (s *session) run(ctx context.Context) error {
 		logger.V(4).Info("Reflector moved on", "from", was.State, "outcome", o.Kind, "to", s.pos.State, "listDue", s.pos.Reason)
 		if s.pos.State != Drain && s.pos.State != Watch {
 			s.closeStream()
+		}
+		if s.pos.State == Backoff || s.pos.State == Degraded {
+			s.connected()
 		}
 	}
 	s.r.board.update(func(st *Status) { st.State = Stopped })
@@ -137,11 +152,14 @@ func (s *session) enter(ctx context.Context) outcome {
 	case Restore:
 		return s.restore(ctx)
 	case Verify:
+		if !s.connect(ctx) {
+			return outcome{Kind: stop}
+		}
 		return s.verify(ctx)
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
-		return s.relist(ctx)
+		return s.relistInTurn(ctx)
 	case Backoff, Degraded:
 		return s.wait(ctx)
 	case Stopped:
@@ -178,18 +196,24 @@ func (s *session) restore(ctx context.Context) outcome {
 
 // wait sits out the back-off of lastErr.
 func (s *session) wait(ctx context.Context) outcome {
-	d := s.backoff.next
-	if s.pos.State == Degraded {
-		d = s.backoff.slow
+	var d time.Duration
+	var recovered, asked <-chan struct{}
+	if s.spread > 0 {
+		d, asked, s.spread = rand.N(s.spread), s.r.wake, 0
+	} else {
+		d, recovered = s.backOff()
 	}
-	timer := s.o.Clock.NewTimer(d(retryAfter(s.lastErr)))
+	timer := s.o.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return outcome{Kind: stop}
 	case <-timer.C():
-		return outcome{Kind: waited}
+	case <-recovered:
+	case <-asked:
+		return outcome{Kind: mustList, Reason: s.r.takeAsked()} // after a shorter wait
 	}
+	return outcome{Kind: waited}
 }
 
 // lose notes an error that ended a connection, and returns failed or denied.
@@ -198,6 +222,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 		return outcome{Kind: stop}
 	}
 	s.report(ctx, err)
+	s.tellLink(err)
 	s.lastErr, s.last = err, lost
 	if isDenied(err) {
 		return outcome{Kind: denied}
@@ -227,6 +252,7 @@ func (s *session) healthy() {
 
 // heard notes a sign of life from the server.
 func (s *session) heard() {
+	s.o.Link.Heard()
 	now := s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.LastContact = now })
 	if s.o.OnContact != nil {
@@ -253,7 +279,7 @@ func (s *session) synced(ctx context.Context) error {
 	if err := s.sink.Synced(ctx); err != nil {
 		return err
 	}
-	s.announced = true
+	s.announced, s.served = true, true
 	return nil
 }
 
@@ -262,5 +288,8 @@ func (s *session) synced(ctx context.Context) error {
 func (s *session) listFor(reason Reason) outcome {
 	recent := !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
 	s.lastErr = nil
-	return outcome{Kind: mustList, Reason: reason, Wait: recent}
+	if reason == ReasonExpired && s.served {
+		s.spread = s.o.RelistSpread
+	}
+	return outcome{Kind: mustList, Reason: reason, Wait: recent || s.spread > 0}
 }

@@ -81,6 +81,7 @@ func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout ti
 func (s *session) accepted(st *stream) {
 	s.heard()
 	s.healthy()
+	s.connected()
 	st.resume = !s.fresh
 	s.fresh = false
 	if s.even {

@@ -152,6 +152,11 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 			return o
 		}
 	}
+	if !full {
+		// Whoever ended it has ended those of a whole fleet. This is no failure, and does not count as one.
+		s.spread = backoffBase
+		return outcome{Kind: failed}
+	}
 	return outcome{Kind: ended}
 }
 

@@ -41,6 +41,7 @@ func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, don
 	}
 	l := &streamed{list: newList(s, reason), st: st}
 	s.heard()
+	s.connected()
 	if o, err = l.run(ctx); o.Kind == listed {
 		s.stream, s.fresh = st, false
 		return l.finish(ctx), true

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // Open opens the store at path, and makes it if there is none, with its
@@ -36,7 +38,7 @@ func Open(path string, o Options) (*Store, error) {
 // newStore returns one that is not open yet.
 func newStore(path string, o Options) *Store {
 	return &Store{
-		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(), link: uplink.New(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 }

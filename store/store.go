@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // Options are the options of Open. The zero value works.
@@ -132,6 +133,7 @@ type Store struct {
 	background  background
 	hooks       hooks
 	commits     commits
+	link        *uplink.Link
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}

@@ -70,6 +70,7 @@ type adapter struct {
 	base     string // path below which the API server is
 	mapper   meta.RESTMapper
 	client   rest.Interface // for what is about no resource
+	schemas  *informer.Schemas
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
@@ -107,7 +108,7 @@ func adapt(config *rest.Config, opts cache.Options, template informer.Options) (
 		return nil, opts, nil, fmt.Errorf("could not create a REST client from config: %w", err)
 	}
 	return config, opts, &adapter{
-		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client,
+		template: template, base: strings.TrimSuffix(path.Clean("/"+base.Path), "/"), mapper: opts.Mapper, client: client, schemas: informer.NewSchemas(client),
 		made: map[string]*informer.Informer{},
 	}, nil
 }

@@ -40,7 +40,7 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 		o.ClusterID = informer.KubeSystemUID(a.client)
 	}
 	if o.OpenAPIHash == nil {
-		o.OpenAPIHash = informer.OpenAPIHash(a.client, id.GroupVersion())
+		o.OpenAPIHash = a.schemas.Hash(id.GroupVersion())
 	}
 	if o.ServerVersion == nil {
 		o.ServerVersion = informer.ServerVersion(a.client)

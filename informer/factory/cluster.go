@@ -31,12 +31,20 @@ func clusterID(client any, get func(ctx context.Context, name string) (metav1.Ob
 	}
 }
 
-// openAPIHash returns a function for informer.Options.OpenAPIHash, or nil if there is no client.
-func openAPIHash(client rest.Interface, gv schema.GroupVersion) func(context.Context) (string, error) {
+// schemas reads the hashes for all informers of a factory; nil if there is no client.
+func schemas(client rest.Interface) *informer.Schemas {
 	if missing(client) {
 		return nil
 	}
-	return informer.OpenAPIHash(client, gv)
+	return informer.NewSchemas(client)
+}
+
+// openAPIHash returns a function for informer.Options.OpenAPIHash, or nil if there are no schemas.
+func openAPIHash(s *informer.Schemas, gv schema.GroupVersion) func(context.Context) (string, error) {
+	if s == nil {
+		return nil
+	}
+	return s.Hash(gv)
 }
 
 // missing reports whether there is no client. The fakes return nil pointers as REST clients.

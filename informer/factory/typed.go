@@ -32,10 +32,10 @@ func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Du
 		return nil, fmt.Errorf("shared informer factory: %w: %w", ErrOptions, err)
 	}
 	f := &sharedInformerFactory{SharedInformerFactory: informers.NewSharedInformerFactoryWithOptions(client, defaultResync, o.stock()...)}
-	maker := typedMaker{o: o, scope: s, clusterID: typedClusterID(client)}
 	if missing(o.RESTClient) {
-		maker.o.RESTClient = client.Discovery().RESTClient()
+		o.RESTClient = client.Discovery().RESTClient()
 	}
+	maker := typedMaker{o: o, scope: s, clusterID: typedClusterID(client), schemas: schemas(o.RESTClient)}
 	for _, r := range listed {
 		if err := f.register(maker, r); err != nil {
 			return nil, fmt.Errorf("shared informer factory: %w", errors.Join(err, closeAll(f.ours)))
@@ -88,6 +88,7 @@ type typedMaker struct {
 	o         Options
 	scope     scope
 	clusterID func(context.Context) (string, error)
+	schemas   *informer.Schemas // nil without a REST client
 }
 
 func (m typedMaker) informer(client kubernetes.Interface, r resource, resync time.Duration) (*informer.Informer, error) {
@@ -100,7 +101,7 @@ func (m typedMaker) informer(client kubernetes.Interface, r resource, resync tim
 		Resource:     r.info(),
 		ResyncPeriod: resync,
 		ClusterID:    m.clusterID,
-		OpenAPIHash:  openAPIHash(m.o.RESTClient, r.GroupVersion()),
+		OpenAPIHash:  openAPIHash(m.schemas, r.GroupVersion()),
 	})
 }
 

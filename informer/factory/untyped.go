@@ -26,6 +26,8 @@ type untypedFactory struct {
 	scope  scope
 	resync time.Duration
 	form   form
+	// schemas is nil without a REST client.
+	schemas *informer.Schemas
 
 	wg sync.WaitGroup // of the informers that run
 
@@ -48,7 +50,7 @@ type form struct {
 func newUntypedFactory(defaultResync time.Duration, o Options, f form) *untypedFactory {
 	s := o.scope()
 	return &untypedFactory{
-		o: o, err: o.validateUntyped(s), scope: s, resync: defaultResync, form: f,
+		o: o, err: o.validateUntyped(s), scope: s, resync: defaultResync, form: f, schemas: schemas(o.RESTClient),
 		informers: map[schema.GroupVersionResource]*untypedInformer{},
 	}
 }
@@ -97,7 +99,7 @@ func (f *untypedFactory) newInformer(gvr schema.GroupVersionResource) (*untypedI
 		ClusterID:         f.form.clusterID,
 	}
 	if f.form.schema {
-		each.OpenAPIHash = openAPIHash(f.o.RESTClient, gvr.GroupVersion())
+		each.OpenAPIHash = openAPIHash(f.schemas, gvr.GroupVersion())
 	}
 	ours, err := f.o.newInformer(f.scope.listWatch(f.form.client, f.form.requests(gvr, f.scope.namespace)), f.form.example(), each)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/meter"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -26,6 +27,7 @@ type connection struct {
 	dynamic  dynamic.Interface
 	meta     metadata.Interface
 	raw      rest.Interface
+	schemas  *informer.Schemas
 	received meter.Received
 }
 
@@ -47,6 +49,7 @@ func connect(config *rest.Config) (*connection, error) {
 		return nil, err
 	}
 	c.raw = d.RESTClient()
+	c.schemas = informer.NewSchemas(c.raw)
 	return c, nil
 }
 

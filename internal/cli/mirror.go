@@ -40,7 +40,7 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
-		OpenAPIHash:   informer.OpenAPIHash(conn.raw, r.GroupVersion()),
+		OpenAPIHash:   conn.schemas.Hash(r.GroupVersion()),
 		ServerVersion: informer.ServerVersion(conn.raw),
 		Lookup:        conn.lookup(id),
 	})

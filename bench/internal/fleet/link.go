@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// link is an agent's way to the server: a cache.ListerWatcherWithContext, which does what client-go's REST client does
+// with what is refused.
+type link struct {
+	s *server
+	// watching is called when the server has taken up a watch where the agent stood.
+	watching func()
+}
+
+// unlisting is one whose client can not list by a watch.
+type unlisting struct{ cache.ListerWatcher }
+
+// IsWatchListSemanticsUnSupported implements what client-go asks for.
+func (unlisting) IsWatchListSemanticsUnSupported() bool { return true }
+
+// restRetries is how often client-go's REST client makes a request again that is refused with Retry-After.
+const restRetries = 10
+
+// ask makes a request.
+func (l link) ask(ctx context.Context, r request) error {
+	for n := 0; ; n++ {
+		err := l.s.serve(ctx, r)
+		seconds, ok := apierrors.SuggestsClientDelay(err)
+		if !ok || n == restRetries {
+			return err
+		}
+		if err := sleep(ctx, time.Duration(seconds)*time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// get is any request of one small object that is not one of those listed.
+func (l link) get(ctx context.Context) error {
+	return l.ask(ctx, request{cost: smallCost, kind: small})
+}
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	switch {
+	case o.FieldSelector != "":
+		return l.lookUp(ctx, o.FieldSelector)
+	case o.Limit == 1:
+		if err := l.get(ctx); err != nil {
+			return nil, err
+		}
+		return l.answer(0, 1, "more"), nil
+	case o.Limit > 0 && o.ResourceVersion != "0": // a watch cache that may be behind heeds no limit
+		return l.page(ctx, o)
+	}
+	if err := l.ask(ctx, request{cost: listCost, kind: whole, begins: true}); err != nil {
+		return nil, err
+	}
+	return l.answer(0, kept, ""), nil
+}
+
+// lookUp reads one object by its name.
+func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, error) {
+	if err := l.get(ctx); err != nil {
+		return nil, err
+	}
+	parsed, err := fields.ParseSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := parsed.RequiresExactMatch("metadata.name")
+	var i int
+	_, err = fmt.Sscanf(name, "pod-%d", &i)
+	return l.answer(i, i+1, ""), err
+}
+
+// page has as many objects as are asked for, of those that are charged for. The token is how many have been before.
+func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	from, _ := strconv.Atoi(o.Continue)
+	n := min(int(o.Limit), objects-from)
+	if err := l.ask(ctx, request{cost: pageCost(n, from == 0), kind: page, begins: from == 0}); err != nil {
+		return nil, err
+	}
+	token := ""
+	if from+n < objects {
+		token = strconv.Itoa(from + n)
+	}
+	return l.answer(from*kept/objects, (from+n)*kept/objects, token), nil
+}
+
+// answer is a list of the objects from and up to an index.
+func (l link) answer(from, to int, token string) *metav1.List {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatInt(l.s.rvLocked(), 10), Continue: token}}
+	for _, obj := range l.s.objects[from:to] {
+		list.Items = append(list.Items, runtime.RawExtension{Object: obj})
+	}
+	return list
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (l link) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	r := request{cost: smallCost, kind: small, watch: true}
+	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
+	if initial {
+		r = request{cost: watchListCost, kind: whole, watch: true, begins: true}
+	}
+	if err := l.ask(ctx, r); err != nil {
+		return nil, err
+	}
+	rv, _ := strconv.ParseInt(o.ResourceVersion, 10, 64)
+	return l.s.newWatcher(rv, initial, time.Duration(*o.TimeoutSeconds)*time.Second, l.watching), nil
+}
+
+// sleep returns early, with the error of ctx, when that ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+)
+
+// series is what a run showed, for the plot: a value for each step of so many seconds.
+type series struct {
+	Requests []float64 `json:"requestsPerSecond"`
+	MB       []float64 `json:"megabytesPerSecond"`
+	Cores    []float64 `json:"coresBusy"`
+	Level    []float64 `json:"percentLevel"`
+}
+
+// summary is what a run came to.
+type summary struct {
+	Scenario string  `json:"scenario"`
+	Client   string  `json:"client"`
+	Agents   int     `json:"agents"`
+	GB       float64 `json:"gigabytes"`
+	CPU      float64 `json:"cpuSeconds"`
+	// Lists that the server has begun to serve, and the most of them in one second.
+	Lists     int `json:"lists"`
+	PeakLists int `json:"peakListsPerSecond"`
+	Requests  int `json:"requests"`
+	Refused   int `json:"refused"`
+	Peak      int `json:"peakRequestsPerSecond"`
+	// Half and All are after how many seconds so many were level.
+	Half int `json:"secondsToHalf"`
+	All  int `json:"secondsToAll"`
+	// Full is for how many seconds more than nine tenths of the cores were busy.
+	Full   int    `json:"secondsFull"`
+	Series series `json:"series"`
+}
+
+// step is how many seconds a point of a series stands for.
+const step = 10
+
+func (t tally) requests() (n int) {
+	for _, k := range t.Requests {
+		n += k
+	}
+	return n
+}
+
+func summarize(sc scenario, c client, n int, samples []sample) summary {
+	last := samples[len(samples)-1]
+	s := summary{
+		Scenario: sc.Name, Client: c.Name, Agents: n, GB: last.Bytes / 1e9, CPU: last.CPU, Lists: last.Begun,
+		Requests: last.requests(), Refused: last.Refused, Half: -1, All: -1,
+	}
+	for i, now := range samples {
+		if s.Half < 0 && 2*now.Level >= n {
+			s.Half = i
+		}
+		if s.All < 0 && now.Level == n {
+			s.All = i
+		}
+		if i == 0 {
+			continue
+		}
+		s.Peak = max(s.Peak, now.requests()-samples[i-1].requests())
+		s.PeakLists = max(s.PeakLists, now.Begun-samples[i-1].Begun)
+		if now.CPU-samples[i-1].CPU > 0.9*serverCores {
+			s.Full++
+		}
+	}
+	for i := step; i < len(samples); i += step {
+		now, before := samples[i], samples[i-step]
+		s.Series.Requests = append(s.Series.Requests, rounded(float64(now.requests()-before.requests())/step))
+		s.Series.MB = append(s.Series.MB, rounded((now.Bytes-before.Bytes)/1e6/step))
+		s.Series.Cores = append(s.Series.Cores, rounded((now.CPU-before.CPU)/step))
+		s.Series.Level = append(s.Series.Level, rounded(float64(now.Level)*100/float64(n)))
+	}
+	return s
+}
+
+// rounded has three decimals.
+func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+// String is a row of a table.
+func (s summary) String() string {
+	return fmt.Sprintf("| %s | %s | %d | %d | %.1f GB | %.0f s | %d | %d | %d s | %d s | %d s |",
+		s.Scenario, s.Client, s.Lists, s.PeakLists, s.GB, s.CPU, s.Requests, s.Peak, s.Full, s.Half, s.All)
+}
+
+// heading is that table's.
+const heading = `| scenario | agents with | lists | most lists begun in a second | received | server CPU | requests | most in a second | CPU full for | half level after | all after |
+|---|---|---|---|---|---|---|---|---|---|---|`

@@ -1,0 +1,98 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// schemasFor is how long the hashes that were read are given to others. An informer asks for its own once an hour.
+const schemasFor = 5 * time.Minute
+
+// Schemas reads the hashes that the server's /openapi/v3 has for its group-versions, for all informers of a program: the request brings those of all
+// group-versions, some ten kilobytes, so it is made once for all that connect within five minutes. Make one with NewSchemas.
+type Schemas struct {
+	client rest.Interface
+	// turn has room for the one that reads, or looks at what was read.
+	turn chan struct{}
+	// What was read, and when; err is an answer that says no.
+	urls map[string]string
+	err  error
+	read time.Time
+}
+
+// NewSchemas returns a Schemas. client is any REST client of the cluster, such as clientset.CoreV1().RESTClient().
+func NewSchemas(client rest.Interface) *Schemas {
+	return &Schemas{client: client, turn: make(chan struct{}, 1)}
+}
+
+// Hash returns a function for Options.OpenAPIHash: the hash of a group-version. A server that does not list it gives an empty one.
+func (s *Schemas) Hash(gv schema.GroupVersion) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+		case <-ctx.Done():
+			return "", fmt.Errorf("GET %s, by another informer: %w", openAPIPath, context.Cause(ctx))
+		}
+		if s.read.IsZero() || time.Since(s.read) >= schemasFor {
+			urls, err := readSchemas(ctx, s.client)
+			if err != nil && !isAnswer(err) {
+				return "", err
+			}
+			s.urls, s.err, s.read = urls, err, time.Now()
+		}
+		if s.err != nil {
+			return "", s.err
+		}
+		return hashOf(s.urls, gv)
+	}
+}
+
+// OpenAPIHash returns a function for Options.OpenAPIHash: the hash that the server's /openapi/v3 has for a group-version, read anew with each call.
+// A server that does not list it gives an empty one. Programs with more than one informer use Schemas.
+func OpenAPIHash(client rest.Interface, gv schema.GroupVersion) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		urls, err := readSchemas(ctx, client)
+		if err != nil {
+			return "", err
+		}
+		return hashOf(urls, gv)
+	}
+}
+
+const openAPIPath = "/openapi/v3"
+
+// readSchemas returns the URLs of the group-versions' schemas, which have the hash in their query.
+func readSchemas(ctx context.Context, client rest.Interface) (map[string]string, error) {
+	var index struct {
+		Paths map[string]struct {
+			ServerRelativeURL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	if err := getJSON(ctx, client, openAPIPath, "application/json", &index); err != nil {
+		return nil, err
+	}
+	urls := make(map[string]string, len(index.Paths))
+	for name, p := range index.Paths {
+		urls[name] = p.ServerRelativeURL
+	}
+	return urls, nil
+}
+
+func hashOf(urls map[string]string, gv schema.GroupVersion) (string, error) {
+	name := path.Join("apis", gv.Group, gv.Version)
+	if gv.Group == "" {
+		name = path.Join("api", gv.Version)
+	}
+	u, err := url.Parse(urls[name])
+	if err != nil {
+		return "", fmt.Errorf("the server's %s has no valid URL for %s: %w", openAPIPath, name, err)
+	}
+	return u.Query().Get("hash"), nil
+}

@@ -1,0 +1,82 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own group-version.
+func TestSchemasReadOnce(t *testing.T) {
+	var asked atomic.Int32
+	c := testClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := asked.Add(1)
+		fmt.Fprintf(w, `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=CORE%d"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=APPS"}}}`, n)
+	})
+	s := NewSchemas(c)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		gv, want := schema.GroupVersion{Version: "v1"}, "CORE1"
+		if i%2 == 0 {
+			gv, want = schema.GroupVersion{Group: "apps", Version: "v1"}, "APPS"
+		}
+		wg.Go(func() {
+			if hash, err := s.Hash(gv)(t.Context()); hash != want || err != nil {
+				t.Errorf("%s: %q, %v; want %q", gv, hash, err, want)
+			}
+		})
+	}
+	wg.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	s.read = s.read.Add(-schemasFor)
+	if hash, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); hash != "CORE2" || err != nil {
+		t.Errorf("later: %q, %v", hash, err)
+	}
+}
+
+// TestSchemasRefused: an answer that says no is everybody's, an error of the connection is not.
+func TestSchemasRefused(t *testing.T) {
+	var asked atomic.Int32
+	status := atomic.Int32{}
+	status.Store(http.StatusForbidden)
+	c := testClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(int(status.Load()))
+	})
+	for _, tc := range []struct{ status, want int32 }{{http.StatusForbidden, 1}, {http.StatusInternalServerError, 2}} {
+		status.Store(tc.status)
+		asked.Store(0)
+		s := NewSchemas(c)
+		for range 2 {
+			if _, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); err == nil {
+				t.Error("no error")
+			}
+		}
+		if n := asked.Load(); n != tc.want {
+			t.Errorf("%d: %d requests, want %d", tc.status, n, tc.want)
+		}
+	}
+}
+
+// TestSchemasHang: who waits for a request of another that does not return gives up in time.
+func TestSchemasHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSchemas(nil)
+		s.turn <- struct{}{} // another reads
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Hash(schema.GroupVersion{Version: "v1"})(ctx); err == nil || apierrors.IsForbidden(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,336 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errAway = errors.New("nobody answers")
+
+// peers are sessions that share a link to a server which answers or does not.
+type peers struct {
+	l        *Link
+	up       atomic.Bool
+	attempts atomic.Int32
+	live     atomic.Int32
+	now, max atomic.Int32 // that connect at a time
+	wg       sync.WaitGroup
+}
+
+// run is one session, as package reflector does it: it tries until it is live.
+func (p *peers) run(ctx context.Context, answers func() bool, takes time.Duration) {
+	for {
+		turn, err := p.l.Connect(ctx, func(error) {})
+		if err != nil {
+			return
+		}
+		p.attempts.Add(1)
+		for n := p.now.Add(1); n > p.max.Load(); {
+			p.max.Store(n)
+		}
+		wait(ctx, takes)
+		p.now.Add(-1)
+		if answers() {
+			p.l.Heard()
+			turn.Done()
+			p.live.Add(1)
+			return
+		}
+		turn.Failed(errAway)
+		turn.Done()
+		_, next, recovered := p.l.Down()
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-recovered:
+		}
+		timer.Stop()
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// TestOneBackOff: while the server is away all together try no more often than one would alone, and when it is back all are live soon, a few at a time.
+func TestOneBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{l: New()}
+		for range 300 {
+			p.wg.Go(func() { p.run(t.Context(), p.up.Load, 10*time.Millisecond) })
+		}
+		time.Sleep(10 * time.Minute)
+		// The eight that were under way at the start, then with 15 s between two in the mean: 40; twice that is left to chance.
+		if n := p.attempts.Load(); n < 20 || n > 90 || p.max.Load() != maxConnects {
+			t.Errorf("%d attempts in ten minutes, %d at a time", n, p.max.Load())
+		}
+		p.up.Store(true)
+		time.Sleep(backoffCap + time.Second)
+		if p.live.Load() != 300 || p.max.Load() > maxConnects {
+			t.Errorf("%d of 300 are live, %d at a time", p.live.Load(), p.max.Load())
+		}
+		p.wg.Wait()
+	})
+}
+
+// TestTheTurnGoesRound: two that hang for ever do not keep the others from the link.
+func TestTheTurnGoesRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{l: New()}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			p.wg.Go(func() { p.run(ctx, func() bool { return false }, 90*time.Second) })
+		}
+		synctest.Wait()
+		for range 50 {
+			p.wg.Go(func() { p.run(ctx, p.up.Load, time.Millisecond) })
+		}
+		time.Sleep(5 * time.Minute)
+		p.up.Store(true)
+		time.Sleep(3 * time.Minute)
+		if n := p.live.Load(); n != 50 {
+			t.Errorf("%d of 50 are live", n)
+		}
+		cancel()
+		p.wg.Wait()
+	})
+}
+
+// TestOneFailure: connections that break together, and attempts that were under way together, are one failure of the link.
+func TestOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		for range 300 {
+			l.Lost(errAway)
+			time.Sleep(time.Millisecond)
+		}
+		if n, _, _ := l.Down(); n != 1 {
+			t.Errorf("%d failures, of 300 that broke together", n)
+		}
+		l.Heard()
+		var turns []*Turn
+		for range maxConnects {
+			turn, err := l.Connect(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns = append(turns, turn)
+		}
+		for _, turn := range turns {
+			time.Sleep(time.Second)
+			turn.Failed(errAway)
+			turn.Done()
+		}
+		if n, _, _ := l.Down(); n != 1 {
+			t.Errorf("%d failures, of %d that were under way together", n, maxConnects)
+		}
+	})
+}
+
+// TestNotTheLink: what fails while others are heard is a failure of its own.
+func TestNotTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		turn, err := l.Connect(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Heard()
+		turn.Failed(errAway)
+		if n, _, _ := l.Down(); n != 0 {
+			t.Errorf("%d failures", n)
+		}
+		turn.Done()
+		turn.Done() // once more does nothing
+		if l.connects.taken != 0 {
+			t.Errorf("%d places are taken", l.connects.taken)
+		}
+	})
+}
+
+// TestLists: so many at a time, in the order of asking; who gives up waiting holds nobody up, nor what was just granted to him.
+func TestLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		var turns []*Turn
+		for range maxLists {
+			turn, err := l.List(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns = append(turns, turn)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := l.List(ctx, nil); err == nil {
+				t.Error("a third list")
+			}
+		})
+		synctest.Wait()
+		var got atomic.Bool
+		wg.Go(func() {
+			turn, err := l.List(t.Context(), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			got.Store(true)
+			turn.Done()
+		})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if got.Load() {
+			t.Error("a third list")
+		}
+		turns[0].Done()
+		synctest.Wait()
+		if !got.Load() {
+			t.Error("the place of who gave up was not given out")
+		}
+		turns[1].Done()
+		wg.Wait()
+		if l.lists.taken != 0 || len(l.lists.queue) != 0 {
+			t.Errorf("%d taken, %d wait", l.lists.taken, len(l.lists.queue))
+		}
+	})
+}
+
+// TestNil: who shares no link is held up by nobody.
+func TestNil(t *testing.T) {
+	var l *Link
+	turn, err := l.Connect(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn.Failed(errAway)
+	turn.Done()
+	l.Lost(errAway)
+	l.Heard()
+	if n, _, recovered := l.Down(); n != 0 || recovered != nil {
+		t.Error("a nil link is down")
+	}
+}
+
+// TestAFleetSpreads: the first attempts of processes that lost their connections together are spread over the first back-off.
+func TestAFleetSpreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var early, late int
+		for range 1000 {
+			l := New()
+			l.Lost(errAway)
+			_, next, _ := l.Down()
+			switch d := time.Until(next); {
+			case d < 0 || d > backoffBase:
+				t.Fatalf("after %v", d)
+			case d < backoffBase/4:
+				early++
+			case d > backoffBase*3/4:
+				late++
+			}
+		}
+		if early < 150 || early > 350 || late < 150 || late > 350 {
+			t.Errorf("of 1,000 %d are in the first quarter and %d in the last", early, late)
+		}
+	})
+}
+
+// TestInOrder: who asks first is first, whoever has had a turn before.
+func TestInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		l.Lost(errAway) // one at a time
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				turn, err := l.Connect(t.Context(), func(error) {})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				turn.Failed(errAway)
+				turn.Done()
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) || len(order) != 5 {
+			t.Errorf("in the order %v", order)
+		}
+	})
+}
+
+// TestTold: who waits learns why, also of what is found out while he waits.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		var turns []*Turn
+		for range maxConnects {
+			turn, err := l.Connect(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns = append(turns, turn)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var told atomic.Int32
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				_, err := l.Connect(ctx, func(err error) {
+					if !errors.Is(err, errAway) {
+						t.Errorf("told %v", err)
+					}
+					told.Add(1)
+				})
+				if err == nil {
+					t.Error("no error of the context")
+				}
+			})
+		}
+		synctest.Wait()
+		turns[0].Failed(errAway)
+		synctest.Wait()
+		if told.Load() != 2 {
+			t.Errorf("%d of 2 were told", told.Load())
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestPatience: while the link is down one tries, and if that one hangs another does, after a while.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New()
+		l.Lost(errAway)
+		var got []time.Time
+		for range 3 {
+			if _, err := l.Connect(t.Context(), func(error) {}); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, time.Now())
+		}
+		for i, want := range []time.Duration{patience, patience} {
+			if d := got[i+1].Sub(got[i]); d != want {
+				t.Errorf("attempt %d came %v after the one before", i+1, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package reflector
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for another time.
+func TestRelistSpread(t *testing.T) {
+	const spread = time.Hour
+	var early, late int
+	for range 60 {
+		bubble(t, func(g *rig) {
+			g.s.put("a/x", "1")
+			g.start(Options{RelistSpread: spread})
+			g.sleep(3 * time.Minute)
+			g.lose()
+			if st := g.r.Status(); st.State != Backoff || st.Lists != 1 || !isExpired(st.Err) {
+				t.Errorf("just after: status %+v", st)
+			}
+			g.sleep(spread / 2)
+			if g.r.Status().Lists == 2 {
+				early++
+			} else {
+				late++
+			}
+			g.sleep(spread / 2)
+			if st := g.r.Status(); st.State != Watch || st.Lists != 2 || st.Relists[ReasonExpired] != 1 || st.Err != nil {
+				t.Errorf("at the end: status %+v", st)
+			}
+			g.converged()
+			g.stop()
+		})
+	}
+	if early < 15 || late < 15 {
+		t.Errorf("%d lists in the first half, %d in the second", early, late)
+	}
+}
+
+// lose makes the server forget its history, and tell so.
+func (g *rig) lose() {
+	g.s.put("a/y", "1")
+	g.s.compact()
+	g.s.cut(nil)
+	g.s.put("a/z", "1")
+	g.s.compact()
+	g.sleep(5 * time.Second)
+}
+
+// TestNoSpreadAtTheStart: one that has nothing to serve yet, as its contents are not known to be good, lists at once.
+func TestNoSpreadAtTheStart(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() {
+			g.s.put("a/y", "1")
+			g.s.compact()
+		}, Options{RelistSpread: time.Hour})
+		g.sleep(time.Second)
+		if st := g.r.Status(); st.State != Watch || st.Relists[ReasonExpired] != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestSpreadEnds: Relist and the end of the context do not wait for it.
+func TestSpreadEnds(t *testing.T) {
+	for _, how := range []string{"Relist", "stop"} {
+		bubble(t, func(g *rig) {
+			g.s.put("a/x", "1")
+			g.start(Options{RelistSpread: 1000 * time.Hour})
+			g.sleep(3 * time.Minute)
+			g.lose()
+			if how == "Relist" {
+				g.r.Relist(ReasonOpenAPI)
+				g.sleep(backoffBase)
+				if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
+					t.Errorf("status %+v", st)
+				}
+			}
+			synctest.Wait()
+			g.stop()
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/larder-dev/larder/internal/uplink"
+)
+
+// lendAfter is how long the sink may take a page in until another list may begin meanwhile: a sink that is full may be so for good.
+const lendAfter = 10 * time.Second
+
+// connect waits for this session's turn on Options.Link, unless it has it. It is false if ctx has ended.
+func (s *session) connect(ctx context.Context) bool {
+	if s.turn != nil {
+		return true
+	}
+	var err error
+	s.turn, err = s.o.Link.Connect(ctx, s.showDown)
+	return err == nil
+}
+
+// showDown says why this session has no connection while others try to make one.
+func (s *session) showDown(err error) {
+	s.r.board.update(func(st *Status) { st.Err = s.describe("wait to connect for", err) })
+}
+
+// connected gives the turn to the next: the server has answered, or this session waits.
+func (s *session) connected() {
+	s.turn.Done()
+	s.turn = nil
+}
+
+// relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for one has nothing to connect for.
+func (s *session) relistInTurn(ctx context.Context) outcome {
+	s.connected()
+	defer s.listing.give()
+	if s.listing.take(ctx) != nil || !s.connect(ctx) {
+		return outcome{Kind: stop}
+	}
+	return s.relist(ctx)
+}
+
+// tellLink tells the others on Options.Link what err says about it.
+func (s *session) tellLink(err error) {
+	switch {
+	case !isUnanswered(err):
+		if _, ok := apiStatus(err); ok {
+			s.o.Link.Heard()
+		}
+	case s.turn != nil:
+		s.turn.Failed(err)
+	default:
+		s.o.Link.Lost(err)
+	}
+}
+
+// isUnanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it has no server. Of what it says
+// when it is the server itself that is meant the same is true.
+func isUnanswered(err error) bool {
+	if status, ok := apiStatus(err); ok {
+		switch status.Code {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	var failed net.Error
+	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrSilent)
+}
+
+// backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that
+// tries. After its first failure each waits for itself: a fleet should not come back as one, nor a resource that alone does not answer be tried each time that
+// another one is heard.
+func (s *session) backOff() (time.Duration, <-chan struct{}) {
+	own := s.backoff.next
+	if s.pos.State == Degraded {
+		own = s.backoff.slow
+	}
+	asked := retryAfter(s.lastErr)
+	wait := own(asked)
+	failures, next, recovered := s.o.Link.Down()
+	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 {
+		return wait, nil
+	}
+	return time.Until(next), recovered
+}
+
+// place is the session's among those that list at a time.
+type place struct {
+	l *uplink.Link
+	// down is called while it is waited for and the link is down.
+	down func(error)
+
+	mu   sync.Mutex
+	turn *uplink.Turn // guarded by mu; nil while others have it
+}
+
+// take waits for it, unless it is there. An error is that of ctx. One goroutine at a time may call it.
+func (p *place) take(ctx context.Context) error {
+	p.mu.Lock()
+	has := p.turn != nil
+	p.mu.Unlock()
+	if has {
+		return nil
+	}
+	turn, err := p.l.List(ctx, p.down)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = turn
+	return err
+}
+
+// give lets another have it.
+func (p *place) give() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn.Done()
+	p.turn = nil
+}
+
+// lend gives it if what is done until the function returned is called takes long.
+func (p *place) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }

@@ -1,0 +1,360 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/internal/uplink"
+)
+
+// errNobody is what client-go's client says while nothing listens.
+var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+
+// gang is the reflectors of one process, each on a resource of its own.
+type gang struct {
+	t       *testing.T
+	l       *uplink.Link
+	members []*ganger
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	away     atomic.Bool // nobody answers
+	requests atomic.Int32
+	// connecting and listing are how many do so now, and the most that did.
+	connecting, listing gauge
+}
+
+// gauge counts what is under way.
+type gauge struct{ now, most atomic.Int32 }
+
+func (g *gauge) up() {
+	for n := g.now.Add(1); n > g.most.Load(); {
+		g.most.Store(n)
+	}
+}
+
+func (g *gauge) down() { g.now.Add(-1) }
+
+// ganger is one of them: the ListerWatcher and the Sink of its reflector.
+type ganger struct {
+	*server
+	*memory
+	g *gang
+	r *Reflector
+	// answer, if set, answers every request.
+	answer func(ctx context.Context) error
+	// onPage, if set, is called before a page is taken in.
+	onPage  func(ctx context.Context)
+	listing bool // of the sink
+}
+
+func (m *ganger) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	m.g.requests.Add(1)
+	if o.Limit == 1 {
+		m.g.connecting.up()
+		defer m.g.connecting.down()
+	}
+	if err := m.ask(ctx); err != nil {
+		return nil, err
+	}
+	return m.server.ListWithContext(ctx, o)
+}
+
+func (m *ganger) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	m.g.requests.Add(1)
+	if err := m.ask(ctx); err != nil {
+		return nil, err
+	}
+	return m.server.WatchWithContext(ctx, o)
+}
+
+func (m *ganger) ask(ctx context.Context) error {
+	time.Sleep(10 * time.Millisecond)
+	switch {
+	case m.answer != nil:
+		return m.answer(ctx)
+	case m.g.away.Load():
+		return errNobody
+	}
+	return nil
+}
+
+func (m *ganger) BeginReplace(ctx context.Context, reason Reason) error {
+	m.g.listing.up()
+	m.listing = true
+	return m.memory.BeginReplace(ctx, reason)
+}
+
+func (m *ganger) Page(ctx context.Context, items []runtime.Object) error {
+	if m.onPage != nil {
+		m.onPage(ctx)
+	}
+	return m.memory.Page(ctx, items)
+}
+
+func (m *ganger) EndReplace(ctx context.Context, rv string) error {
+	m.endList()
+	return m.memory.EndReplace(ctx, rv)
+}
+
+func (m *ganger) AbortReplace(ctx context.Context) error {
+	m.endList()
+	return m.memory.AbortReplace(ctx)
+}
+
+func (m *ganger) endList() {
+	if m.listing {
+		m.listing = false
+		m.g.listing.down()
+	}
+}
+
+// newGang makes n reflectors on three objects each; change is for each before it runs.
+func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
+	g := &gang{t: t, l: uplink.New()}
+	var ctx context.Context
+	ctx, g.cancel = context.WithCancel(t.Context())
+	for i := range n {
+		m := &ganger{server: newServer(), memory: newMemory(), g: g}
+		for k := range 3 {
+			m.put(fmt.Sprintf("a/%d", k), "1")
+		}
+		if change != nil {
+			change(i, m)
+		}
+		m.r = New(m, m, Options{Link: g.l, PageSize: 2})
+		g.members = append(g.members, m)
+		g.wg.Go(func() {
+			if err := m.r.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return g
+}
+
+func (g *gang) end() {
+	g.cancel()
+	g.wg.Wait()
+	for _, m := range g.members {
+		if broken := m.complaints(); len(broken) > 0 {
+			g.t.Errorf("the sink's contract was broken: %v", broken)
+		}
+	}
+}
+
+// live counts those that watch and hold what their server has.
+func (g *gang) live() (n int) {
+	for _, m := range g.members {
+		if m.r.Status().State == Watch && m.r.Status().Err == nil && m.equal(m.server) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestManyComeBack: an outage of ten minutes costs all of a process together what it costs one, nobody lists, and all are live soon after it.
+func TestManyComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGang(t, 100, nil)
+		time.Sleep(time.Minute)
+		if g.live() != 100 || g.listing.most.Load() > 2 {
+			t.Fatalf("%d of 100 are live, and %d listed at a time", g.live(), g.listing.most.Load())
+		}
+		g.away.Store(true)
+		for _, m := range g.members {
+			m.put("a/new", "1")
+			m.cut(nil)
+		}
+		g.requests.Store(0)
+		time.Sleep(10 * time.Minute)
+		// Eight may have been under way when the link was found down; then one each 15 s in the mean.
+		if n := g.requests.Load(); n < 15 || n > 100 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+		for _, m := range g.members {
+			if err := m.r.Status().Err; !errors.Is(err, errNobody) {
+				t.Errorf("the status of one that has not tried for long says %v", err)
+			}
+		}
+		g.away.Store(false)
+		time.Sleep(35 * time.Second)
+		if n := g.live(); n != 100 || g.connecting.most.Load() > 8 {
+			t.Errorf("%d of 100 are live, and %d connected at a time", n, g.connecting.most.Load())
+		}
+		for _, m := range g.members {
+			if st := m.r.Status(); len(st.Relists) != 0 {
+				t.Errorf("relists: %v", st.Relists)
+			}
+		}
+		g.end()
+	})
+}
+
+// TestManyRelist: a lost history is two lists at a time, and all come to their end.
+func TestManyRelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGang(t, 50, func(_ int, m *ganger) { m.onPage = func(context.Context) { time.Sleep(time.Second) } })
+		time.Sleep(5 * time.Minute)
+		for _, m := range g.members {
+			m.put("a/new", "1")
+			m.compact()
+			m.cut(apierrors.NewResourceExpired("too old"))
+		}
+		time.Sleep(5 * time.Minute)
+		if n := g.live(); n != 50 || g.listing.most.Load() != 2 {
+			t.Errorf("%d of 50 are live, and %d listed at a time", n, g.listing.most.Load())
+		}
+		for _, m := range g.members {
+			if n := m.r.Status().Relists[ReasonExpired]; n != 1 {
+				t.Errorf("%d relists", n)
+			}
+		}
+		g.end()
+	})
+}
+
+// TestSomeHangForEver: resources that never answer hold the others up for a while, at the first list too, and not for ever.
+func TestSomeHangForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGang(t, 52, func(i int, m *ganger) {
+			if i < 2 {
+				m.answer = func(ctx context.Context) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+			}
+		})
+		time.Sleep(10 * time.Minute)
+		if n := g.live(); n != 50 {
+			t.Errorf("%d of 50 are live", n)
+		}
+		g.away.Store(true)
+		for _, m := range g.members {
+			m.cut(nil)
+		}
+		time.Sleep(10 * time.Minute)
+		g.away.Store(false)
+		time.Sleep(5 * time.Minute)
+		if n := g.live(); n != 50 {
+			t.Errorf("%d of 50 are live after an outage", n)
+		}
+		g.end()
+	})
+}
+
+// TestOneIsRefused: an answer is about one resource; it does not slow the others, and they do not make it try more often.
+func TestOneIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused atomic.Int32
+		g := newGang(t, 20, func(i int, m *ganger) {
+			if i == 0 {
+				m.answer = func(context.Context) error {
+					refused.Add(1)
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)
+				}
+			}
+		})
+		time.Sleep(30 * time.Second)
+		if n := g.live(); n != 19 {
+			t.Errorf("%d of 19 are live", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := refused.Load(); n < 20 || n > 60 {
+			t.Errorf("%d attempts at what is forbidden", n)
+		}
+		g.end()
+	})
+}
+
+// TestOneIsRefusedAConnection: what only one resource meets does not make it try as often as the others are heard.
+func TestOneIsRefusedAConnection(t *testing.T) {
+	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
+		t.Run(every.String(), func(t *testing.T) { oneIsRefusedAConnection(t, every) })
+	}
+}
+
+func oneIsRefusedAConnection(t *testing.T, every time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused atomic.Int32
+		g := newGang(t, 20, func(i int, m *ganger) {
+			if i == 0 {
+				m.answer = func(context.Context) error {
+					refused.Add(1)
+					return errNobody
+				}
+			}
+		})
+		for range 10 * time.Minute / every {
+			time.Sleep(every)
+			g.members[1].put("a/busy", time.Now().String())
+		}
+		synctest.Wait()
+		if n := g.live(); n != 19 {
+			t.Errorf("%d of 19 are live", n)
+		}
+		if n := refused.Load(); n < 20 || n > 80 {
+			t.Errorf("%d attempts at what does not answer", n)
+		}
+		g.end()
+	})
+}
+
+// TestAPlaceIsLent: a list that waits to ask for a page again, and a sink that takes none in, hold up no other list.
+func TestAPlaceIsLent(t *testing.T) {
+	for _, what := range []string{"retry", "sink"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				full := make(chan struct{})
+				g := newGang(t, 6, func(i int, m *ganger) {
+					switch {
+					case i >= 2:
+					case what == "sink":
+						m.onPage = func(ctx context.Context) {
+							select {
+							case <-full:
+							case <-ctx.Done():
+							}
+						}
+					default:
+						m.onList = func(r request) (runtime.Object, error) {
+							if r.Continue != "" {
+								select {
+								case <-full:
+								default:
+									return nil, apierrors.NewInternalError(errRefused)
+								}
+							}
+							return nil, nil
+						}
+					}
+				})
+				time.Sleep(time.Minute)
+				if n := g.live(); n != 4 {
+					t.Errorf("%d of 4 are live", n)
+				}
+				close(full)
+				time.Sleep(2 * time.Minute)
+				if n := g.live(); n != 6 {
+					t.Errorf("%d of 6 are live", n)
+				}
+				g.end()
+			})
+		})
+	}
+}
