@@ -42,7 +42,7 @@ func (s *session) relist(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	}
 	reason = stronger(s.pos.Reason, reason)
-	if s.useWatchList {
+	if s.watchLists && (s.o.UseWatchList || s.unlimited) {
 		if o, ok := s.streamList(ctx, reason); ok {
 			return o
 		}
@@ -248,6 +248,9 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return l.again(err)
 	}
 	l.s.report(ctx, err)
+	if l.s.unlimited {
+		return l.again(err)
+	}
 	l.pages.retryLater(err)
 	return outcome{}
 }

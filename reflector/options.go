@@ -31,7 +31,8 @@ type Options struct {
 	// UseWatchList asks for a list, the first and every other one, as a watch that begins with it (sendInitialEvents, KEP-3157, client-go's
 	// WatchListClient), for servers whose memory counts more than the link: a watch is not compressed, a list is (308 MB against 11.7 MB for
 	// 100,000 pods). If the server refuses it, or does not end it as it must, or the ListerWatcher says that it
-	// can not do it (IsWatchListSemanticsUnSupported), the lists of this run come in pages. Default false.
+	// can not do it (IsWatchListSemanticsUnSupported), the lists of this run come in pages. Default false: then a list comes so only if its smallest
+	// page does not come over the link.
 	UseWatchList bool
 	// ServerVersion, if set, reads the server's version before a list, such as "v1.33.4" (gitVersion of /version). Below 1.34 it
 	// is asked for one whole list from its cache, since pages come from etcd there; see the package's documentation. It has 10 s; if it

@@ -17,7 +17,7 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
-	// meanSize is that of the items, and took how long the request did; for the limit of the next.
+	// meanSize is that of the items, and took how long the request did, also a failed one; for the limit of the next.
 	meanSize int64
 	took     time.Duration
 	// overdue is set if this is no answer: none has come in time, and it is still waited for.
@@ -59,18 +59,26 @@ func (p *pager) fetch(ctx context.Context, token string) {
 		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
 	p.limit = o.Limit
-	go func() { p.answers <- p.request(ctx, o) }()
+	within := requestTimeout
+	if p.smallest() {
+		within = p.s.patience.time()
+	}
+	go func() { p.answers <- p.request(ctx, within, o) }()
 }
 
+// smallest reports that no less can be asked for than the page that is asked for.
+func (p *pager) smallest() bool { return p.limit > 0 && p.limit <= p.s.limit.least }
+
 // request makes the request.
-func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
+func (p *pager) request(ctx context.Context, within time.Duration, o metav1.ListOptions) page {
 	p.s.r.board.update(func(st *Status) { st.Lists++ })
 	begun := time.Now()
-	list, m, err := p.s.listRequest(ctx, o, func(err error) {
+	list, m, err := p.s.listRequest(ctx, within, o, func(err error) {
 		p.answers <- page{overdue: p.s.describe("list", err)}
 	})
+	took := time.Since(begun)
 	if err != nil {
-		return page{err: p.s.describe("list", err)}
+		return page{err: p.s.describe("list", err), took: took}
 	}
 	// Not a slice of the list: one object that is kept would keep the whole page.
 	items, err := meta.ExtractListWithAlloc(list)
@@ -78,19 +86,34 @@ func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
 		return page{err: p.s.describe("read the list of", err)}
 	}
 	return page{
-		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: time.Since(begun),
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: took,
 	}
 }
 
 // learn sets the limit of the next page by how this one came. A refusal says nothing about it.
 func (p *pager) learn(ctx context.Context, got page) {
+	if p.smallest() {
+		p.learnSmallest(got)
+	}
 	switch {
 	case p.limit == 0:
 	case got.err == nil:
 		p.s.limit.came(p.limit, len(got.items), got.meanSize, got.took)
 	case isCut(got.err):
-		p.s.limit.cut(p.limit)
+		p.s.limit.cut(p.limit, got.took)
 		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next", p.s.limit.next)
+	}
+}
+
+// learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that broke by
+// itself looks the same, so it has to have happened twice in a row.
+func (p *pager) learnSmallest(got page) {
+	if !p.s.patience.learn(got.took, got.err) {
+		p.s.hopeless = 0
+		return
+	}
+	if p.s.hopeless++; p.s.hopeless == 2 {
+		p.s.hopeless, p.s.unlimited = 0, p.s.watchLists
 	}
 }
 
