@@ -18,12 +18,12 @@ import (
 // badMinute is a minute on a link of 56 kbit/s, and worse.
 var badMinute = []condition{
 	{name: "latency", lasts: 8 * time.Second, latency: 300 * time.Millisecond, jitter: 100 * time.Millisecond},
-	{name: "56 kbit/s", lasts: 12 * time.Second, rate: 7},
+	{name: "56 kbit/s", lasts: 12 * time.Second, thin: true},
 	{name: "a stall", lasts: 7 * time.Second, latency: 5 * time.Second},
 	{name: "resets", lasts: 6 * time.Second, resets: 2 * time.Second},
 	{name: "half-open", lasts: 6 * time.Second, mode: hanging},
 	{name: "an outage", lasts: 5 * time.Second, mode: refusing},
-	{name: "56 kbit/s, slow to close", lasts: 11 * time.Second, rate: 7, slowClose: 2 * time.Second},
+	{name: "56 kbit/s, slow to close", lasts: 11 * time.Second, thin: true, slowClose: 2 * time.Second},
 	{name: "fair", lasts: 5 * time.Second},
 }
 

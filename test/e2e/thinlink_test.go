@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,8 +14,8 @@ import (
 type condition struct {
 	name  string
 	lasts time.Duration
-	// rate is how many kB/s it carries in each direction; 7 are 56 kbit/s. Default: any number.
-	rate int
+	// thin: it carries thinRate in each direction.
+	thin bool
 	// latency, more or less by jitter, is added in each direction.
 	latency, jitter time.Duration
 	// slowClose is how much later the end of a connection gets through.
@@ -35,8 +34,8 @@ type thinLink struct {
 	proxy *toxiproxy.Proxy
 }
 
-// unlimited is the rate of a link that does not limit, in kB/s; 0 would be a toxic that spins.
-const unlimited = 1_000_000
+// thinRate is 56 kbit/s, in kB/s. It is the same all the time: a toxic that limits panics if its rate grows under it, but can be switched off and on, by its toxicity.
+const thinRate = 7
 
 func newThinLink(t *testing.T, target string) *thinLink {
 	t.Helper()
@@ -50,7 +49,7 @@ func newThinLink(t *testing.T, target string) *thinLink {
 	// All of them are there from the start, and only change what they do: to add or remove one rewires the open connections, and may lose bytes of them.
 	for _, direction := range []string{"upstream", "downstream"} {
 		for _, kind := range []string{"bandwidth", "latency", "slow_close"} {
-			toxic := fmt.Sprintf(`{"name":"%s %s","type":%[2]q,"stream":%[1]q,"attributes":{"rate":%[3]d}}`, direction, kind, unlimited)
+			toxic := fmt.Sprintf(`{"name":"%s %s","type":%[2]q,"stream":%[1]q,"toxicity":0,"attributes":{}}`, direction, kind)
 			if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 				t.Fatal(err)
 			}
@@ -80,15 +79,18 @@ func (l *thinLink) become(t *testing.T, c condition) {
 
 // shape tells the toxics. Each change waits for every connection to take part.
 func (l *thinLink) shape(c condition) error {
+	thin := 0
+	if c.thin {
+		thin = 1
+	}
 	for _, direction := range []string{"upstream", "downstream"} {
-		for kind, attributes := range map[string]string{
-			"bandwidth":  fmt.Sprintf(`"rate":%d`, cmp.Or(c.rate, unlimited)),
-			"latency":    fmt.Sprintf(`"latency":%d,"jitter":%d`, c.latency.Milliseconds(), c.jitter.Milliseconds()),
-			"slow_close": fmt.Sprintf(`"delay":%d`, c.slowClose.Milliseconds()),
+		for kind, change := range map[string]string{
+			"bandwidth":  fmt.Sprintf(`{"toxicity":%d,"attributes":{"rate":%d}}`, thin, thinRate),
+			"latency":    fmt.Sprintf(`{"toxicity":1,"attributes":{"latency":%d,"jitter":%d}}`, c.latency.Milliseconds(), c.jitter.Milliseconds()),
+			"slow_close": fmt.Sprintf(`{"toxicity":1,"attributes":{"delay":%d}}`, c.slowClose.Milliseconds()),
 		} {
-			name := direction + " " + kind
-			if _, err := l.proxy.Toxics.UpdateToxicJson(name, strings.NewReader(`{"attributes":{`+attributes+`}}`)); err != nil {
-				return fmt.Errorf("toxic %s: %w", name, err)
+			if _, err := l.proxy.Toxics.UpdateToxicJson(direction+" "+kind, strings.NewReader(change)); err != nil {
+				return fmt.Errorf("toxic %s %s: %w", direction, kind, err)
 			}
 		}
 	}
