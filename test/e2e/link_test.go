@@ -132,10 +132,11 @@ func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
 func (r *linkRun) judge(t *testing.T, s *subject, ours, theirs *linked) {
 	t.Helper()
 	st := s.Status().Reflector
-	t.Logf("Larder: %d watches, %d resumes, relists %v", st.Watches, st.Resumes, st.Relists)
+	t.Logf("Larder: %d watches, %d resumes, relists %v; the API server was restarted %d times", st.Watches, st.Resumes, st.Relists, len(r.restartBefore))
+	// A server keeps the history of some 75 s, and in ten minutes of this a client can be further behind.
 	for reason, n := range st.Relists {
-		if reason != reflector.ReasonExpired || n > len(r.restartBefore) {
-			t.Errorf("%d relists for %s, and the API server was restarted %d times", n, reason, len(r.restartBefore))
+		if reason != reflector.ReasonExpired {
+			t.Errorf("%d relists for %s", n, reason)
 		}
 	}
 	if soak && ours.bytes() >= theirs.bytes() { // a minute is too short to tell
