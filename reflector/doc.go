@@ -101,7 +101,18 @@
 // What was found out is kept for the run. So what is held of a list is bounded by 16 MiB, twice, but for a page whose objects are larger than those of the
 // page before.
 //
-// So much for the default. Two options ask for lists otherwise, and the sink sees no difference but the order in which things come:
+// # Lists by metadata
+//
+// With Options.ListMetadata, and where Options.MetadataPays, a relist for ReasonExpired or ReasonStore takes pages by metadata. What the sink holds in the listed state (Sink.Known)
+// is listed by that. The others are fetched one by one, each by a list with its name as a field selector, before the next page is asked for; where they are more than a
+// quarter of a page, that page is asked for again whole, and so are the pages after it. An object that was fetched may be newer than the list, or gone: so the watch is
+// folded in from the first page on, also if there is no second, and the list ends where it has reached all that was fetched. Failures are those of pages: what
+// could not be fetched is asked for again, and the list does not end without it. Where metadata are refused, or another object comes than was asked for, whole
+// objects are listed for the rest of the run.
+//
+// # Other forms of lists
+//
+// So much for the default. Two more options ask for lists otherwise, and the sink sees no difference but the order in which things come:
 //
 //	Options.UseWatchList, and the server     one watch that begins with all objects (sendInitialEvents) and then goes on. Its ADDED events are
 //	does it                                  pages up to the first other event; from there on all are Events. The bookmark annotated

@@ -169,6 +169,9 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := s.refOf(obj)
+		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is
+			got, rerr = identify(obj)
+		}
 		if got.Key == key && rerr == nil {
 			ref, found = got, true
 		} else {

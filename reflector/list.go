@@ -49,6 +49,7 @@ func (s *session) relist(ctx context.Context) outcome {
 	}
 	l := newList(s, reason)
 	l.pages = newPager(s, s.cachedFrom(ctx, reason))
+	l.pages.metadata = l.pages.cached == "" && s.byMetadata(ctx, reason)
 	l.tail = &tail{l: l}
 	o := l.run(ctx)
 	l.pages.close()
@@ -143,17 +144,27 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.pages.err = nil
 	l.showErr()
 	l.pages.backoff.reset()
-	first := !l.begun
-	if first {
+	if !l.begun {
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
 		}
 	}
 	l.target = maxRV(l.target, p.rv)
+	switch {
+	case l.pages.one != "":
+		return l.takeOne(ctx, p)
+	case l.pages.metadata:
+		return l.takeRefs(ctx, p)
+	}
+	return l.takeItems(ctx, p)
+}
+
+// takeItems delivers a page of whole objects.
+func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
-		if first && comparableRV(p.rv) {
-			l.tail.start(ctx)
+		if comparableRV(l.fold.rv) {
+			l.tail.ensure(ctx)
 		}
 	}
 	if err := l.deliver(ctx, p.items); err != nil {
@@ -235,7 +246,14 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
 	}
-	if !l.begun {
+	switch {
+	case l.pages.one != "" && refusesMetadata(err):
+		l.s.noMetadata = true
+		l.s.report(ctx, err)
+		return l.again(err)
+	case l.pages.one == "" && l.pages.metadata && refusesMetadata(err):
+		return l.wholeInstead(ctx, err)
+	case !l.begun:
 		return l.firstFailed(ctx, err)
 	}
 	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {

@@ -74,6 +74,9 @@ func (m *model) run() {
 	if rapid.Bool().Draw(m.t, "old server") {
 		m.o.ServerVersion = func(context.Context) (string, error) { return "v1.33.4", m.fault() }
 	}
+	if rapid.Bool().Draw(m.t, "by metadata") {
+		m.o.ListMetadata = (&metadata{s: m.s}).list
+	}
 	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
 		m.write()
 	}

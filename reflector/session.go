@@ -61,8 +61,9 @@ type session struct {
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
-	// limit is that of the next page.
-	limit limit
+	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work here.
+	limit, metadataLimit limit
+	noMetadata           bool
 	// patience and silence are what the link needs where it is thin.
 	patience patience
 	silence  silence
@@ -100,7 +101,7 @@ const (
 
 func newSession(r *Reflector) *session {
 	return &session{
-		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize), heavy: map[string]bool{},
+		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize), metadataLimit: newLimit(r.o.PageSize), heavy: map[string]bool{},
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},

@@ -37,6 +37,13 @@ func (t *tail) start(ctx context.Context) {
 	t.opening = t.l.s.startOpening(ctx, t.l.fold.rv, timeout)
 }
 
+// ensure starts it unless it has been.
+func (t *tail) ensure(ctx context.Context) {
+	if t.opening == nil && t.st == nil && t.timer == nil && t.dead == nil {
+		t.start(ctx)
+	}
+}
+
 // accept takes the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {

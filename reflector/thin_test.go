@@ -276,13 +276,59 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 		g.stop()
 		g.s.requests = nil
 		g.startOn(hasty{thin{g.s}}, Options{})
-		g.sleep(10 * time.Minute)
+		g.sleep(6 * time.Minute)
 		if st := g.r.Status(); st.State != Watch || st.Err != nil || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || len(g.errs) != 0 {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		g.s.put("a/00", "2")
 		g.sleep(time.Second)
 		g.large()
+		g.stop()
+	})
+}
+
+// TestThinResumeByMetadata: with it neither the look-ups nor the probe bring bodies; an object that is too large for the link does not hold up a resume, and the guard sees it.
+func TestThinResumeByMetadata(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(3, 600<<10)
+		o := Options{ExpectedType: &corev1.ConfigMap{}, ListMetadata: (&metadata{s: g.s}).list}
+		g.start(o)
+		g.stop()
+		g.s.requests = nil
+		g.startOn(hasty{thin{g.s}}, o)
+		g.sleep(time.Minute)
+		if st := g.r.Status(); st.State != Watch || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || st.NoLookups != "" || len(g.errs) != 0 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestThinListByMetadata: 50 MB are held, 1 % has changed: the list ends in minutes.
+func TestThinListByMetadata(t *testing.T) {
+	bubble(t, func(g *rig) {
+		meta := &metadata{s: g.s}
+		o := Options{ListMetadata: func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			list, err := meta.list(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return list, thin{g.s}.carry(ctx, list.Size())
+		}}
+		g.fillLarge(500, 100<<10)
+		g.start(o)
+		g.stop()
+		g.m.forget()
+		g.s.requests = nil
+		body := strings.Repeat("y", 100<<10)
+		for _, n := range []int{7, 110, 111, 350, 499} {
+			g.s.put(fmt.Sprintf("a/%02d", n), body)
+		}
+		g.s.compact()
+		g.startOn(thin{g.s}, o)
+		g.sleep(7 * time.Minute)
+		g.large()
+		g.wantWhole(5, 5)
 		g.stop()
 	})
 }

@@ -134,11 +134,17 @@ func (s *session) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listOne makes a list request for one object, which has as much time as one needs over this link. The error is errTooLong if there is no use in
-// trying again.
+// listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time as one object needs over this link. The
+// error is errTooLong if there is no use in trying again.
 func (s *session) listOne(ctx context.Context, o metav1.ListOptions, what string) (runtime.Object, metav1.ListInterface, error) {
+	lw, byMetadata := s.metadataLister()
 	begun := time.Now()
-	list, m, err := s.listRequest(ctx, s.patience.time(), o, s.tells(ctx, what))
+	list, m, err := s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
+	if byMetadata && refusesMetadata(err) {
+		lw, s.noMetadata = s.lw, !isDenied(err) // a denial may pass
+		s.r.board.update(func(st *Status) { st.Probes++ })
+		list, m, err = s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
+	}
 	if s.patience.learn(time.Since(begun), err) {
 		err = fmt.Errorf("%w: %w", errTooLong, err)
 	}
@@ -146,10 +152,12 @@ func (s *session) listOne(ctx context.Context, o metav1.ListOptions, what string
 }
 
 // listRequest makes one list request that has so much time. It may run on any goroutine; overdue is called on it.
-func (s *session) listRequest(ctx context.Context, within time.Duration, o metav1.ListOptions, overdue func(error)) (runtime.Object, metav1.ListInterface, error) {
+func (s *session) listRequest(
+	ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions, overdue func(error),
+) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	list, err := s.lw.list(ctx, limited, o, overdue)
+	list, err := lw.list(ctx, limited, o, overdue)
 	if err != nil {
 		return nil, nil, err
 	}
