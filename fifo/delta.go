@@ -7,6 +7,8 @@ import "k8s.io/client-go/tools/cache"
 const (
 	// ReplaceStarted: a list begins.
 	ReplaceStarted cache.DeltaType = "ReplaceStarted"
+	// ReplacedByRef: one page of a list, by the identities of its objects.
+	ReplacedByRef cache.DeltaType = "ReplacedByRef"
 	// ReplaceFinished: the pages and changes since ReplaceStarted are the whole state.
 	ReplaceFinished cache.DeltaType = "ReplaceFinished"
 	// ReplaceAborted: the pages since ReplaceStarted are void.

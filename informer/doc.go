@@ -153,7 +153,7 @@
 //
 // # When a function of the user does not return
 //
-// A request has 90 s. If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
+// A request has 90 s, and more where the link turns out to need it (see package reflector). If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
 // so, with an error that wraps reflector.ErrOverdue; it is waited for until the end of the run, and no longer than five seconds after that. Of
 // Options.ClusterID, OpenAPIHash, ServerVersion, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
 // or done without; while five calls of one function have not returned, it is not called again.

@@ -16,26 +16,27 @@ import (
 // client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types of
 // client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
 func ListWatch(client cache.Getter, id store.Identity) *cache.ListWatch {
-	shard := id.Shards().String() // with all digits, which API servers insist on
-	request := func(o metav1.ListOptions) *rest.Request {
-		o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
-		o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
-		o.ShardSelector = shard
-		root := []string{"/apis", id.Group, id.Version}
-		if id.Group == "" {
-			root = []string{"/api", id.Version}
-		}
-		return client.Get().AbsPath(root...).Namespace(id.Namespace).Resource(id.Resource).VersionedParams(&o, metav1.ParameterCodec)
-	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return request(o).Do(ctx).Get()
+			return scoped(client, id, o).Do(ctx).Get()
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			return request(o).Watch(ctx)
+			return scoped(client, id, o).Watch(ctx)
 		},
 	}
+}
+
+// scoped is a request for what id says, with what o asks for besides.
+func scoped(client cache.Getter, id store.Identity, o metav1.ListOptions) *rest.Request {
+	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
+	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
+	o.ShardSelector = id.Shards().String() // with all digits, which API servers insist on
+	root := []string{"/apis", id.Group, id.Version}
+	if id.Group == "" {
+		root = []string{"/api", id.Version}
+	}
+	return client.Get().AbsPath(root...).Namespace(id.Namespace).Resource(id.Resource).VersionedParams(&o, metav1.ParameterCodec)
 }
 
 // both returns a selector of what a and b select. An empty one selects everything.

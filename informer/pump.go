@@ -101,6 +101,8 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 		return nil
 	case d.Type == cache.Replaced:
 		return p.takePage(ctx, d.Object.(page))
+	case d.Type == fifo.ReplacedByRef:
+		return p.takeRefs(ctx, d.Object.(*refsPage))
 	case d.Type == fifo.ReplaceFinished:
 		return p.finishList(ctx, d.ResourceVersion)
 	case d.Type == fifo.ReplaceAborted:

@@ -128,7 +128,8 @@ func (i *Informer) start(ctx context.Context) *pump {
 		// The conversion of lw may hide what it can not do.
 		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
 		ServerVersion: i.o.ServerVersion,
-		Verify:        attrs.verify, Lookup: i.o.Lookup,
+		ListMetadata:  i.o.ListMetadata, MetadataPays: i.metadataPays,
+		Verify: attrs.verify, Lookup: i.o.Lookup,
 		OnError: i.reportError, OnContact: i.contact, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r

@@ -20,19 +20,21 @@ import (
 // server is an API server of pods without a network, so that tests can run it in a synctest bubble. It keeps history,
 // pages lists in key order, and sends a bookmark two seconds before a watch times out, as the real one does.
 type server struct {
-	mu        sync.Mutex
-	rv        int
-	pods      map[string]*corev1.Pod
-	history   []watch.Event
-	compacted int // watches from below get 410
-	watches   map[*stream]bool
-	uids      int
-	fail      func(verb string, o metav1.ListOptions) error // answers instead, if it returns an error
-	lists     int                                           // probes are not counted
-	pages     map[string]*corev1.PodList                    // by continue token
-	resumedAt []string                                      // resourceVersions of the watches
-	pageDelay time.Duration                                 // before each page but the first; set before use
-	log       []string                                      // what a handler that misses nothing is told
+	mu         sync.Mutex
+	rv         int
+	pods       map[string]*corev1.Pod
+	history    []watch.Event
+	compacted  int // watches from below get 410
+	watches    map[*stream]bool
+	uids       int
+	fail       func(verb string, o metav1.ListOptions) error // answers instead, if it returns an error
+	lists      int                                           // probes are not counted
+	pages      map[string]*corev1.PodList                    // by continue token
+	resumedAt  []string                                      // resourceVersions of the watches
+	pageDelay  time.Duration                                 // before each page but the first; set before use
+	log        []string                                      // what a handler that misses nothing is told
+	body       string                                        // of each pod that is written; annotation makes its metadata larger
+	annotation string
 }
 
 func newServer() *server {
@@ -49,6 +51,12 @@ func (s *server) write(key, value string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ns, Name: name, ResourceVersion: strconv.Itoa(s.rv), Labels: map[string]string{"value": value},
 	}}
+	if s.body != "" {
+		pod.Spec.NodeName = s.body
+	}
+	if s.annotation != "" {
+		pod.Annotations = map[string]string{"a": s.annotation}
+	}
 	typ := watch.Modified
 	if old == nil {
 		typ = watch.Added

@@ -36,7 +36,8 @@
 // watch. What a lost connection left in doubt is looked up first at the next.
 //
 // A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If the answer is another
-// object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given up for this run.
+// object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given up for this run; if one object is too
+// large to come over the link before the server ends the answer, it is not looked up any more. A probe whose one object is so lists one that is not there.
 //
 // No guard sees a server that was restored from a backup and has overtaken us, if in the lost part of history
 // nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
@@ -69,6 +70,10 @@
 // if the watch had sent bookmarks. So a quiet resource of a server without bookmarks costs a request every two and a
 // half minutes, and a dead connection is found within that time whether or not the server sends bookmarks.
 //
+// Over a thin link a large event looks like a dead connection, and a watch that is opened again is sent it from its first byte. So after a watch that was closed
+// for its silence the next one from the same resourceVersion may be silent for five minutes, and those after it for ten (a drain too, which
+// otherwise has half a minute).
+//
 // # Relist
 //
 // Pages at resourceVersion "" go to the sink one by one; one more is fetched meanwhile. If
@@ -82,17 +87,33 @@
 // The two small pages at the start are 2 % of what a list of 100,000 pods costs the server, 37 ms of its CPU each; all pages of 500 instead of 2,000 would cost
 // it 2.8 times as much. Otherwise:
 //
-//	a page timed out (a 504 too), or its     half as many, down to two, with the same continue token. Larger ones are tried again after one page; if
-//	answer broke off                         that is in vain after two, then after four, up to 32
+//	a page timed out (a 504 too), or its     half as many, down to two, with the same continue token; if that took 20 s or longer and happens again, a fourth,
+//	answer broke off                         then an eighth. Larger ones are tried again after one page; if that is in vain after two, then after four, up to 32
 //	it took 20 s or longer                   the same number: API servers cut what takes a minute
 //	its objects are large                    as many as make 16 MiB, by the mean of up to 64 of them as they are sent, but for compression
 //	it was refused (any other status), or    the same number
 //	the server could not be reached
 //
+// What can not be asked for in smaller parts (a page of two, a probe, a look-up) and had not come after its 90 s has twice as much time when it is asked for again, up to
+// twelve minutes. But API servers end an answer after a minute. If the smallest page was ended twice in a row
+// after 20 s or longer, and not for want of our patience, or with all of it, the list is begun again as one watch of up to six hours (see Options.UseWatchList), since a
+// watch is not ended so; the watch then goes on. If that breaks pages are asked for again.
+//
 // What was found out is kept for the run. So what is held of a list is bounded by 16 MiB, twice, but for a page whose objects are larger than those of the
 // page before.
 //
-// So much for the default. Two options ask for lists otherwise, and the sink sees no difference but the order in which things come:
+// # Lists by metadata
+//
+// With Options.ListMetadata, and where Options.MetadataPays, a relist for ReasonExpired or ReasonStore takes pages by metadata. What the sink holds in the listed state (Sink.Known)
+// is listed by that. The others are fetched one by one, each by a list with its name as a field selector, before the next page is asked for; where they are more than a
+// quarter of a page, that page is asked for again whole, and so are the pages after it. An object that was fetched may be newer than the list, or gone: so the watch is
+// folded in from the first page on, also if there is no second, and the list ends where it has reached all that was fetched. Failures are those of pages: what
+// could not be fetched is asked for again, and the list does not end without it. Where metadata are refused, or another object comes than was asked for, whole
+// objects are listed for the rest of the run.
+//
+// # Other forms of lists
+//
+// So much for the default. Two more options ask for lists otherwise, and the sink sees no difference but the order in which things come:
 //
 //	Options.UseWatchList, and the server     one watch that begins with all objects (sendInitialEvents) and then goes on. Its ADDED events are
 //	does it                                  pages up to the first other event; from there on all are Events. The bookmark annotated
@@ -154,7 +175,7 @@
 // for a page, or for the initial events of a watch, one for a watch that is being opened) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
 //
-// A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before. One that goes on for five
+// A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before (later, over a thin link: see Relist). One that goes on for five
 // seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
 // until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
 // Options.Verify, Options.Lookup and Options.ServerVersion are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not

@@ -155,19 +155,27 @@ func (s *session) resumable(rv string) string {
 // refOf identifies an object, and checks that it is what we watch. The
 // reference is as complete as it can be even with an error.
 func (s *session) refOf(obj runtime.Object) (ObjectRef, error) {
-	acc, err := meta.Accessor(obj)
+	ref, err := identify(obj)
 	if err != nil {
-		return ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
-	}
-	ref := ObjectRef{
-		Key:             cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String(),
-		UID:             string(acc.GetUID()),
-		ResourceVersion: acc.GetResourceVersion(),
+		return ref, err
 	}
 	if err := checkType(s.o.ExpectedType, obj); err != nil {
 		return ref, fmt.Errorf("object %s: %w", ref.Key, err)
 	}
 	return ref, nil
+}
+
+// identify identifies an object of any type.
+func identify(obj runtime.Object) (ObjectRef, error) {
+	acc, err := meta.Accessor(obj)
+	if err != nil {
+		return ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
+	}
+	return ObjectRef{
+		Key:             cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String(),
+		UID:             string(acc.GetUID()),
+		ResourceVersion: acc.GetResourceVersion(),
+	}, nil
 }
 
 // checkType compares an object with an example of what is expected (nil: anything but a Table, as client-go).

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -63,6 +64,12 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{doubts: doubts{}}
 	for _, held := range s.suspects(n) {
 		got, found, usable, err := s.lookUpOne(ctx, held.Key)
+		if errors.Is(err, errTooLong) {
+			if _, doubted := s.doubts[held.Key]; doubted {
+				v.doubts[held.Key] = held // what was seen of it has still to be explained
+			}
+			continue
+		}
 		if err != nil {
 			return verdict{}, s.describe("look up "+held.Key+" of", err)
 		}
@@ -125,8 +132,15 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 	if s.noLookups {
 		return ObjectRef{}, false, false, nil
 	}
+	if s.heavy[key] {
+		return ObjectRef{}, false, true, errTooLong
+	}
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, _, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, s.tells(ctx, "look up "+key+" of"))
+	list, _, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
+	if errors.Is(err, errTooLong) {
+		klog.FromContext(ctx).Info("An object is too large to be looked up over this link; the guard against a rewound server does without it", "key", key)
+		s.heavy[key] = true
+	}
 	if apierrors.IsBadRequest(err) {
 		s.giveUpLookups(ctx, "the server does not take the field selector")
 		return ObjectRef{}, false, false, nil
@@ -155,6 +169,9 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := s.refOf(obj)
+		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is
+			got, rerr = identify(obj)
+		}
 		if got.Key == key && rerr == nil {
 			ref, found = got, true
 		} else {

@@ -34,18 +34,26 @@ type limit struct {
 	hold, penalty int
 	// settled: a page has come since the last cut. Cuts in a row are one search for what comes, with one penalty.
 	settled bool
+	// slow counts those of them that took their time.
+	slow int
 }
 
 func newLimit(most int64) limit {
 	return limit{next: min(firstLimit, most), least: min(leastLimit, most), most: most, settled: true}
 }
 
-// cut notes that the answer to a request of so many did not come in time, or not to its end.
-func (l *limit) cut(asked int64) {
+// cut notes that the answer to a request of so many did not come in time, or not to its end, after it took so long.
+func (l *limit) cut(asked int64, took time.Duration) {
 	if l.settled {
-		l.penalty = min(max(2*l.penalty, 1), maxPenalty)
+		l.penalty, l.slow = min(max(2*l.penalty, 1), maxPenalty), 0
 	}
-	l.next, l.cutAt, l.hold, l.settled = max(asked/2, l.least), asked, l.penalty, false
+	by := 1
+	if took >= promptPage {
+		// By halves the way from 500 objects of 100 KB to the six that come over 56 kbit/s would be seven time-outs.
+		l.slow++
+		by = l.slow
+	}
+	l.next, l.cutAt, l.hold, l.settled = max(asked>>by, l.least), asked, l.penalty, false
 }
 
 // came notes a page of n objects, where so many were asked for, of that mean size, or 0 if that is not known.

@@ -43,13 +43,14 @@ func (s *session) relist(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	}
 	reason = stronger(s.pos.Reason, reason)
-	if s.useWatchList {
+	if s.watchLists && (s.o.UseWatchList || s.unlimited) {
 		if o, ok := s.streamList(ctx, reason); ok {
 			return o
 		}
 	}
 	l := newList(s, reason)
 	l.pages = newPager(s, s.cachedFrom(ctx, reason))
+	l.pages.metadata = l.pages.cached == "" && s.byMetadata(ctx, reason)
 	l.tail = &tail{l: l}
 	o := l.run(ctx)
 	l.pages.close()
@@ -150,17 +151,27 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.pages.err = nil
 	l.showErr()
 	l.pages.backoff.reset()
-	first := !l.begun
-	if first {
+	if !l.begun {
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
 		}
 	}
 	l.target = maxRV(l.target, p.rv)
+	switch {
+	case l.pages.one != "":
+		return l.takeOne(ctx, p)
+	case l.pages.metadata:
+		return l.takeRefs(ctx, p)
+	}
+	return l.takeItems(ctx, p)
+}
+
+// takeItems delivers a page of whole objects.
+func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
-		if first && comparableRV(p.rv) {
-			l.tail.start(ctx)
+		if comparableRV(l.fold.rv) {
+			l.tail.ensure(ctx)
 		}
 	}
 	if err := l.deliver(ctx, p.items); err != nil {
@@ -252,7 +263,14 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	if ctx.Err() != nil {
 		return outcome{Kind: stop}
 	}
-	if !l.begun {
+	switch {
+	case l.pages.one != "" && refusesMetadata(err):
+		l.s.noMetadata = true
+		l.s.report(ctx, err)
+		return l.again(err)
+	case l.pages.one == "" && l.pages.metadata && refusesMetadata(err):
+		return l.wholeInstead(ctx, err)
+	case !l.begun:
 		return l.firstFailed(ctx, err)
 	}
 	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {
@@ -265,6 +283,9 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 		return l.again(err)
 	}
 	l.s.report(ctx, err)
+	if l.s.unlimited {
+		return l.again(err)
+	}
 	l.pages.retryLater(err)
 	return outcome{}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/utils/clock"
@@ -38,12 +39,22 @@ type Options struct {
 	// UseWatchList asks for a list, the first and every other one, as a watch that begins with it (sendInitialEvents, KEP-3157, client-go's
 	// WatchListClient), for servers whose memory counts more than the link: a watch is not compressed, a list is (308 MB against 11.7 MB for
 	// 100,000 pods). If the server refuses it, or does not end it as it must, or the ListerWatcher says that it
-	// can not do it (IsWatchListSemanticsUnSupported), the lists of this run come in pages. Default false.
+	// can not do it (IsWatchListSemanticsUnSupported), the lists of this run come in pages. Default false: then a list comes so only if its smallest
+	// page does not come over the link.
 	UseWatchList bool
 	// ServerVersion, if set, reads the server's version before a list, such as "v1.33.4" (gitVersion of /version). Below 1.34 it
 	// is asked for one whole list from its cache, since pages come from etcd there; see the package's documentation. It has 10 s; if it
 	// fails, or what it returns can not be parsed, the list comes in pages. Bounded as Verify. Default: pages.
 	ServerVersion func(ctx context.Context) (string, error)
+	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for metadata alone. Then a relist for ReasonExpired or
+	// ReasonStore asks for that first, and fetches the bodies of those objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its
+	// name; or, if they are more than a quarter of a page, that page and those after it whole. What is held has been admitted, so Admit is not asked about it. Probes, and look-ups
+	// without Lookup, are asked for by metadata too. A ListMetadata that is refused is not called again in this run. Bounded as the ListerWatcher's own
+	// requests. Default: whole objects.
+	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+	// MetadataPays, if set, is asked before each such list whether bodies are so much larger than metadata that it is worth an additional request for each
+	// that is fetched. Default: yes.
+	MetadataPays func(ctx context.Context) bool
 	// Verify, if set, is called at every (re)connect before the watch is
 	// opened, and before a list: it compares what the contents depend on (the cluster's id, the codec…) with what is
 	// stored, and returns the reason for a relist, or none. An error counts as a failed
@@ -55,7 +66,7 @@ type Options struct {
 	// Lookup, if set, reads the identity of one object as the server has it
 	// now (found is false if it has none), preferably by metadata. It must be a consistent read, not
 	// one from a cache. Its calls are bounded as those of Verify. Default: a list of
-	// ListerWatcher with a field selector on name and namespace.
+	// ListMetadata, or else of the ListerWatcher, with a field selector on name and namespace.
 	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
 	// OnError is called, by one goroutine, with each error that ended a connection, before the reflector backs off: also that of a
 	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.

@@ -17,7 +17,7 @@ type page struct {
 	rv    string
 	token string // of the next page; empty at the end
 	err   error
-	// meanSize is that of the items, and took how long the request did; for the limit of the next.
+	// meanSize is that of the items, and took how long the request did, also a failed one; for the limit of the next.
 	meanSize int64
 	took     time.Duration
 	// overdue is set if this is no answer: none has come in time, and it is still waited for.
@@ -32,6 +32,12 @@ type pager struct {
 	// token of the page that is asked for, and its limit: 0 for a whole list.
 	token string
 	limit int64
+	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched, and after is the token of the page
+	// that follows. one is the key of the object that is asked for; empty for a page.
+	metadata bool
+	lacking  []ObjectRef
+	after    string
+	one      string
 	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.
 	answers  chan page
 	fetching bool
@@ -51,32 +57,79 @@ func newPager(s *session, cached string) *pager {
 
 // fetch asks for a page. The previous one must have been taken.
 func (p *pager) fetch(ctx context.Context, token string) {
+	p.token, p.one = token, ""
+	p.ask(ctx)
+}
+
+// fetchOne asks for an object. The previous answer must have been taken.
+func (p *pager) fetchOne(ctx context.Context, key string) {
+	p.one = key
+	p.ask(ctx)
+}
+
+// ask makes the request.
+func (p *pager) ask(ctx context.Context) {
 	p.cancel()
 	ctx, p.cancel = context.WithCancel(ctx)
-	p.token, p.fetching = token, true
-	o := metav1.ListOptions{Limit: p.s.limit.next, Continue: token}
-	if token == "" && p.cached != "" {
+	p.fetching = true
+	o := metav1.ListOptions{Limit: p.limits().next, Continue: p.token}
+	switch {
+	case p.one != "":
+		o = metav1.ListOptions{Limit: 1, FieldSelector: keySelector(p.one)}
+	case p.token == "" && p.cached != "":
 		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
 	p.limit = o.Limit
+	within := requestTimeout
+	if p.smallest() {
+		within = p.s.patience.time()
+	}
+	lw := p.s.lw
+	if p.one == "" && p.metadata {
+		lw, _ = p.s.metadataLister()
+	}
 	go func() {
 		if err := p.s.listing.take(ctx); err != nil {
 			p.answers <- page{err: err}
 			return
 		}
-		p.answers <- p.request(ctx, o)
+		p.count()
+		p.answers <- p.request(ctx, lw, within, o)
 	}()
 }
 
+// count counts the request.
+func (p *pager) count() {
+	p.s.r.board.update(func(st *Status) {
+		if p.one == "" {
+			st.Lists++
+			return
+		}
+		st.Probes++
+		st.Fetches++
+	})
+}
+
+// limits are those of the pages that are asked for.
+func (p *pager) limits() *limit {
+	if p.metadata {
+		return &p.s.metadataLimit
+	}
+	return &p.s.limit
+}
+
+// smallest reports that no less can be asked for than what is asked for.
+func (p *pager) smallest() bool { return p.one != "" || p.limit > 0 && p.limit <= p.limits().least }
+
 // request makes the request.
-func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
-	p.s.r.board.update(func(st *Status) { st.Lists++ })
+func (p *pager) request(ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions) page {
 	begun := time.Now()
-	list, m, err := p.s.listRequest(ctx, o, func(err error) {
+	list, m, err := p.s.listRequest(ctx, lw, within, o, func(err error) {
 		p.answers <- page{overdue: p.s.describe("list", err)}
 	})
+	took := time.Since(begun)
 	if err != nil {
-		return page{err: p.s.describe("list", err)}
+		return page{err: p.s.describe("list", err), took: took}
 	}
 	// Not a slice of the list: one object that is kept would keep the whole page.
 	items, err := meta.ExtractListWithAlloc(list)
@@ -84,19 +137,34 @@ func (p *pager) request(ctx context.Context, o metav1.ListOptions) page {
 		return page{err: p.s.describe("read the list of", err)}
 	}
 	return page{
-		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: time.Since(begun),
+		items: items, rv: m.GetResourceVersion(), token: m.GetContinue(), meanSize: meanSize(items), took: took,
 	}
 }
 
 // learn sets the limit of the next page by how this one came. A refusal says nothing about it.
 func (p *pager) learn(ctx context.Context, got page) {
+	if p.smallest() {
+		p.learnSmallest(got)
+	}
 	switch {
-	case p.limit == 0:
+	case p.limit == 0 || p.one != "":
 	case got.err == nil:
-		p.s.limit.came(p.limit, len(got.items), got.meanSize, got.took)
+		p.limits().came(p.limit, len(got.items), got.meanSize, got.took)
 	case isCut(got.err):
-		p.s.limit.cut(p.limit)
-		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next", p.s.limit.next)
+		p.limits().cut(p.limit, got.took)
+		klog.FromContext(ctx).V(2).Info("A page was too large for the link or its time", "limit", p.limit, "next", p.limits().next)
+	}
+}
+
+// learnSmallest has the list come as a watch if no page can come: a watch is what servers do not cut. A connection that broke by
+// itself looks the same, so it has to have happened twice in a row.
+func (p *pager) learnSmallest(got page) {
+	if !p.s.patience.learn(got.took, got.err) {
+		p.s.hopeless = 0
+		return
+	}
+	if p.s.hopeless++; p.s.hopeless == 2 {
+		p.s.hopeless, p.s.unlimited = 0, p.s.watchLists
 	}
 }
 
@@ -119,10 +187,10 @@ func (p *pager) retryC() <-chan time.Time {
 	return p.retry.C()
 }
 
-// again asks for the same page.
+// again asks for the same.
 func (p *pager) again(ctx context.Context) {
 	p.retry = nil
-	p.fetch(ctx, p.token)
+	p.ask(ctx)
 }
 
 // close gives up what is under way and waits for it.

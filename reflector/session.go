@@ -52,6 +52,10 @@ type session struct {
 	quiet int
 	// noLookups: look-ups by list do not work here.
 	noLookups bool
+	// heavy are the objects that can not be looked up since they are too large for the link.
+	heavy map[string]bool
+	// probed selects what a probe lists. Empty: the first object.
+	probed string
 
 	backoff backoff
 	// turn to connect, and listing, the place among those that list; see Options.Link.
@@ -69,12 +73,19 @@ type session struct {
 	lastErr error
 	// lastList is when the last list ended.
 	lastList time.Time
-	// limit is that of the next page.
-	limit limit
+	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work here.
+	limit, metadataLimit limit
+	noMetadata           bool
+	// patience and silence are what the link needs where it is thin.
+	patience patience
+	silence  silence
 	// listedAt is the highest resourceVersion at which a list was begun, also one that was given up.
 	listedAt string
-	// useWatchList: lists are to come as watches, and this server can do that as far as is known.
-	useWatchList bool
+	// watchLists: the ListerWatcher and the server can send a list as a watch, as far as is known.
+	watchLists bool
+	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless counts the pages that show it.
+	unlimited bool
+	hopeless  int
 	// noCached: the server's cache is not asked for a list, until one by pages has ended.
 	noCached bool
 	// cachedAt is the resourceVersion of the last list that came from there.
@@ -102,11 +113,11 @@ const (
 
 func newSession(r *Reflector) *session {
 	s := &session{
-		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
-		useWatchList: r.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
-		verifier:     guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
-		finder:       guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
-		versioner:    guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
+		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize), metadataLimit: newLimit(r.o.PageSize), heavy: map[string]bool{},
+		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
+		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
+		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
+		versioner:  guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
 	return s

@@ -48,6 +48,10 @@ type Sink interface {
 	// Page delivers the next items of the list. One more page is fetched meanwhile, and none beyond: what is held of a list is bounded if
 	// Page returns no sooner than the items are taken in.
 	Page(ctx context.Context, items []runtime.Object) error
+	// Known delivers a page of the list by identity: of the objects that are held in exactly that state, same UID and resourceVersion, what is held
+	// counts as listed, as if Page had brought it. It returns the others. They are not in the list by that: Page brings them, unless
+	// they have been deleted since, or the list is aborted. It is called only with Options.ListMetadata.
+	Known(ctx context.Context, refs []ObjectRef) (lacking []ObjectRef, err error)
 	// EndReplace ends it: pages and events since BeginReplace are the state at
 	// resourceVersion. It is empty if the server's can not be compared: then the state can not be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error

@@ -145,6 +145,22 @@ func (m *memory) Page(_ context.Context, items []runtime.Object) error {
 	return nil
 }
 
+func (m *memory) Known(_ context.Context, refs []ObjectRef) (lacking []ObjectRef, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ref := range refs {
+		held := m.objects[ref.Key]
+		switch {
+		case held == nil || string(held.UID) != ref.UID || held.ResourceVersion != ref.ResourceVersion:
+			lacking = append(lacking, ref)
+		case !m.touched[ref.Key]:
+			m.replace[ref.Key] = held
+		}
+	}
+	m.note("KNOWN %d of %d", len(refs)-len(lacking), len(refs))
+	return lacking, nil
+}
+
 func (m *memory) EndReplace(_ context.Context, rv string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,10 +17,12 @@ type Status struct {
 	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
 	// Lists and Watches count requests of this run (each page is one); limit=1 requests are
-	// counted apart, as Probes: those for the server's resourceVersion and, without Options.Lookup, for identities.
+	// counted apart, as Probes: those for the server's resourceVersion, the Fetches and, without Options.Lookup, those for identities.
 	Lists   int
 	Watches int
 	Probes  int
+	// Fetches counts the objects that a list by metadata has fetched one by one; each is one of Probes too.
+	Fetches int
 	// Lookups counts the identities that were read, by whatever means.
 	Lookups int
 	// Resumes counts watches that the server took up at a resourceVersion we held; the first watch after a list

@@ -13,15 +13,11 @@ import (
 
 const (
 	// requestTimeout bounds a request that is not a watch, and the wait for a watch to be accepted. API servers
-	// give up after 60 s themselves.
+	// give up after 60 s themselves. See patience for what can not ask for less.
 	requestTimeout = 90 * time.Second
 	// drainTimeout is the timeoutSeconds of a watch that drains: the server sends a bookmark about two seconds
 	// before the time-out, so at once.
 	drainTimeout = 3 * time.Second
-	// silenceLimit is how long a watch may be silent until we ask whether it is alive: bookmarks come once a minute.
-	silenceLimit = 150 * time.Second
-	// drainGrace is added to drainTimeout for a server that does not heed it.
-	drainGrace = 30 * time.Second
 	// livelyWatch is how long a watch must have lived for an early but orderly end to be no error.
 	livelyWatch = 10 * time.Second
 	// closeWait bounds the wait for a ListerWatcher's watch to end, its Stop included.
@@ -147,14 +143,6 @@ func (s *session) closeStream() {
 		s.backoff.reset()
 	}
 	st.close(context.Background(), s)
-}
-
-// limit is how long the stream may be silent.
-func (st *stream) limit() time.Duration {
-	if st.timeout == drainTimeout {
-		return drainTimeout + drainGrace
-	}
-	return silenceLimit
 }
 
 // end tells how an orderly end is to be taken: full means at its own time-out.

@@ -37,6 +37,13 @@ func (t *tail) start(ctx context.Context) {
 	t.opening = t.l.s.startOpening(ctx, t.l.fold.rv, timeout)
 }
 
+// ensure starts it unless it has been.
+func (t *tail) ensure(ctx context.Context) {
+	if t.opening == nil && t.st == nil && t.timer == nil && t.dead == nil {
+		t.start(ctx)
+	}
+}
+
 // accept takes the answer of an opening.
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
@@ -55,7 +62,7 @@ func (t *tail) accept(ctx context.Context, a opened) {
 	t.l.s.accepted(t.st)
 	t.err = nil
 	t.l.showErr()
-	t.setTimer(t.st.limit())
+	t.setTimer(t.limit())
 }
 
 // events is the open watch's channel.
@@ -158,13 +165,17 @@ func (t *tail) alarm(ctx context.Context) {
 		t.start(ctx)
 		return
 	}
-	if rest := t.st.limit() - t.l.s.o.Clock.Since(t.st.heard); rest > 0 {
+	if rest := t.limit() - t.l.s.o.Clock.Since(t.st.heard); rest > 0 {
 		t.setTimer(rest)
 		return
 	}
+	t.l.s.silence.closed(t.l.fold.rv)
 	t.drop(ctx)
 	t.start(ctx)
 }
+
+// limit is how long the open watch may be silent.
+func (t *tail) limit() time.Duration { return t.l.s.silence.limit(t.st, t.l.fold.rv) }
 
 // setTimer replaces the timer.
 func (t *tail) setTimer(d time.Duration) {

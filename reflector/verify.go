@@ -2,7 +2,9 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,10 +113,20 @@ func (s *session) verifyHook(ctx context.Context) (Reason, error) {
 	return reason, nil
 }
 
+// nobody is the name of an object that is hardly there. A list of it tells the server's resourceVersion, too.
+const nobody = "larder-probe-of-the-resourceversion"
+
 // probe asks for the server's resourceVersion.
 func (s *session) probe(ctx context.Context) (string, error) {
 	s.r.board.update(func(st *Status) { st.Probes++ })
-	_, m, err := s.listRequest(ctx, metav1.ListOptions{Limit: 1}, s.tells(ctx, "probe"))
+	_, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: s.probed}, "probe")
+	if errors.Is(err, errTooLong) && s.probed == "" {
+		s.probed = keySelector(nobody)
+		return s.probe(ctx)
+	}
+	if isRefused(err) {
+		s.probed = ""
+	}
 	if err != nil {
 		return "", s.describe("probe", err)
 	}
@@ -122,11 +134,30 @@ func (s *session) probe(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// listRequest makes one list request, bounded by requestTimeout. It may run on any goroutine; overdue is called on it.
-func (s *session) listRequest(ctx context.Context, o metav1.ListOptions, overdue func(error)) (runtime.Object, metav1.ListInterface, error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+// listOne makes a list request for the identity of one object, by metadata where that is possible. It has as much time as one object needs over this link. The
+// error is errTooLong if there is no use in trying again.
+func (s *session) listOne(ctx context.Context, o metav1.ListOptions, what string) (runtime.Object, metav1.ListInterface, error) {
+	lw, byMetadata := s.metadataLister()
+	begun := time.Now()
+	list, m, err := s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
+	if byMetadata && refusesMetadata(err) {
+		lw, s.noMetadata = s.lw, !isDenied(err) // a denial may pass
+		s.r.board.update(func(st *Status) { st.Probes++ })
+		list, m, err = s.listRequest(ctx, lw, s.patience.time(), o, s.tells(ctx, what))
+	}
+	if s.patience.learn(time.Since(begun), err) {
+		err = fmt.Errorf("%w: %w", errTooLong, err)
+	}
+	return list, m, err
+}
+
+// listRequest makes one list request that has so much time. It may run on any goroutine; overdue is called on it.
+func (s *session) listRequest(
+	ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions, overdue func(error),
+) (runtime.Object, metav1.ListInterface, error) {
+	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	list, err := s.lw.list(ctx, limited, o, overdue)
+	list, err := lw.list(ctx, limited, o, overdue)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -42,7 +42,7 @@ func (s *session) openStream(ctx context.Context) (*stream, error) {
 // consume reads the stream.
 func (s *session) consume(ctx context.Context) outcome {
 	st := s.stream
-	silence := s.o.Clock.NewTimer(st.limit())
+	silence := s.o.Clock.NewTimer(s.silence.limit(st, s.cur.rv))
 	defer silence.Stop()
 	for {
 		select {
@@ -62,12 +62,14 @@ func (s *session) consume(ctx context.Context) outcome {
 			// While the sink was full nothing could be heard: silence begins now.
 			st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			rest := st.limit() - s.o.Clock.Since(st.heard)
+			limit := s.silence.limit(st, s.cur.rv)
+			rest := limit - s.o.Clock.Since(st.heard)
 			if rest <= 0 {
 				if o := s.silent(ctx); o.Kind != "" {
+					s.silence.closed(s.cur.rv)
 					return o
 				}
-				st.heard, rest = s.o.Clock.Now(), st.limit()
+				st.heard, rest = s.o.Clock.Now(), limit
 			}
 			silence.Reset(rest)
 		}

@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,13 @@ import (
 // errEarlyEnd is an orderly end in the middle of the initial events.
 var errEarlyEnd = errors.New("the watch ended before its initial events had")
 
+const (
+	// unlimitedTime is that of a list by watch where pages do not come: in it 56 kbit/s carry 150 MB.
+	unlimitedTime = 6 * time.Hour
+	// unlimitedPage is a page of it: two of those objects took a minute, so few of them are many bytes.
+	unlimitedPage = 16
+)
+
 // streamed is the state Relist by a watch that begins with the list (Options.UseWatchList):
 //
 //	ADDED … ADDED ── (events that happen meanwhile) ── BOOKMARK k8s.io/initial-events-end (R) ── events
@@ -21,6 +29,9 @@ var errEarlyEnd = errors.New("the watch ended before its initial events had")
 type streamed struct {
 	*list
 	st *stream
+	// page is how many items the sink is given at a time, and silence how long the watch may be silent.
+	page    int
+	silence time.Duration
 	// items are those of the next page.
 	items []runtime.Object
 	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile, so
@@ -32,14 +43,20 @@ type streamed struct {
 
 // streamList lists by a watch. It is not done if the list has to come in pages.
 func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
+	l := &streamed{list: newList(s, reason), page: int(s.o.PageSize), silence: silenceLimit}
+	timeout := watchTimeout()
+	if s.unlimited {
+		s.unlimited = false
+		timeout, l.page, l.silence = unlimitedTime, min(unlimitedPage, l.page), maxSilence
+	}
 	yes := true
 	st, err := s.openWith(ctx, metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-	}, watchTimeout(), s.tells(ctx, "watch"))
+	}, timeout, s.tells(ctx, "watch"))
 	if err != nil {
 		return s.streamFailed(ctx, err)
 	}
-	l := &streamed{list: newList(s, reason), st: st}
+	l.st = st
 	s.heard()
 	s.connected()
 	if o, err = l.run(ctx); o.Kind == listed {
@@ -68,23 +85,23 @@ func (s *session) streamFailed(ctx context.Context, err error) (o outcome, done 
 	case ctx.Err() != nil:
 		return outcome{Kind: stop}, true
 	case isRefused(err):
-		s.useWatchList = false
+		s.watchLists = false
 	case broken, isDenied(err):
-		s.useWatchList = s.useWatchList && !broken
+		s.watchLists = s.watchLists && !broken
 		s.report(ctx, err)
 	default:
 		return s.lose(ctx, err), true
 	}
-	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.useWatchList)
+	klog.FromContext(ctx).Info("The list does not come as a watch; asking for pages", "err", err, "again", s.watchLists)
 	return outcome{}, false
 }
 
 // run reads the initial events. It returns an outcome, or an error of the watch.
 func (l *streamed) run(ctx context.Context) (outcome, error) {
 	s := l.s
-	g := gather(ctx, l.st.w.ResultChan(), int(s.o.PageSize))
+	g := gather(ctx, l.st.w.ResultChan(), l.page)
 	defer g.close()
-	silence := s.o.Clock.NewTimer(l.st.limit())
+	silence := s.o.Clock.NewTimer(l.silence)
 	defer silence.Stop()
 	for {
 		select {
@@ -102,7 +119,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 			}
 			l.st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			rest := l.st.limit() - s.o.Clock.Since(l.st.heard)
+			rest := l.silence - s.o.Clock.Since(l.st.heard)
 			if rest <= 0 {
 				return outcome{}, ErrSlowInitialEvents
 			}
@@ -142,7 +159,7 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 	l.moving = l.moving || ev.Type != watch.Added
 	if !l.moving {
 		l.items = append(l.items, ev.Object)
-		if len(l.items) < int(l.s.o.PageSize) {
+		if len(l.items) < l.page {
 			return nil
 		}
 	}

@@ -31,7 +31,7 @@
 //
 // # What of informer.Options is taken
 //
-// All, for every informer of the cache, but Identity, Resource, Codec, Lookup, ResyncPeriod, Indexers and ObjectDescription, which
+// All, for every informer of the cache, but Identity, Resource, Codec, Lookup, ListMetadata, ResyncPeriod, Indexers and ObjectDescription, which
 // differ between informers and are derived: to set one is an error ([ErrOptions]). Without ClusterID, informer.KubeSystemUID is used, without
 // OpenAPIHash, informer.NewSchemas' Hash of the group-version, and without ServerVersion, informer.ServerVersion: the program needs to get the namespace kube-system (by RBAC; every authenticated user can read
 // the OpenAPI index unless that was taken away). If it is not allowed to, an exchanged cluster on the same address is noticed by its resourceVersions only. IndexVersions name indexes as controller-runtime

@@ -45,6 +45,7 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if o.ServerVersion == nil {
 		o.ServerVersion = informer.ServerVersion(a.client)
 	}
+	o.ListMetadata = informer.ListMetadata(a.client, id)
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Informer is what the informers have in common: the store, PersistSecrets, SyncPolicy, TransformVersion and so on.
 	// What differs from one to the next must be left empty: Identity, Resource, ResyncPeriod, Codec, ObjectDescription,
-	// OpenAPIHash, Lookup. An index by namespace is added, as client-go's factories do.
+	// OpenAPIHash, Lookup, ListMetadata. An index by namespace is added, as client-go's factories do.
 	Informer informer.Options
 	// Namespace to list and watch. Default: all.
 	Namespace string
@@ -27,7 +27,7 @@ type Options struct {
 	TweakListOptions func(*metav1.ListOptions)
 	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and the server's version. Default: that of the
+	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, the server's version, and lists by metadata. Default: that of the
 	// typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend on the schema.
 	RESTClient rest.Interface
 
@@ -63,6 +63,7 @@ func (o Options) validate(s scope) error {
 		{"ObjectDescription", i.ObjectDescription, ""},
 		{"OpenAPIHash", i.OpenAPIHash, "; set RESTClient"},
 		{"Lookup", i.Lookup, ""},
+		{"ListMetadata", i.ListMetadata, "; set RESTClient"},
 	} {
 		if !reflect.Indirect(reflect.ValueOf(field.value)).IsZero() {
 			return fmt.Errorf("%w: Options.Informer.%s must be empty: it differs from one informer to the next%s", ErrOptions, field.name, field.instead)
@@ -100,8 +101,11 @@ func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, eac
 	if io.ClusterID == nil {
 		io.ClusterID = each.ClusterID
 	}
-	if io.ServerVersion == nil && !missing(o.RESTClient) {
-		io.ServerVersion = informer.ServerVersion(o.RESTClient)
+	if !missing(o.RESTClient) {
+		io.ListMetadata = informer.ListMetadata(o.RESTClient, each.Identity)
+		if io.ServerVersion == nil {
+			io.ServerVersion = informer.ServerVersion(o.RESTClient)
+		}
 	}
 	if io.Indexers[cache.NamespaceIndex] == nil {
 		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)

@@ -66,6 +66,13 @@ func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
 	}
 }
 
+// listMetadata lists by metadata what listWatch lists.
+func (c *connection) listMetadata(id store.Identity) func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace).List(ctx, selected(id, o))
+	}
+}
+
 // lookup reads the identity of one object by metadata. It lists, with the
 // identity's selectors: that needs no permission that the mirror does not need anyway, and an object that has
 // left the selection is gone.

@@ -42,7 +42,7 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		ClusterID:     informer.KubeSystemUID(conn.raw),
 		OpenAPIHash:   conn.schemas.Hash(r.GroupVersion()),
 		ServerVersion: informer.ServerVersion(conn.raw),
-		Lookup:        conn.lookup(id),
+		Lookup:        conn.lookup(id), ListMetadata: conn.listMetadata(id),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)

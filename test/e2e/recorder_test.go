@@ -69,6 +69,20 @@ func (r *recorder) all(t *testing.T) []notice {
 	return slices.Clone(r.notices)
 }
 
+// state is what whoever was told everything so far knows.
+func (r *recorder) state(t *testing.T) objects {
+	t.Helper()
+	known := objects{}
+	for _, n := range r.all(t) {
+		if n.verb == "delete" {
+			delete(known, n.key)
+		} else {
+			known[n.key] = n.obj
+		}
+	}
+	return known
+}
+
 // replayed waits until every one of the given objects has been told as an initial
 // add, first and once, and returns what was told after that.
 func (r *recorder) replayed(t *testing.T, want objects) []notice {

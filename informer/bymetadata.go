@@ -1,0 +1,116 @@
+package informer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// ListMetadata returns an Options.ListMetadata that lists what id says, by client, as ListWatch does.
+func ListMetadata(client cache.Getter, id store.Identity) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		// A client's scheme need not know the type, so it does not decode.
+		raw, err := scoped(client, id, o).SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		if err := json.Unmarshal(raw, list); err != nil {
+			return nil, fmt.Errorf("the answer to a list by metadata of %s: %w", id.Resource, err)
+		}
+		return list, nil
+	}
+}
+
+// A list by metadata pays from here on: a body that is to be fetched costs a request.
+const (
+	largeBody  = 8 << 10
+	largeShare = 4 // times its metadata
+	// measured objects are enough to tell.
+	measured = 64
+)
+
+// metadataPays reports whether the stored objects are so large that a list by metadata, and the bodies of those that have changed, are less than a list.
+// Of a transform's work both sides are measured after it.
+func (i *Informer) metadataPays(ctx context.Context) bool {
+	objects, err := i.store.Select(ctx, store.Query{Limit: measured})
+	if err != nil || len(objects) == 0 {
+		return false
+	}
+	var bodies, metadata int64
+	for _, obj := range objects {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return false
+		}
+		bodies += sizeOf(obj)
+		metadata += sizeOf(meta.AsPartialObjectMetadata(m))
+	}
+	return bodies >= largeBody*int64(len(objects)) && bodies >= largeShare*metadata
+}
+
+// refsPage is the object of a fifo.ReplacedByRef delta.
+type refsPage struct {
+	refs []reflector.ObjectRef
+	// lacking are those that are not held in that state: the pump's answer, to be read when the queue is idle.
+	lacking []reflector.ObjectRef
+}
+
+// knownAtOnce is how many objects are read for a page of identities at a time: they are large, or there would be none.
+const knownAtOnce = 64
+
+// Known pushes pages of identities, and returns what the pump does not hold.
+func (s *sink) Known(ctx context.Context, refs []reflector.ObjectRef) (lacking []reflector.ObjectRef, err error) {
+	for chunk := range slices.Chunk(refs, knownAtOnce) {
+		p := &refsPage{refs: chunk}
+		err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(chunk)})
+		if err == nil {
+			err = s.queue.WaitIdle(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		lacking = append(lacking, p.lacking...)
+	}
+	return lacking, nil
+}
+
+// takeRefs takes in a page of identities: what is stored in the listed state stands in for it. Nothing else writes the store while a list is
+// taken in, so what is read here is what the page is held against.
+func (p *pump) takeRefs(ctx context.Context, pg *refsPage) error {
+	return p.take(ctx, func() (store.Result, error) {
+		if pg.lacking = nil; p.cold || p.rewrites {
+			pg.lacking = pg.refs
+			return store.Result{}, nil
+		}
+		items := make([]runtime.Object, 0, len(pg.refs))
+		for _, ref := range pg.refs {
+			// What can not be read is lacking.
+			if obj, err := p.store.Get(ctx, ref.Key); err == nil && isAt(obj, ref) {
+				items = append(items, obj)
+			} else {
+				pg.lacking = append(pg.lacking, ref)
+			}
+		}
+		return p.list.Page(ctx, items)
+	})
+}
+
+// isAt reports whether obj is in the state that ref names.
+func isAt(obj runtime.Object, ref reflector.ObjectRef) bool {
+	if obj == nil || ref.UID == "" || ref.ResourceVersion == "" {
+		return false
+	}
+	m, err := meta.Accessor(obj)
+	return err == nil && string(m.GetUID()) == ref.UID && m.GetResourceVersion() == ref.ResourceVersion
+}

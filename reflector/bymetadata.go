@@ -1,0 +1,153 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// lackingShare: if more than one in so many objects of a page by metadata are lacking, all of them are asked for. Each
+// that is fetched by itself is a request.
+const lackingShare = 4
+
+// errOtherObject is why objects can not be fetched one by one.
+var errOtherObject = errors.New("the ListerWatcher overwrites the field selector, or the server ignores it, so single objects can not be fetched")
+
+// byMetadata reports whether the list is to come by metadata (Options.ListMetadata). Only where what is held is of this history and in order: else all bodies
+// are wanted.
+func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
+	switch {
+	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !comparableRV(s.cur.rv):
+		return false
+	case s.strays > 0:
+		return false // whether they are gone only a list of whole objects shows
+	case reason != ReasonExpired && reason != ReasonStore:
+		return false
+	}
+	return s.o.MetadataPays == nil || s.o.MetadataPays(ctx)
+}
+
+// metadataLister makes list requests for metadata, if that is possible here.
+func (s *session) metadataLister() (lw listerWatcher, possible bool) {
+	if s.o.ListMetadata == nil || s.noMetadata {
+		return s.lw, false
+	}
+	return listerWatcher{metadataList{s.o.ListMetadata, s.r.lw}}, true
+}
+
+// metadataList is a ListerWatcher whose lists are of metadata.
+type metadataList struct {
+	list func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+	cache.ListerWatcherWithContext
+}
+
+func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := l.list(ctx, o)
+	if err != nil {
+		return nil, err // not a nil list in a non-nil interface
+	}
+	return list, nil
+}
+
+// takeRefs takes a page by metadata: what is held in the listed state stands in for its body, the rest is fetched.
+func (l *list) takeRefs(ctx context.Context, p page) outcome {
+	refs, err := l.refsOf(ctx, p.items)
+	if err == nil && !comparableRV(p.rv) {
+		err = fmt.Errorf("the list's resourceVersion %q can not be compared", p.rv)
+	}
+	if err != nil {
+		return l.wholeInstead(ctx, err)
+	}
+	lacking, err := l.s.sink.Known(ctx, refs)
+	if err != nil {
+		return l.s.sinkClosed(err)
+	}
+	// A body may be newer than the list: then the watch has to come there too.
+	l.tail.ensure(ctx)
+	if len(lacking)*lackingShare > len(refs) {
+		return l.wholeInstead(ctx, nil)
+	}
+	fetched := make(map[string]bool, len(lacking))
+	for _, ref := range lacking {
+		fetched[ref.Key] = true
+	}
+	for _, ref := range refs {
+		if !fetched[ref.Key] {
+			l.newest.item(ref)
+			l.delivered = true
+		}
+	}
+	l.pages.lacking, l.pages.after = lacking, p.token
+	return l.goOn(ctx)
+}
+
+// refsOf are the identities of objects that have no bodies, but of those of other shards.
+func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]ObjectRef, error) {
+	refs := make([]ObjectRef, 0, len(items))
+	for _, obj := range items {
+		if l.s.leaveOut(ctx, obj) {
+			continue
+		}
+		ref, err := identify(obj)
+		if err != nil || ref.UID == "" || !comparableRV(ref.ResourceVersion) {
+			return nil, fmt.Errorf("the list by metadata has an object without UID or resourceVersion, %s", ref.Key)
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// wholeInstead asks for the same page, and those after it, with bodies: too many objects are lacking (err is nil), or metadata
+// do not do here.
+func (l *list) wholeInstead(ctx context.Context, err error) outcome {
+	if err != nil && !isDenied(err) { // which may pass
+		l.s.noMetadata = true
+	}
+	klog.FromContext(ctx).V(2).Info("The list goes on with whole objects", "err", err)
+	l.pages.metadata = false
+	l.pages.fetch(ctx, l.pages.token)
+	return outcome{}
+}
+
+// takeOne takes an object that was fetched by itself. One that is gone, or has changed, since the page is as the watch tells.
+func (l *list) takeOne(ctx context.Context, p page) outcome {
+	for _, obj := range p.items {
+		if ref, _ := l.s.refOf(obj); ref.Key != l.pages.one {
+			l.s.noMetadata = true
+			err := l.s.describe("fetch "+l.pages.one+" of", errOtherObject)
+			l.s.report(ctx, err)
+			return l.again(err)
+		}
+	}
+	if err := l.deliver(ctx, p.items); err != nil {
+		return l.s.sinkClosed(err)
+	}
+	l.pages.lacking = l.pages.lacking[1:]
+	return l.goOn(ctx)
+}
+
+// goOn asks for what is next of a list by metadata: an object that is lacking, or the next page.
+func (l *list) goOn(ctx context.Context) outcome {
+	switch {
+	case len(l.pages.lacking) > 0:
+		l.pages.fetchOne(ctx, l.pages.lacking[0].Key)
+	case l.pages.after != "":
+		l.pages.fetch(ctx, l.pages.after)
+	default:
+		if l.pages.done = true; !l.complete() {
+			l.tail.hurry(ctx)
+		}
+	}
+	return outcome{}
+}
+
+// refusesMetadata reports an answer to a list by metadata that whole objects may not get.
+func refusesMetadata(err error) bool {
+	return isRefused(err) || isDenied(err) || apierrors.IsNotAcceptable(err) || apierrors.IsUnsupportedMediaType(err)
+}

@@ -1,0 +1,378 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// thin is a link of 56 kbit/s: an answer, and an event, comes when all of it has.
+type thin struct{ *server }
+
+// perMillisecond is what comes over it.
+const perMillisecond = 7
+
+// carry waits for as long as so many bytes take, or until ctx ends.
+func (l thin) carry(ctx context.Context, size int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(size/perMillisecond) * time.Millisecond):
+		return nil
+	}
+}
+
+func (l thin) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := l.server.ListWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return list, l.carry(ctx, list.(*corev1.ConfigMapList).Size())
+}
+
+func (l thin) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := l.server.WatchWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	thinned := &thinWatch{Interface: w, result: make(chan watch.Event)}
+	go thinned.run(ctx, l)
+	return thinned, nil
+}
+
+// thinWatch is a watch over it. What the server has begun to send comes also after the watch's time, as with HTTP.
+type thinWatch struct {
+	watch.Interface
+	result chan watch.Event
+}
+
+func (w *thinWatch) ResultChan() <-chan watch.Event { return w.result }
+
+func (w *thinWatch) run(ctx context.Context, l thin) {
+	defer close(w.result)
+	for ev := range w.Interface.ResultChan() {
+		size := 0
+		if cm, ok := ev.Object.(*corev1.ConfigMap); ok {
+			size = cm.Size()
+		}
+		if l.carry(ctx, size) != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case w.result <- ev:
+		}
+	}
+}
+
+// fillLarge creates n objects of so many bytes.
+func (g *rig) fillLarge(n, size int) {
+	body := strings.Repeat("x", size)
+	for i := range n {
+		g.s.put(fmt.Sprintf("a/%02d", i), body)
+	}
+}
+
+// large is converged, without the contents in its words.
+func (g *rig) large() {
+	g.t.Helper()
+	if !g.m.equal(g.s) {
+		g.t.Errorf("the sink does not hold what the server has; status %+v", g.r.Status())
+	}
+}
+
+// TestThinList: two objects of 400 KB take longer than a request has. The list comes to its end, in little more than the time that its bytes take.
+func TestThinList(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(20, 400<<10)
+		g.startOn(thin{g.s}, Options{})
+		g.sleep(5*requestTimeout + 10*2*time.Minute + 2*time.Minute)
+		g.large()
+		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
+			t.Errorf("told %q", l)
+		}
+		// Four searches for what comes, one for the time that it takes.
+		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 5 || len(g.limits()) != 15 {
+			t.Errorf("pages of %d were asked for, want %d first, and 15; errors %v", g.limits(), want, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestThinListOfSmallerObjects: what comes over the link is found by few requests that time out.
+func TestThinListOfSmallerObjects(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(80, 100<<10)
+		g.startOn(thin{g.s}, Options{})
+		g.sleep(time.Hour)
+		g.large()
+		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 4 {
+			t.Errorf("pages of %d were asked for, want %d first; errors %v", g.limits(), want, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// hasty is such a link to a server that ends every answer after a minute, as API servers do.
+type hasty struct{ thin }
+
+func (l hasty) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	list, err := l.thin.ListWithContext(limited, o)
+	if err != nil && ctx.Err() == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return list, err
+}
+
+// byWatch counts the lists that were asked for as a watch.
+func (g *rig) byWatch() (n int) {
+	for _, r := range g.s.seen() {
+		if r.SendInitialEvents != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestThinListCutByTheServer: an object takes longer than the server has for an answer, so it never comes with a page. A watch has no such end.
+func TestThinListCutByTheServer(t *testing.T) {
+	for name, small := range map[string]int{"at once": 0, "in the middle": 10} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(small)
+				for i := range 25 {
+					g.s.put(fmt.Sprintf("b/%02d", i), strings.Repeat("x", 600<<10))
+				}
+				g.startOn(hasty{thin{g.s}}, Options{PageSize: 20})
+				g.sleep(time.Hour)
+				g.large()
+				g.s.put("b/03", "2")
+				g.sleep(time.Minute)
+				g.large()
+				// The first page's objects are thrown away, and no more are held at a time than a small page of them.
+				lines := g.m.lines()
+				begun := 1 + min(small, 1)
+				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 || count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
+					t.Errorf("%d lists by a watch, told %q", g.byWatch(), lines)
+				}
+				if st := g.r.Status(); st.State != Watch || st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestThinListAndNoOther: where the server does not list by a watch it is asked once, and pages go on.
+func TestThinListAndNoOther(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.initialEvents = refusesThem
+		g.fillLarge(3, 600<<10)
+		g.startOn(hasty{thin{g.s}}, Options{})
+		g.sleep(time.Hour)
+		if n := g.byWatch(); n != 1 || len(g.limits()) < 30 {
+			t.Errorf("%d lists by a watch, pages of %d", n, g.limits())
+		}
+		g.s.put("a/00", "1")
+		g.s.put("a/01", "1")
+		g.s.put("a/02", "1")
+		g.sleep(10 * time.Minute)
+		g.large()
+		g.stop()
+	})
+}
+
+// TestThinWatch: an event that takes longer than a watch may be silent is begun once more, and not for ever; also the look-up of its object takes longer than a
+// request has. What comes after it comes as ever.
+func TestThinWatch(t *testing.T) {
+	for _, drained := range []bool{true, false} {
+		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(10)
+				large := func() { g.s.put("a/05", strings.Repeat("x", 1200<<10)) }
+				if g.startOn(thin{g.s}, Options{}); drained {
+					g.sleep(time.Minute)
+					large()
+				} else {
+					g.sleep(time.Minute)
+					g.stop()
+					g.s.requests = nil
+					large()
+					g.startOn(thin{g.s}, Options{})
+				}
+				g.sleep(15 * time.Minute)
+				g.large()
+				if l := g.m.lines(); count(l, "MODIFIED a/05") != 1 || count(l, "BEGIN") != 1 {
+					t.Errorf("told %q", l)
+				}
+				g.s.put("a/06", "2")
+				g.sleep(4 * time.Minute) // a reconnect looks at the large one, too
+				g.large()
+				if st := g.r.Status(); st.Err != nil || len(st.Relists) != 0 || st.Watches > 6 {
+					t.Errorf("status %+v, errors %v", st, g.errs)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestThinFold: such an event while a list is paged.
+func TestThinFold(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(30)
+		g.atPage(3, func() error {
+			time.Sleep(100 * time.Millisecond)
+			g.s.put("a/05", strings.Repeat("x", 1200<<10))
+			g.s.mu.Lock()
+			g.s.snapshots = map[int][]*corev1.ConfigMap{} // the fold has to reach what the last page shows
+			g.s.mu.Unlock()
+			return nil
+		})
+		g.startOn(thin{g.s}, Options{PageSize: 10})
+		g.sleep(20 * time.Minute)
+		g.large()
+		if l := g.m.lines(); count(l, "MODIFIED a/05") != 1 || count(l, "BEGIN") != 1 || count(l, "END") != 1 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}
+
+// TestThinResume: the probe's one object, and those that are looked up, take longer than a request has.
+func TestThinResume(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(3, 1<<20)
+		g.start(Options{})
+		g.stop()
+		g.s.requests = nil
+		g.startOn(thin{g.s}, Options{})
+		g.sleep(13 * time.Minute)
+		if st := g.r.Status(); st.State != Watch || st.Lists != 0 || st.Resumes != 1 || len(g.errs) != 1 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestThinResumeCutByTheServer: neither the look-ups nor the probe come before the server ends them. The guard does without those objects.
+func TestThinResumeCutByTheServer(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(3, 600<<10)
+		g.start(Options{})
+		g.stop()
+		g.s.requests = nil
+		g.startOn(hasty{thin{g.s}}, Options{})
+		g.sleep(6 * time.Minute)
+		if st := g.r.Status(); st.State != Watch || st.Err != nil || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || len(g.errs) != 0 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.s.put("a/00", "2")
+		g.sleep(time.Second)
+		g.large()
+		g.stop()
+	})
+}
+
+// TestThinResumeByMetadata: with it neither the look-ups nor the probe bring bodies; an object that is too large for the link does not hold up a resume, and the guard sees it.
+func TestThinResumeByMetadata(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fillLarge(3, 600<<10)
+		o := Options{ExpectedType: &corev1.ConfigMap{}, ListMetadata: (&metadata{s: g.s}).list}
+		g.start(o)
+		g.stop()
+		g.s.requests = nil
+		g.startOn(hasty{thin{g.s}}, o)
+		g.sleep(time.Minute)
+		if st := g.r.Status(); st.State != Watch || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || st.NoLookups != "" || len(g.errs) != 0 {
+			t.Errorf("status %+v, errors %v", st, g.errs)
+		}
+		g.stop()
+	})
+}
+
+// TestThinListByMetadata: 50 MB are held, 1 % has changed: the list ends in minutes.
+func TestThinListByMetadata(t *testing.T) {
+	bubble(t, func(g *rig) {
+		meta := &metadata{s: g.s}
+		o := Options{ListMetadata: func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			list, err := meta.list(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return list, thin{g.s}.carry(ctx, list.Size())
+		}}
+		g.fillLarge(500, 100<<10)
+		g.start(o)
+		g.stop()
+		g.m.forget()
+		g.s.requests = nil
+		body := strings.Repeat("y", 100<<10)
+		for _, n := range []int{7, 110, 111, 350, 499} {
+			g.s.put(fmt.Sprintf("a/%02d", n), body)
+		}
+		g.s.compact()
+		g.startOn(thin{g.s}, o)
+		g.sleep(7 * time.Minute)
+		g.large()
+		g.wantWhole(5, 5)
+		g.stop()
+	})
+}
+
+// TestPatience: it grows where it was what ended a request, and has an end.
+func TestPatience(t *testing.T) {
+	var p patience
+	late := context.DeadlineExceeded
+	for _, tt := range []struct {
+		took     time.Duration
+		err      error
+		want     time.Duration
+		hopeless bool
+	}{
+		{10 * time.Second, late, requestTimeout, false}, {60 * time.Second, late, requestTimeout, true}, {60 * time.Second, errRefused, requestTimeout, false},
+		{90 * time.Second, late, 3 * time.Minute, false}, {150 * time.Second, late, 3 * time.Minute, true},
+		{3 * time.Minute, late, 6 * time.Minute, false}, {time.Second, nil, 6 * time.Minute, false},
+		{6 * time.Minute, late, maxPatience, false}, {maxPatience, late, maxPatience, true}, {maxPatience, late, maxPatience, true},
+	} {
+		if hopeless := p.learn(tt.took, tt.err); p.time() != tt.want || hopeless != tt.hopeless {
+			t.Errorf("after %v, %v: %v, hopeless %t; want %v, %t", tt.took, tt.err, p.time(), hopeless, tt.want, tt.hopeless)
+		}
+	}
+}
+
+// TestSilenceLimit: it doubles where watches are closed for it, and has an end; elsewhere it is as ever.
+func TestSilenceLimit(t *testing.T) {
+	var q silence
+	live, drain := &stream{timeout: watchTimeout()}, &stream{timeout: drainTimeout}
+	want := func(rv string, forLive, forDrain time.Duration) {
+		t.Helper()
+		if a, b := q.limit(live, rv), q.limit(drain, rv); a != forLive || b != forDrain {
+			t.Errorf("at %s: %v and %v, want %v and %v", rv, a, b, forLive, forDrain)
+		}
+	}
+	const drains = drainTimeout + drainGrace
+	want("", silenceLimit, drains)
+	q.closed("5")
+	want("5", 2*silenceLimit, 2*silenceLimit)
+	want("6", silenceLimit, drains)
+	q.closed("5")
+	q.closed("5")
+	want("5", maxSilence, maxSilence)
+	q.closed("6")
+	want("6", 2*silenceLimit, 2*silenceLimit)
+	want("5", silenceLimit, drains)
+}

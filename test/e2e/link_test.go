@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/meter"
+	"github.com/larder-dev/larder/reflector"
+)
+
+// badMinute is a minute on a link of 56 kbit/s, and worse.
+var badMinute = []condition{
+	{name: "latency", lasts: 8 * time.Second, latency: 300 * time.Millisecond, jitter: 100 * time.Millisecond},
+	{name: "56 kbit/s", lasts: 12 * time.Second, thin: true},
+	{name: "a stall", lasts: 7 * time.Second, latency: 5 * time.Second},
+	{name: "resets", lasts: 6 * time.Second, resets: 2 * time.Second},
+	{name: "half-open", lasts: 6 * time.Second, mode: hanging},
+	{name: "an outage", lasts: 5 * time.Second, mode: refusing},
+	{name: "56 kbit/s, slow to close", lasts: 11 * time.Second, thin: true, slowClose: 2 * time.Second},
+	{name: "fair", lasts: 5 * time.Second},
+}
+
+// linkRun is what happens on the link.
+type linkRun struct {
+	script []condition
+	// restartBefore are the steps before which the API server is restarted: its history is lost, so the list that follows comes over that link.
+	restartBefore map[int]bool
+}
+
+// badTenMinutes are five times badMinute, in any order and with everything twice as long, with two restarts of the API server, each before a time of 56 kbit/s.
+func badTenMinutes(random *rand.Rand) linkRun {
+	r := linkRun{restartBefore: map[int]bool{}}
+	for lap := range 5 {
+		for _, n := range random.Perm(len(badMinute)) {
+			c := badMinute[n]
+			c.lasts *= 2
+			if c.name == "56 kbit/s" && lap%2 == 1 {
+				r.restartBefore[len(r.script)] = true
+			}
+			r.script = append(r.script, c)
+		}
+	}
+	// A dead connection is noticed after 45 s, and then there may be a wait of 30 s.
+	r.script = append(r.script, condition{name: "fair", lasts: time.Minute})
+	return r
+}
+
+// TestLink: an informer beside one of client-go's, each on a link of its own that does the same, while pods change all the time. In the end both hold what the
+// server has; Larder has told each event once and, as long as the server keeps its history, listed nothing. LARDER_SOAK=1 does it for ten minutes. (issue 5)
+func TestLink(t *testing.T) {
+	t.Parallel()
+	random := newRandom(t)
+	run, cp := linkRun{script: badMinute}, shared
+	if soak {
+		run, cp = badTenMinutes(random), ownControlPlane(t)
+	}
+	c := newCluster(t, cp)
+	pods := names("p", 0, 200)
+	c.createPods(t, pods)
+	before := c.pods(t)
+	ours, theirs := newLinked(t, c, t.Name()), newLinked(t, c, t.Name()+"/client-go")
+	f := newFile(t)
+	s := f.start(t, podSource(t, ours.config, c.ns))
+	peer := startPlain(t, podSource(t, theirs.config, c.ns))
+	s.converge(t, before)
+	peer.converge(t, before)
+	var told *truth
+	if len(run.restartBefore) == 0 {
+		told = watchTruth(t, c) // which is a watch, and ends with the API server
+	}
+
+	c.mark(t)
+	ours.begun, theirs.begun = ours.received.Bytes(), theirs.received.Bytes()
+	load := startLinkLoad(t, c, random, pods, told == nil)
+	run.do(t, c, ours.link, theirs.link)
+	load.stop(t)
+	want := c.pods(t)
+	s.converge(t, want)
+	peer.converge(t, want)
+	t.Logf("%d writes, of which %d failed; received over the link:", load.writes, load.failed)
+	ours.report(t, c)
+	theirs.report(t, c)
+	run.judge(t, s, ours, theirs)
+	if told != nil {
+		told.complete(t, want)
+		told.expect(t, s.recorder, before)
+		if asked := c.asked(t, ours.agent, "pods"); len(asked.lists) > 0 {
+			t.Errorf("lists: %v", asked.lists)
+		}
+	}
+	eventually(t, "telling the handler", func() string { return want.diff(s.recorder.state(t)) })
+	s.stop(t)
+	f.close(t)
+	left := f.read(t, s.source.identity, s.source.example)
+	if problem := want.diff(left.objects); problem != "" {
+		t.Error("on disk:", problem)
+	}
+	if told != nil {
+		told.mustEqual(t, left, "in the end")
+	}
+}
+
+// do takes the links through the script.
+func (r *linkRun) do(t *testing.T, c *cluster, links ...*thinLink) {
+	t.Helper()
+	for n, step := range r.script {
+		for _, l := range links {
+			l.become(t, step)
+		}
+		ends := time.Now().Add(step.lasts)
+		if r.restartBefore[n] {
+			c.restartAPIServer(t)
+		}
+		for step.resets > 0 && time.Until(ends) > step.resets {
+			time.Sleep(step.resets)
+			for _, l := range links {
+				l.reset(t)
+			}
+		}
+		time.Sleep(time.Until(ends))
+	}
+}
+
+// judge compares what it cost with what it may.
+func (r *linkRun) judge(t *testing.T, s *subject, ours, theirs *linked) {
+	t.Helper()
+	st := s.Status().Reflector
+	t.Logf("Larder: %d watches, %d resumes, relists %v; the API server was restarted %d times", st.Watches, st.Resumes, st.Relists, len(r.restartBefore))
+	// A server keeps the history of some 75 s, and in ten minutes of this a client can be further behind.
+	for reason, n := range st.Relists {
+		if reason != reflector.ReasonExpired {
+			t.Errorf("%d relists for %s", n, reason)
+		}
+	}
+	if soak && ours.bytes() >= theirs.bytes() { // a minute is too short to tell
+		t.Error("client-go received less")
+	}
+}
+
+// linked is a client on a thin link.
+type linked struct {
+	agent    string
+	link     *thinLink
+	config   *rest.Config
+	received meter.Received
+	begun    int64 // what had been received when the script began
+}
+
+func newLinked(t *testing.T, c *cluster, agent string) *linked {
+	t.Helper()
+	l := &linked{agent: agent, link: newThinLink(t, c.Address())}
+	l.config = l.received.Count(l.link.through(c.Config(agent)))
+	return l
+}
+
+func (l *linked) bytes() int64 { return l.received.Bytes() - l.begun }
+
+// report logs what the client received and asked for. A list of client-go's is a watch that begins with everything.
+func (l *linked) report(t *testing.T, c *cluster) {
+	t.Helper()
+	asked := c.asked(t, l.agent, "pods")
+	whole := len(asked.lists)
+	for _, r := range asked.watches {
+		if r.Query.Get("sendInitialEvents") == "true" {
+			whole++
+		}
+	}
+	t.Logf("%-20s %4d kB, %d whole lists, %d watches, %d single objects", l.agent, l.bytes()/1000, whole, len(asked.watches), asked.probes+asked.lookups)
+}
+
+// plain is an informer of client-go's.
+type plain struct{ cache.SharedIndexInformer }
+
+func startPlain(t *testing.T, src source) plain {
+	t.Helper()
+	p := plain{cache.NewSharedIndexInformer(src.lw, src.example, 0, cache.Indexers{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { p.RunWithContext(ctx) })
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return p
+}
+
+// converge waits until it holds the wanted objects.
+func (p plain) converge(t *testing.T, want objects) {
+	t.Helper()
+	eventually(t, "converging of client-go", func() string {
+		held := objects{}
+		for _, obj := range p.GetStore().List() {
+			held.put(t, obj.(runtime.Object))
+		}
+		return want.diff(held)
+	})
+}
