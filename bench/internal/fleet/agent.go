@@ -102,6 +102,11 @@ func (*larderAgent) BeginReplace(context.Context, reflector.Reason) error { retu
 // Page implements reflector.Sink.
 func (*larderAgent) Page(context.Context, []runtime.Object) error { return nil }
 
+// Known implements reflector.Sink.
+func (*larderAgent) Known(_ context.Context, refs []reflector.ObjectRef) ([]reflector.ObjectRef, error) {
+	return refs, nil
+}
+
 // EndReplace implements reflector.Sink.
 func (*larderAgent) EndReplace(context.Context, string) error { return nil }
 
