@@ -200,7 +200,6 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 			delete(k.pending, c)
 			continue
 		}
-		snap.places = c.places.snapshot()
 		snaps[c] = snap
 	}
 	return snaps
@@ -212,7 +211,7 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
 		c.packer.pack(snap.packable())
-		if snap.places != nil {
+		if c.places.any() {
 			snap.encodeGone(c.codec)
 		}
 	}

@@ -94,9 +94,8 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	last := c.places.leave(name)
 	err = c.writeLocked(ctx, nil, func(w *writer) error {
-		if last {
+		if delete(w.places.places, name); len(w.places.places) == 0 {
 			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
 			return dropFeed(w.bucket)
 		}
@@ -113,16 +112,8 @@ func (p *places) forget(name string, gone bool) {
 	if gone {
 		delete(p.all, name)
 	} else {
-		p.all[name].open, p.all[name].leaving = false, false
+		p.all[name].open = false
 	}
-}
-
-// leave takes the handler out of what commits write, and reports whether it is the last one.
-func (p *places) leave(name string) (last bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[name].leaving = true
-	return len(p.all) == 1
 }
 
 // HandlerInfo is a durable handler as the file has it.

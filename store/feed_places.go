@@ -113,14 +113,13 @@ type places struct {
 type placed struct {
 	place Place
 	// resets is how often it was set back in this process.
-	resets  int
-	open    bool
-	leaving bool // it is being forgotten
+	resets int
+	open   bool
 	// version grows with each change of place; the file has that of written.
 	version, written uint64
 }
 
-// placesSnapshot is what one commit finds.
+// placesSnapshot is what one transaction finds.
 type placesSnapshot struct {
 	places map[string]Place
 	// versions are those of the places that the file does not have.
@@ -154,9 +153,6 @@ func (p *places) snapshot() *placesSnapshot {
 	}
 	s := &placesSnapshot{places: map[string]Place{}, versions: map[string]uint64{}, reset: map[string]Place{}}
 	for name, h := range p.all {
-		if h.leaving {
-			continue
-		}
 		s.places[name] = h.place
 		if h.version != h.written {
 			s.versions[name] = h.version

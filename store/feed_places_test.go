@@ -1,0 +1,101 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// placeInFile returns the place that the file has of a handler.
+func placeInFile(t *testing.T, c *Collection, name string) (place Place, found bool) {
+	t.Helper()
+	infos, err := c.Handlers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range infos {
+		if h.Name == name {
+			return h.Place, true
+		}
+	}
+	return Place{}, false
+}
+
+func mustCommit(t *testing.T, s *Store, snaps map[*Collection]*snapshot) {
+	t.Helper()
+	err := s.commit(t.Context(), snaps)
+	s.settleCommit(snaps, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A commit that has begun must not bring back a handler that is forgotten before it is written.
+func TestForgottenHandlerStaysForgotten(t *testing.T) {
+	s, _, few := filled(t, Options{})
+	mustFeed(t, few, "other")
+	f := mustFeed(t, few, "h") // its place is noted, and not in the file
+	snaps := s.snapshots()
+	f.Close()
+	if err := few.ForgetHandler(t.Context(), "h"); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, snaps)
+	if place, found := placeInFile(t, few, "h"); found {
+		t.Errorf("it is in the file again, at %+v", place)
+	}
+	wantSound(t, s)
+}
+
+// Nor may it write the place that a handler had before it was set back.
+func TestCommitKeepsAReset(t *testing.T) {
+	s, _, few := filled(t, Options{})
+	mustFeed(t, few, "h")
+	snaps := s.snapshots()
+	if err := few.beginAnew(t.Context()); err != nil { // as a rebuild does while commits wait
+		t.Fatal(err)
+	}
+	mustCommit(t, s, snaps)
+	if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != ResetDamage {
+		t.Errorf("a crash now would have it go on at %+v", place)
+	}
+}
+
+// A handler that could not be forgotten has lost nothing meanwhile.
+func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
+	s, _, few := filled(t, Options{})
+	f := mustFeed(t, few, "h")
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustDelete(t, few, 7)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustFeed(t, few, "other") // something to commit
+	f.Close()
+	var snaps map[*Collection]*snapshot
+	s.hooks.commit = func(tx *bolt.Tx) error { // while the handler is being forgotten, which fails
+		snaps = s.snapshots()
+		return errors.Join(syscall.ENOSPC, tx.Rollback())
+	}
+	err := few.ForgetHandler(t.Context(), "h")
+	s.hooks.commit = nil
+	if !errors.Is(err, ErrNoSpace) {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, snaps)
+	f, err = few.Feed(t.Context(), "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place, _, _ := f.Place(); place.Replaying {
+		t.Fatalf("it begins anew: %+v", place)
+	}
+	if got, want := unread(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
+		t.Errorf("it has not acknowledged %q, want %q", got, want)
+	}
+}
