@@ -144,9 +144,12 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		handlers = w.places
 		return putState(b, c.name, w.state)
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		c.idled.Store(idled)
 		c.places.committed(handlers)
+	case errors.Is(err, ErrOutcomeUnknown):
+		c.places.unsure(handlers)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -247,8 +248,11 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c, snap := range snaps {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			c.places.unsure(snap.places)
+		}
 		if err != nil {
-			break
+			continue
 		}
 		c.places.committed(snap.places)
 		shrunk, clean := c.overlay.committed(snap)

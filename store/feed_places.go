@@ -186,6 +186,20 @@ func (p *places) committed(s *placesSnapshot) {
 			h.written = max(h.written, version)
 		}
 	}
+	p.setBackLocked(s)
+}
+
+// unsure notes a write that the file may have or not: handlers whose tombstones it may have dropped begin anew.
+func (p *places) unsure(s *placesSnapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s != nil && len(s.reset) > 0 {
+		p.setBackLocked(s)
+		p.wakeLocked()
+	}
+}
+
+func (p *places) setBackLocked(s *placesSnapshot) {
 	for name, place := range s.reset {
 		if h := p.all[name]; h != nil {
 			h.setBack(place)

@@ -99,3 +99,29 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 		t.Errorf("it has not acknowledged %q, want %q", got, want)
 	}
 }
+
+// A commit whose outcome is unknown may have dropped tombstones: who had not passed them begins anew.
+func TestResetOfAnUnknownOutcome(t *testing.T) {
+	s, _, few := filled(t, Options{})
+	few.limits.tombstones = 1
+	f := mustFeed(t, few, "h")
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		mustDelete(t, few, i)
+	}
+	FailAfterCommits(s, func() error { return errors.New("the sync failed") })
+	err := s.Flush(t.Context())
+	s.hooks.commit = nil
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != ResetBehind {
+		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
+	}
+	wantSound(t, s)
+}
