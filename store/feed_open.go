@@ -170,7 +170,7 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 
 // beginAnew sets back the handlers, after objects or tombstones were lost.
 func (c *Collection) beginAnew(ctx context.Context) error {
-	info, err := c.Info(ctx)
+	info, err := c.reader.Info(ctx) // of the file: Collection.Info may say what was before
 	if err == nil {
 		c.places.setAllBack(info.NextSeq)
 		c.store.notePending(c, 0)

@@ -125,3 +125,36 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	}
 	wantSound(t, s)
 }
+
+// A file whose collection was lost altogether gives numbers from 1 on, whatever Info says meanwhile.
+func TestBeginAnewInAnEmptyFile(t *testing.T) {
+	s, _, few := filled(t, Options{CommitInterval: -1})
+	f := mustFeed(t, few, "h")
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := few.id
+	info, err := few.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Tamper(few, func(b *bolt.Bucket) error {
+		data := slices.Clone(b.Get(keyInfo))
+		data[len(data)-5] ^= 1
+		return b.Put(keyInfo, data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few.frozen.Store(&info) // as while a write waits for the rebuild
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	few.frozen.Store(nil)
+	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.id != before {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	if place, _, err := f.Place(); err != nil || place.Seq != 0 || !place.Replaying {
+		t.Errorf("it would miss everything up to its place, %+v, %v", place, err)
+	}
+}
