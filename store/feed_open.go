@@ -157,15 +157,19 @@ func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error
 	return r.Handlers(ctx)
 }
 
-// loadPlaces reads the places of the handlers.
+// loadPlaces reads the places of the handlers. If one is damaged the store has failed, as it does when a record is read that is, and
+// the rebuild writes the places that are loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
-	return c.view(ctx, func(b *bolt.Bucket) error {
-		all, err := getPlaces(b, c.name)
-		if err == nil {
-			c.places.load(all)
-		}
+	var all map[string]Place
+	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
+		all, err = getPlaces(b, c.name)
 		return err
 	})
+	if err != nil && (!isDamaged(err) || all == nil) {
+		return err
+	}
+	c.places.load(all)
+	return nil //nolint:nilerr // see above
 }
 
 // beginAnew sets back the handlers, after objects or tombstones were lost.

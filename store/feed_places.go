@@ -87,18 +87,27 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
 }
 
-// getPlaces returns the places of all handlers.
+// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
+	st, err := getState(b, collection)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]Place{}
 	handlers := b.Bucket(bucketHandlers)
 	if handlers == nil {
 		return all, nil
 	}
-	err := handlers.ForEach(func(name, data []byte) (err error) {
-		all[string(name)], err = parsePlace(collection, string(name), data)
-		return err
+	var bad error
+	err = handlers.ForEach(func(name, data []byte) error {
+		place, err := parsePlace(collection, string(name), data)
+		if err != nil {
+			bad, place = errors.Join(bad, err), again(st.NextSeq, ResetDamage)
+		}
+		all[string(name)] = place
+		return nil
 	})
-	return all, err
+	return all, errors.Join(err, bad)
 }
 
 // places are those of the handlers of an open collection. What is acknowledged is noted here and written by the next commit.

@@ -158,3 +158,47 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 		t.Errorf("it would miss everything up to its place, %+v, %v", place, err)
 	}
 }
+
+// Of a file in which one place is damaged that handler begins anew, and knows why; the others go on.
+func TestOneDamagedPlace(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		s, _, few := filled(t, Options{CommitInterval: -1})
+		for _, name := range []string{"a", "b", "c"} {
+			mustFeed(t, few, name).Close()
+		}
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := few.Close(); err != nil {
+			t.Fatal(err)
+		}
+		err := Tamper(few, func(b *bolt.Bucket) error {
+			v := slices.Clone(b.Bucket(bucketHandlers).Get([]byte("b")))
+			v[len(v)-1] ^= 1
+			return b.Bucket(bucketHandlers).Put([]byte("b"), v)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open { // it can be read, and whoever opens it has the store rebuilt
+			few = mustCollection(t, s, otherPods())
+		}
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !open {
+			few = mustCollection(t, s, otherPods())
+		}
+		for name, want := range map[string]bool{"a": false, "b": true, "c": false} {
+			f, err := few.Feed(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if place, _, err := f.Place(); err != nil || place.Replaying != want || want && place.Why != ResetDamage {
+				t.Errorf("open %t: %s is at %+v, %v", open, name, place, err)
+			}
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+	}
+}

@@ -146,8 +146,8 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	})
 }
 
-// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something begin
-// anew, and so will those whose places can not be read, since nobody knows them any more.
+// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something, or whose places
+// can not be read, begin anew.
 func (c *copying) feed(ctx context.Context, name string, st *state) (handlers map[string]Place, err error) {
 	if st.feedSince == 0 {
 		return nil, nil
@@ -173,7 +173,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 		return err
 	})
 	if isDamaged(err) {
-		err = nil // what could be read is kept
+		err = nil // those that can not be read begin anew
 	}
 	if c.behind[name] {
 		for handler := range handlers {
