@@ -161,15 +161,56 @@ func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error
 // the rebuild writes the places that are loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
 	var all map[string]Place
+	unfit := false
 	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
+		st, err := getState(b, c.name)
+		if err != nil {
+			return err
+		}
 		all, err = getPlaces(b, c.name)
+		unfit = (st.feedSince != 0) != (len(all) > 0)
 		return err
 	})
 	if err != nil && (!isDamaged(err) || all == nil) {
 		return err
 	}
+	if unfit && !c.readOnly {
+		if err := c.update(ctx, func(tx *bolt.Tx) error { return c.renewFeed(tx, all) }); err != nil {
+			return err
+		}
+	}
 	c.places.load(all)
 	return nil //nolint:nilerr // see above
+}
+
+// renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none: all of its handlers may have
+// missed something.
+func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
+	b, err := collectionBucket(tx, c.name)
+	if err != nil {
+		return err
+	}
+	st, err := getState(b, c.name)
+	if err == nil {
+		err = dropFeed(b)
+	}
+	if err != nil {
+		return err
+	}
+	st.tombstones, st.feedSince = 0, 0
+	if len(all) > 0 {
+		st.feedSince = st.NextSeq
+		if err := createFeed(b); err != nil {
+			return err
+		}
+	}
+	for name := range all {
+		all[name] = again(st.NextSeq, ResetDamage)
+		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
+			return err
+		}
+	}
+	return putState(b, c.name, st)
 }
 
 // beginAnew sets back the handlers, after objects or tombstones were lost.

@@ -202,3 +202,90 @@ func TestOneDamagedPlace(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have written meanwhile.
+func TestOpenMendsTheFeed(t *testing.T) {
+	open := func(tamper func(b *bolt.Bucket) error) (*Store, *Collection) {
+		s, _, few := filled(t, Options{CommitInterval: -1})
+		mustFeed(t, few, "h").Close()
+		mustDelete(t, few, 7)
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := few.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Tamper(few, tamper); err != nil {
+			t.Fatal(err)
+		}
+		few = mustCollection(t, s, otherPods())
+		wantSound(t, s)
+		mustDelete(t, few, 8)
+		return s, few
+	}
+	t.Run("no handler", func(t *testing.T) {
+		s, few := open(func(b *bolt.Bucket) error { return b.Bucket(bucketHandlers).Delete([]byte("h")) })
+		if n := Tombstones(few); n != 0 {
+			t.Errorf("%d tombstones are kept, for nobody", n)
+		}
+		wantSound(t, s)
+	})
+	t.Run("another program", func(t *testing.T) {
+		s, few := open(func(b *bolt.Bucket) error {
+			st, err := getState(b, otherPods().ID())
+			if err != nil {
+				return err
+			}
+			st.feedSince, st.tombstones = 0, 0
+			return putState(b, otherPods().ID(), st)
+		})
+		f, err := few.Feed(t.Context(), "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != ResetDamage {
+			t.Errorf("what that has changed would be missed: %+v, %v", place, err)
+		}
+		wantSound(t, s)
+	})
+}
+
+// A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.
+func TestFeedWithoutABucket(t *testing.T) {
+	for _, bucket := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+		s, _, few := filled(t, Options{CommitInterval: -1})
+		f := mustFeed(t, few, "h")
+		mustDelete(t, few, 7)
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		place, _, err := f.Place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Tamper(few, func(b *bolt.Bucket) error { return b.DeleteBucket(bucket) }); err != nil {
+			t.Fatal(err)
+		}
+		if string(bucket) != string(bucketHandlers) {
+			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, ErrDamaged) {
+				t.Errorf("without %s: read %+v, %v", bucket, p, err)
+			}
+			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1}, place.Seq+1); !errors.Is(err, ErrDamaged) {
+				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
+			}
+		}
+		_, err = few.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(8)}}, ResourceVersion: "5001"})
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %s: a write: %v", bucket, err)
+		}
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustDelete(t, few, 8)
+		place, _, err = f.Place()
+		if err != nil || place.Replaying != (string(bucket) == string(bucketTombstones)) {
+			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, place, err)
+		}
+		wantSound(t, s)
+	}
+}
