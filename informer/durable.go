@@ -113,8 +113,13 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if err != nil {
 		return nil, err
 	}
+	place, _, err := feed.Place()
+	if err != nil {
+		feed.Close()
+		return nil, err
+	}
 	d := &durable{
-		informer: i, name: name, handler: handler, feed: feed,
+		informer: i, name: name, handler: handler, feed: feed, now: statusAt(place),
 		answered: make(chan struct{}, 1), synced: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := i.durables.add(d); err != nil {

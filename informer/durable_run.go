@@ -123,7 +123,7 @@ func (d *durable) follow(ctx context.Context) error {
 		return err
 	}
 	d.works, d.stale = map[string]*work{}, false
-	d.note(func(s *DurableStatus) { *s = DurableStatus{} })
+	d.note(func(s *DurableStatus) { *s = statusAt(d.place) })
 	if err := d.recall(ctx); err != nil {
 		return err
 	}
@@ -317,6 +317,11 @@ func (d *durable) note(change func(s *DurableStatus)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(&d.now)
+}
+
+// statusAt is the status of a handler that goes on from a place.
+func statusAt(place store.Place) DurableStatus {
+	return DurableStatus{Seq: place.Seq, Failing: len(place.Failing), Replaying: place.Replaying, Reset: place.Why}
 }
 
 func (d *durable) status() DurableStatus {

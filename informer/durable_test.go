@@ -257,3 +257,18 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		r.close()
 	})
 }
+
+// A handler that has nothing to acknowledge is not behind.
+func TestDurableStatusAfterARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.startDurable("h", &durableRecorder{})
+		r.close()
+		i := r.startDurable("h", &durableRecorder{})
+		if s := i.Status().Durable[0]; s.Behind != 0 || s.Seq == 0 {
+			t.Errorf("nothing has changed, and the status is %+v", s)
+		}
+		r.close()
+	})
+}
