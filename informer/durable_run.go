@@ -25,6 +25,7 @@ type durable struct {
 	name     string
 	order    int
 	ready    bool // guarded by durables.mu; it may be told
+	removed  bool // guarded by durables.mu
 	handler  offerer
 	feed     feed
 	synced   chan struct{} // closed when it has been told of everything up to the informer's sync
@@ -74,26 +75,27 @@ func (d *durable) start(ctx context.Context) {
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() {
+		defer d.informer.durables.ended(d)
 		defer close(d.done)
 		defer d.feed.Close()
 		d.run(ctx)
 	}()
 }
 
-// stop ends the goroutine, which closes done.
-func (d *durable) stop() {
+// stop ends the goroutine, which closes done. It reports whether there is none.
+func (d *durable) stop() (ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stopped {
-		return
-	}
-	d.stopped = true
-	if d.cancel == nil {
+	switch {
+	case d.stopped:
+	case d.cancel == nil:
 		d.feed.Close()
 		close(d.done)
-		return
+	default:
+		d.cancel()
 	}
-	d.cancel()
+	d.stopped = true
+	return d.cancel == nil
 }
 
 // run follows the feed until ctx ends or the store is closed.
