@@ -61,6 +61,15 @@ func (d *durable) Name() string { return fmt.Sprintf("durable handler %q", d.nam
 // Done implements cache.DoneChecker.
 func (d *durable) Done() <-chan struct{} { return d.synced }
 
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned: its name is free
+// then. See cache.ShutDownEventHandler.
+func (d *durable) ShutdownChan() <-chan struct{} { return d.done }
+
+// durableHandle is what the methods return that add a durable handler.
+type durableHandle interface{ handle() *durable }
+
+func (d *durable) handle() *durable { return d }
+
 func (d *durable) markSynced() {
 	if !d.HasSynced() {
 		close(d.synced)
