@@ -230,7 +230,7 @@ func (d *durable) replay(ctx context.Context) error {
 // insist calls fn until it returns nil, and meanwhile offers again what is due.
 func (d *durable) insist(ctx context.Context, fn func() error) error {
 	for backoff := durableBackoff(); ; {
-		err := d.call(fn)
+		err := d.call(ctx, fn)
 		if err == nil {
 			return nil
 		}

@@ -272,3 +272,43 @@ func TestDurableStatusAfterARestart(t *testing.T) {
 		r.close()
 	})
 }
+
+// What is said after the end counts as not said, when a change is told again and after a restart too; so it is of OnReset.
+func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		untilTheEnd := func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}
+		r.startDurable("h", DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ ResetReason) error { return untilTheEnd(ctx) }})
+		r.close()
+		h := &durableRecorder{}
+		r.startDurable("h", h)
+		equal(t, "after OnReset that did not end", h.take(), []string{"reset new", "replayed"})
+
+		r.srv.write("a/1", "x")
+		tries := 0
+		h.hook = func(ctx context.Context, _ Change) error {
+			if tries++; tries == 1 {
+				return errRefused
+			}
+			return untilTheEnd(ctx)
+		}
+		r.settle()
+		if tries != 2 {
+			t.Fatalf("%d tries", tries)
+		}
+		r.close()
+		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
+			h = &durableRecorder{hook: func(ctx context.Context, _ Change) error { return untilTheEnd(ctx) }}
+			r.startDurable("h", h)
+			r.close()
+			equal(t, restart, h.take(), []string{"+ a/1@101=x"})
+		}
+		h = &durableRecorder{}
+		r.startDurable("h", h)
+		equal(t, "at last", h.take(), []string{"+ a/1@101=x"})
+		r.close()
+	})
+}
