@@ -25,6 +25,9 @@ type offerer interface {
 // maxWorks is how many keys may fail, or not be answered, before a handler stalls: the place in the file names each.
 const maxWorks = 1000
 
+// maxChanges is how many changes of one key may wait for the first of them, before a handler stalls: deletes of objects that were made anew each time.
+const maxChanges = 100
+
 // Failing keys are told again after this, doubled up to the maximum.
 const (
 	durableRetry    = 100 * time.Millisecond

@@ -250,7 +250,7 @@ func durableBackoff() *wait.Backoff {
 
 // take offers a change, unless one of its key is to be answered first, and moves the place past it.
 func (d *durable) take(ctx context.Context, c Change, pass func()) error {
-	for d.works[c.Key] == nil && len(d.works) >= maxWorks {
+	for d.full(c.Key) {
 		d.note(func(s *DurableStatus) { s.Stalled = true })
 		if d.handler.queues() {
 			d.markSynced() // who works begins when all sources have synced, and nothing is done before
@@ -279,6 +279,14 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	}
 	pass()
 	return d.acknowledge()
+}
+
+// full reports whether no change of the key is taken in now.
+func (d *durable) full(key string) bool {
+	if w := d.works[key]; w != nil {
+		return len(w.changes) >= maxChanges
+	}
+	return len(d.works) >= maxWorks
 }
 
 // acknowledge notes the place for the next commit.

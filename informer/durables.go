@@ -118,7 +118,7 @@ type DurableStatus struct {
 	Behind uint64
 	// Failing is how many keys wait to be told again, or have not been answered.
 	Failing int
-	// Stalled: they are as many as there may be, and nothing else is told.
+	// Stalled: they, or the changes of one of them, are as many as there may be, and nothing else is told.
 	Stalled bool
 	// Replaying: it is being told of every object, for that reason.
 	Replaying bool
