@@ -3,9 +3,13 @@ package informer
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/store"
@@ -39,5 +43,68 @@ func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
 		if n := len(d.works["a/1"].changes); n > maxChanges || !d.status().Stalled {
 			t.Errorf("it holds %d changes, status %+v", n, d.status())
 		}
+	})
+}
+
+// countedFeed counts how many failing keys are noted, each time that they are.
+type countedFeed struct {
+	feed
+	mu    sync.Mutex
+	last  map[string]uint64 // guarded by mu
+	noted int               // guarded by mu
+}
+
+func (f *countedFeed) Acknowledge(place store.Place, resets int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", place.Failing) {
+		f.last, f.noted = place.Failing, f.noted+len(place.Failing)
+	}
+	return f.feed.Acknowledge(place, resets)
+}
+
+// A full queue whose keys are done one by one is not noted anew, as a whole, for each of them.
+func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		const n = 3 * maxWorks
+		for n := range n {
+			r.srv.write(fmt.Sprint("a/", n), "x")
+		}
+		counted := &countedFeed{}
+		i := r.open()
+		i.feeds = mutantFeeds{i.feeds, func(f feed) feed {
+			counted.feed = f
+			return counted
+		}}
+		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.settle()
+		w := &queueWorker{}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.run(q) })
+		r.settle()
+		if got := w.take(); len(got) != n {
+			t.Errorf("worked on %d of %d", len(got), n)
+		}
+		counted.mu.Lock()
+		if counted.noted > 20*maxWorks {
+			t.Errorf("for %d keys %d were noted", n, counted.noted)
+		}
+		counted.mu.Unlock()
+		r.srv.write("a/1", "y") // and what has been done until the end is noted
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+
+		w = &queueWorker{}
+		_, end := r.startQueue(w)
+		equal(t, "after a restart", w.take(), nil)
+		end()
 	})
 }

@@ -38,6 +38,9 @@ type durable struct {
 	resets int
 	works  map[string]*work
 	stale  bool // place.Failing is not what works are
+	// notedAt is when the place was noted last with all of works; unnoted: it has moved since.
+	notedAt time.Time
+	unnoted bool
 
 	answered chan struct{} // has a token when there is something in answers
 
@@ -128,8 +131,12 @@ func (d *durable) run(ctx context.Context) {
 }
 
 // follow goes on from the place that is noted, until the handler is set back or the file can not be read.
-func (d *durable) follow(ctx context.Context) error {
-	var err error
+func (d *durable) follow(ctx context.Context) (err error) {
+	defer func() {
+		if d.unnoted {
+			err = errors.Join(err, d.notePlace())
+		}
+	}()
 	if d.place, d.resets, err = d.feed.Place(); err != nil {
 		return err
 	}
@@ -289,8 +296,24 @@ func (d *durable) full(key string) bool {
 	return len(d.works) >= maxWorks
 }
 
-// acknowledge notes the place for the next commit.
+// A handler that queues has many works, and each change and each answer changes them. So many of them are noted together, at these distances.
+const (
+	manyWorks  = 64
+	noteWithin = 20 * time.Millisecond
+)
+
+// acknowledge notes the place for the next commit, or has it noted a little later.
 func (d *durable) acknowledge() error {
+	d.unnoted = d.stale && d.handler.queues() && len(d.works) > manyWorks && d.informer.clock.Since(d.notedAt) < noteWithin
+	if d.unnoted {
+		return nil
+	}
+	return d.notePlace()
+}
+
+// notePlace notes the place for the next commit.
+func (d *durable) notePlace() error {
+	d.unnoted, d.notedAt = false, d.informer.clock.Now()
 	if d.stale {
 		d.place.Failing = make(map[string]uint64, len(d.works))
 		for key, w := range d.works {
