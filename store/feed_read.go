@@ -97,7 +97,8 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	if p.More {
 		p.End = found[len(found)-1].Seq
 	}
-	return p, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
 }
 
 // Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler that begins anew. end is the key to go on after.
@@ -129,7 +130,8 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 	if err != nil {
 		return FeedPage{}, "", err
 	}
-	return p, end, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, end, err
 }
 
 // Failing returns the changes of the keys from their numbers on, up to one, in order.
@@ -166,7 +168,8 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 		return FeedPage{}, err
 	}
 	slices.SortFunc(found, func(a, b feedEntry) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	return p, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
 }
 
 // feedEntry is a change that has been copied out of its transaction and not been decoded.
