@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,21 +284,20 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}
 		r.startDurable("h", DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ ResetReason) error { return untilTheEnd(ctx) }})
 		r.close()
-		h := &durableRecorder{}
+		var tries atomic.Int32
+		h := &durableRecorder{hook: func(ctx context.Context, _ Change) error {
+			if tries.Add(1) == 1 {
+				return errRefused
+			}
+			return untilTheEnd(ctx)
+		}}
 		r.startDurable("h", h)
 		equal(t, "after OnReset that did not end", h.take(), []string{"reset new", "replayed"})
 
 		r.srv.write("a/1", "x")
-		tries := 0
-		h.hook = func(ctx context.Context, _ Change) error {
-			if tries++; tries == 1 {
-				return errRefused
-			}
-			return untilTheEnd(ctx)
-		}
 		r.settle()
-		if tries != 2 {
-			t.Fatalf("%d tries", tries)
+		if n := tries.Load(); n != 2 {
+			t.Fatalf("%d tries", n)
 		}
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
