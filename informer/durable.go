@@ -84,7 +84,7 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 // once; of a live object the last state only. An object that is deleted and created again under its name comes as Delete and Upsert, with
 // two UIDs; one that came and went within one commit does not come. What is acknowledged is in the file after the next commit.
 //
-// A handler has a goroutine of its own and holds up nobody. Up to 1,000 keys may fail, or wait to be told again, while others go on; from there on
+// A handler has a goroutine of its own and holds up nobody. Up to 1,000 keys may fail, or wait to be told again, while others go on, and of one key 100 changes; from there on
 // it stalls, and Status.Durable says so. The place of a handler that is not registered any more is kept, and with it a tombstone of each object
 // that is deleted, up to 100,000 of them and for a week; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
@@ -113,8 +113,13 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if err != nil {
 		return nil, err
 	}
+	place, _, err := feed.Place()
+	if err != nil {
+		feed.Close()
+		return nil, err
+	}
 	d := &durable{
-		informer: i, name: name, handler: handler, feed: feed,
+		informer: i, name: name, handler: handler, feed: feed, now: statusAt(place),
 		answered: make(chan struct{}, 1), synced: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := i.durables.add(d); err != nil {

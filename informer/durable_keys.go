@@ -55,6 +55,11 @@ func (k *DurableKeys) Begin(key cache.ObjectName) (end func(done bool)) {
 	}
 }
 
+// ShutdownChan is closed when no key will be enqueued any more; see cache.ShutDownEventHandler.
+func (k *DurableKeys) ShutdownChan() <-chan struct{} { return k.d.done }
+
+func (k *DurableKeys) handle() *durable { return k.d }
+
 func (k *DurableKeys) offer(_ context.Context, changes []Change) (waits bool, err error) {
 	last := changes[len(changes)-1]
 	name, err := cache.ParseObjectName(last.Key)

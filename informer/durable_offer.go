@@ -25,6 +25,9 @@ type offerer interface {
 // maxWorks is how many keys may fail, or not be answered, before a handler stalls: the place in the file names each.
 const maxWorks = 1000
 
+// maxChanges is how many changes of one key may wait for the first of them, before a handler stalls: deletes of objects that were made anew each time.
+const maxChanges = 100
+
 // Failing keys are told again after this, doubled up to the maximum.
 const (
 	durableRetry    = 100 * time.Millisecond
@@ -51,7 +54,7 @@ func (w *work) add(c Change) {
 func (d *durable) offer(ctx context.Context, key string, w *work) {
 	for len(w.changes) > 0 {
 		waits := false
-		err := d.call(func() (err error) {
+		err := d.call(ctx, func() (err error) {
 			waits, err = d.handler.offer(ctx, w.changes)
 			return err
 		})
@@ -90,11 +93,14 @@ func retryDelay(tries int) time.Duration {
 	return delay + time.Duration((rand.Float64()-0.5)*0.2*float64(delay))
 }
 
-// call calls the handler. A panic is an error.
-func (d *durable) call(fn func() error) (err error) {
+// call calls the handler. A panic is an error, and so is what is answered after the end: who was told to stop may return nil and have done nothing.
+func (d *durable) call(ctx context.Context, fn func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
+			if err == nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
 		case runtime.Error:
 			err = &panicError{what: r.Error(), stack: string(debug.Stack())}
 		default: // its text may hold what is in an object

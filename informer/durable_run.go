@@ -25,6 +25,7 @@ type durable struct {
 	name     string
 	order    int
 	ready    bool // guarded by durables.mu; it may be told
+	removed  bool // guarded by durables.mu
 	handler  offerer
 	feed     feed
 	synced   chan struct{} // closed when it has been told of everything up to the informer's sync
@@ -37,6 +38,9 @@ type durable struct {
 	resets int
 	works  map[string]*work
 	stale  bool // place.Failing is not what works are
+	// notedAt is when the place was noted last with all of works; unnoted: it has moved since.
+	notedAt time.Time
+	unnoted bool
 
 	answered chan struct{} // has a token when there is something in answers
 
@@ -60,6 +64,15 @@ func (d *durable) Name() string { return fmt.Sprintf("durable handler %q", d.nam
 // Done implements cache.DoneChecker.
 func (d *durable) Done() <-chan struct{} { return d.synced }
 
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned: its name is free
+// then. See cache.ShutDownEventHandler.
+func (d *durable) ShutdownChan() <-chan struct{} { return d.done }
+
+// durableHandle is what the methods return that add a durable handler.
+type durableHandle interface{ handle() *durable }
+
+func (d *durable) handle() *durable { return d }
+
 func (d *durable) markSynced() {
 	if !d.HasSynced() {
 		close(d.synced)
@@ -74,26 +87,27 @@ func (d *durable) start(ctx context.Context) {
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() {
+		defer d.informer.durables.ended(d)
 		defer close(d.done)
 		defer d.feed.Close()
 		d.run(ctx)
 	}()
 }
 
-// stop ends the goroutine, which closes done.
-func (d *durable) stop() {
+// stop ends the goroutine, which closes done. It reports whether there is none.
+func (d *durable) stop() (ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stopped {
-		return
-	}
-	d.stopped = true
-	if d.cancel == nil {
+	switch {
+	case d.stopped:
+	case d.cancel == nil:
 		d.feed.Close()
 		close(d.done)
-		return
+	default:
+		d.cancel()
 	}
-	d.cancel()
+	d.stopped = true
+	return d.cancel == nil
 }
 
 // run follows the feed until ctx ends or the store is closed.
@@ -117,13 +131,17 @@ func (d *durable) run(ctx context.Context) {
 }
 
 // follow goes on from the place that is noted, until the handler is set back or the file can not be read.
-func (d *durable) follow(ctx context.Context) error {
-	var err error
+func (d *durable) follow(ctx context.Context) (err error) {
+	defer func() {
+		if d.unnoted {
+			err = errors.Join(err, d.notePlace())
+		}
+	}()
 	if d.place, d.resets, err = d.feed.Place(); err != nil {
 		return err
 	}
 	d.works, d.stale = map[string]*work{}, false
-	d.note(func(s *DurableStatus) { *s = DurableStatus{} })
+	d.note(func(s *DurableStatus) { *s = statusAt(d.place) })
 	if err := d.recall(ctx); err != nil {
 		return err
 	}
@@ -219,7 +237,7 @@ func (d *durable) replay(ctx context.Context) error {
 // insist calls fn until it returns nil, and meanwhile offers again what is due.
 func (d *durable) insist(ctx context.Context, fn func() error) error {
 	for backoff := durableBackoff(); ; {
-		err := d.call(fn)
+		err := d.call(ctx, fn)
 		if err == nil {
 			return nil
 		}
@@ -239,7 +257,7 @@ func durableBackoff() *wait.Backoff {
 
 // take offers a change, unless one of its key is to be answered first, and moves the place past it.
 func (d *durable) take(ctx context.Context, c Change, pass func()) error {
-	for d.works[c.Key] == nil && len(d.works) >= maxWorks {
+	for d.full(c.Key) {
 		d.note(func(s *DurableStatus) { s.Stalled = true })
 		if d.handler.queues() {
 			d.markSynced() // who works begins when all sources have synced, and nothing is done before
@@ -270,8 +288,32 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	return d.acknowledge()
 }
 
-// acknowledge notes the place for the next commit.
+// full reports whether no change of the key is taken in now.
+func (d *durable) full(key string) bool {
+	if w := d.works[key]; w != nil {
+		return len(w.changes) >= maxChanges
+	}
+	return len(d.works) >= maxWorks
+}
+
+// A handler that queues has many works, and each change and each answer changes them. So many of them are noted together, at these distances.
+const (
+	manyWorks  = 64
+	noteWithin = 20 * time.Millisecond
+)
+
+// acknowledge notes the place for the next commit, or has it noted a little later.
 func (d *durable) acknowledge() error {
+	d.unnoted = d.stale && d.handler.queues() && len(d.works) > manyWorks && d.informer.clock.Since(d.notedAt) < noteWithin
+	if d.unnoted {
+		return nil
+	}
+	return d.notePlace()
+}
+
+// notePlace notes the place for the next commit.
+func (d *durable) notePlace() error {
+	d.unnoted, d.notedAt = false, d.informer.clock.Now()
 	if d.stale {
 		d.place.Failing = make(map[string]uint64, len(d.works))
 		for key, w := range d.works {
@@ -317,6 +359,11 @@ func (d *durable) note(change func(s *DurableStatus)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(&d.now)
+}
+
+// statusAt is the status of a handler that goes on from a place.
+func statusAt(place store.Place) DurableStatus {
+	return DurableStatus{Seq: place.Seq, Failing: len(place.Failing), Replaying: place.Replaying, Reset: place.Why}
 }
 
 func (d *durable) status() DurableStatus {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +255,60 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		if err := i.ForgetHandler(t.Context(), "h"); !errors.Is(err, store.ErrNoHandler) {
 			t.Errorf("forgotten twice: %v", err)
 		}
+		r.close()
+	})
+}
+
+// A handler that has nothing to acknowledge is not behind.
+func TestDurableStatusAfterARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.startDurable("h", &durableRecorder{})
+		r.close()
+		i := r.startDurable("h", &durableRecorder{})
+		if s := i.Status().Durable[0]; s.Behind != 0 || s.Seq == 0 {
+			t.Errorf("nothing has changed, and the status is %+v", s)
+		}
+		r.close()
+	})
+}
+
+// What is said after the end counts as not said, when a change is told again and after a restart too; so it is of OnReset.
+func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		untilTheEnd := func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}
+		r.startDurable("h", DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ ResetReason) error { return untilTheEnd(ctx) }})
+		r.close()
+		var tries atomic.Int32
+		h := &durableRecorder{hook: func(ctx context.Context, _ Change) error {
+			if tries.Add(1) == 1 {
+				return errRefused
+			}
+			return untilTheEnd(ctx)
+		}}
+		r.startDurable("h", h)
+		equal(t, "after OnReset that did not end", h.take(), []string{"reset new", "replayed"})
+
+		r.srv.write("a/1", "x")
+		r.settle()
+		if n := tries.Load(); n != 2 {
+			t.Fatalf("%d tries", n)
+		}
+		r.close()
+		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
+			h = &durableRecorder{hook: func(ctx context.Context, _ Change) error { return untilTheEnd(ctx) }}
+			r.startDurable("h", h)
+			r.close()
+			equal(t, restart, h.take(), []string{"+ a/1@101=x"})
+		}
+		h = &durableRecorder{}
+		r.startDurable("h", h)
+		equal(t, "at last", h.take(), []string{"+ a/1@101=x"})
 		r.close()
 	})
 }

@@ -42,7 +42,7 @@ func (d *durable) attend(ctx context.Context) error {
 		}
 	}
 	d.offerDue(ctx)
-	if d.stale {
+	if d.stale || d.unnoted {
 		return d.acknowledge()
 	}
 	return nil
@@ -80,7 +80,9 @@ func (d *durable) await(ctx context.Context, changed <-chan struct{}) error {
 }
 
 func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
-	at = earlier(at, d.dueAt)
+	if at = earlier(at, d.dueAt); d.unnoted {
+		at = earlier(at, d.notedAt.Add(noteWithin))
+	}
 	var due <-chan time.Time
 	if !at.IsZero() {
 		t := d.informer.clock.NewTimer(at.Sub(d.informer.clock.Now()))

@@ -17,7 +17,7 @@ const durableStop = 5 * time.Second
 // durables are the durable handlers of an informer. They own their goroutines.
 type durables struct {
 	mu      sync.Mutex
-	all     map[*durable]struct{} // guarded by mu
+	all     map[*durable]struct{} // guarded by mu; of the removed ones those whose call has not returned
 	added   int                   // guarded by mu; how many were added
 	running context.Context       // of the run; nil before; guarded by mu
 	stopped bool                  // guarded by mu
@@ -90,12 +90,23 @@ func (s *durables) stop(ctx context.Context) (wait func()) {
 func (s *durables) remove(d *durable) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.all[d]; !ok {
+	if _, ok := s.all[d]; !ok || d.removed {
 		return false
 	}
-	delete(s.all, d)
-	d.stop()
+	d.removed = true
+	if d.stop() {
+		delete(s.all, d)
+	}
 	return true
+}
+
+// ended is called at the end of a handler's goroutine. Those that were removed are waited for until then.
+func (s *durables) ended(d *durable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.removed {
+		delete(s.all, d)
+	}
 }
 
 // DurableStatus is a snapshot of a durable handler.
@@ -107,7 +118,7 @@ type DurableStatus struct {
 	Behind uint64
 	// Failing is how many keys wait to be told again, or have not been answered.
 	Failing int
-	// Stalled: they are as many as there may be, and nothing else is told.
+	// Stalled: they, or the changes of one of them, are as many as there may be, and nothing else is told.
 	Stalled bool
 	// Replaying: it is being told of every object, for that reason.
 	Replaying bool
@@ -121,7 +132,9 @@ func (s *durables) status() []DurableStatus {
 	defer s.mu.Unlock()
 	all := make([]*durable, 0, len(s.all))
 	for d := range s.all {
-		all = append(all, d)
+		if !d.removed {
+			all = append(all, d)
+		}
 	}
 	slices.SortFunc(all, func(a, b *durable) int { return cmp.Compare(a.order, b.order) })
 	var out []DurableStatus

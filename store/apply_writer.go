@@ -23,6 +23,9 @@ type writer struct {
 	state   state
 	dict    *dictionary // that the file has for certain; may be nil
 	feed    *feedWriter // nil if there is none
+	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild, or another write, has
+	// done to them before it is in them.
+	places *placesSnapshot
 }
 
 // write calls fn in a write transaction and commits. If set is given, the
@@ -116,7 +119,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		return errIndexesChanged
 	}
 	idled := c.idled.Load()
-	handlers := c.places.snapshot()
+	var handlers *placesSnapshot
 	err := c.update(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
@@ -135,14 +138,18 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 		if err := fn(w); err != nil {
 			return err
 		}
-		if err := w.feed.settle(handlers); err != nil {
+		if err := w.feed.settle(); err != nil {
 			return err
 		}
+		handlers = w.places
 		return putState(b, c.name, w.state)
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		c.idled.Store(idled)
 		c.places.committed(handlers)
+	case errors.Is(err, ErrOutcomeUnknown):
+		c.places.unsure(handlers)
 	}
 	return err
 }
@@ -152,7 +159,7 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{c: c, bucket: b, state: st, indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
+	w := &writer{c: c, bucket: b, state: st, places: c.places.snapshot(), indexes: make(map[string]*bolt.Bucket, len(st.indexes))}
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -200,7 +201,6 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 			delete(k.pending, c)
 			continue
 		}
-		snap.places = c.places.snapshot()
 		snaps[c] = snap
 	}
 	return snaps
@@ -212,7 +212,7 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
 		c.packer.pack(snap.packable())
-		if snap.places != nil {
+		if c.places.any() {
 			snap.encodeGone(c.codec)
 		}
 	}
@@ -248,8 +248,11 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c, snap := range snaps {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			c.places.unsure(snap.places)
+		}
 		if err != nil {
-			break
+			continue
 		}
 		c.places.committed(snap.places)
 		shrunk, clean := c.overlay.committed(snap)

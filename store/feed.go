@@ -21,17 +21,31 @@ type feedWriter struct {
 }
 
 // newFeedWriter returns nil if the collection has no feed.
-func newFeedWriter(w *writer) (*feedWriter, error) {
-	seqs := w.bucket.Bucket(bucketSeq)
-	if seqs == nil {
+func newFeedWriter(w *writer) (f *feedWriter, err error) {
+	if w.state.feedSince == 0 {
 		return nil, nil
 	}
-	f := &feedWriter{w: w, seqs: seqs, tombstones: w.bucket.Bucket(bucketTombstones)}
-	if f.tombstones == nil {
-		return nil, fmt.Errorf("collection %s has no bucket for tombstones: %w", w.c.name, ErrDamaged)
+	f = &feedWriter{w: w}
+	if f.seqs, f.tombstones, err = w.c.feedBuckets(w.bucket, w.state); err != nil {
+		return nil, err
+	}
+	if w.bucket.Bucket(bucketHandlers) == nil {
+		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, ErrDamaged)
 	}
 	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
 	return f, nil
+}
+
+// feedBuckets returns what the feed of a collection is read from.
+func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.Bucket, err error) {
+	seqs, tombstones = b.Bucket(bucketSeq), b.Bucket(bucketTombstones)
+	switch {
+	case st.feedSince == 0:
+		return nil, nil, ErrNoHandler
+	case seqs == nil || tombstones == nil:
+		return nil, nil, fmt.Errorf("collection %s lacks a bucket of its change feed: %w", r.name, ErrDamaged)
+	}
+	return seqs, tombstones, nil
 }
 
 // createFeed makes the buckets that a feed needs.

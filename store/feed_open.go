@@ -94,9 +94,8 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	last := c.places.leave(name)
 	err = c.writeLocked(ctx, nil, func(w *writer) error {
-		if last {
+		if delete(w.places.places, name); len(w.places.places) == 0 {
 			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
 			return dropFeed(w.bucket)
 		}
@@ -113,16 +112,8 @@ func (p *places) forget(name string, gone bool) {
 	if gone {
 		delete(p.all, name)
 	} else {
-		p.all[name].open, p.all[name].leaving = false, false
+		p.all[name].open = false
 	}
-}
-
-// leave takes the handler out of what commits write, and reports whether it is the last one.
-func (p *places) leave(name string) (last bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[name].leaving = true
-	return len(p.all) == 1
 }
 
 // HandlerInfo is a durable handler as the file has it.
@@ -166,20 +157,65 @@ func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error
 	return r.Handlers(ctx)
 }
 
-// loadPlaces reads the places of the handlers.
+// loadPlaces reads the places of the handlers. If one is damaged the store has failed, as it does when a record is read that is, and
+// the rebuild writes the places that are loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
-	return c.view(ctx, func(b *bolt.Bucket) error {
-		all, err := getPlaces(b, c.name)
-		if err == nil {
-			c.places.load(all)
+	var all map[string]Place
+	unfit := false
+	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
+		st, err := getState(b, c.name)
+		if err != nil {
+			return err
 		}
+		all, err = getPlaces(b, c.name)
+		unfit = (st.feedSince != 0) != (len(all) > 0)
 		return err
 	})
+	if err != nil && (!isDamaged(err) || all == nil) {
+		return err
+	}
+	if unfit && !c.readOnly {
+		if err := c.update(ctx, func(tx *bolt.Tx) error { return c.renewFeed(tx, all) }); err != nil {
+			return err
+		}
+	}
+	c.places.load(all)
+	return nil //nolint:nilerr // see above
+}
+
+// renewFeed drops a feed that nobody reads, and begins anew one that a program did not keep because it knows of none: all of its handlers may have
+// missed something.
+func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
+	b, err := collectionBucket(tx, c.name)
+	if err != nil {
+		return err
+	}
+	st, err := getState(b, c.name)
+	if err == nil {
+		err = dropFeed(b)
+	}
+	if err != nil {
+		return err
+	}
+	st.tombstones, st.feedSince = 0, 0
+	if len(all) > 0 {
+		st.feedSince = st.NextSeq
+		if err := createFeed(b); err != nil {
+			return err
+		}
+	}
+	for name := range all {
+		all[name] = again(st.NextSeq, ResetDamage)
+		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
+			return err
+		}
+	}
+	return putState(b, c.name, st)
 }
 
 // beginAnew sets back the handlers, after objects or tombstones were lost.
 func (c *Collection) beginAnew(ctx context.Context) error {
-	info, err := c.Info(ctx)
+	info, err := c.reader.Info(ctx) // of the file: Collection.Info may say what was before
 	if err == nil {
 		c.places.setAllBack(info.NextSeq)
 		c.store.notePending(c, 0)

@@ -87,18 +87,27 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
 }
 
-// getPlaces returns the places of all handlers.
+// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
+	st, err := getState(b, collection)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]Place{}
 	handlers := b.Bucket(bucketHandlers)
 	if handlers == nil {
 		return all, nil
 	}
-	err := handlers.ForEach(func(name, data []byte) (err error) {
-		all[string(name)], err = parsePlace(collection, string(name), data)
-		return err
+	var bad error
+	err = handlers.ForEach(func(name, data []byte) error {
+		place, err := parsePlace(collection, string(name), data)
+		if err != nil {
+			bad, place = errors.Join(bad, err), again(st.NextSeq, ResetDamage)
+		}
+		all[string(name)] = place
+		return nil
 	})
-	return all, err
+	return all, errors.Join(err, bad)
 }
 
 // places are those of the handlers of an open collection. What is acknowledged is noted here and written by the next commit.
@@ -113,14 +122,13 @@ type places struct {
 type placed struct {
 	place Place
 	// resets is how often it was set back in this process.
-	resets  int
-	open    bool
-	leaving bool // it is being forgotten
+	resets int
+	open   bool
 	// version grows with each change of place; the file has that of written.
 	version, written uint64
 }
 
-// placesSnapshot is what one commit finds.
+// placesSnapshot is what one transaction finds.
 type placesSnapshot struct {
 	places map[string]Place
 	// versions are those of the places that the file does not have.
@@ -154,9 +162,6 @@ func (p *places) snapshot() *placesSnapshot {
 	}
 	s := &placesSnapshot{places: map[string]Place{}, versions: map[string]uint64{}, reset: map[string]Place{}}
 	for name, h := range p.all {
-		if h.leaving {
-			continue
-		}
 		s.places[name] = h.place
 		if h.version != h.written {
 			s.versions[name] = h.version
@@ -190,6 +195,20 @@ func (p *places) committed(s *placesSnapshot) {
 			h.written = max(h.written, version)
 		}
 	}
+	p.setBackLocked(s)
+}
+
+// unsure notes a write that the file may have or not: handlers whose tombstones it may have dropped begin anew.
+func (p *places) unsure(s *placesSnapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s != nil && len(s.reset) > 0 {
+		p.setBackLocked(s)
+		p.wakeLocked()
+	}
+}
+
+func (p *places) setBackLocked(s *placesSnapshot) {
 	for name, place := range s.reset {
 		if h := p.all[name]; h != nil {
 			h.setBack(place)

@@ -88,7 +88,7 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 			return err
 		}
 		p = FeedPage{End: st.NextSeq - 1}
-		found, p.More, err = f.c.readFeed(b, after)
+		found, p.More, err = f.c.readFeed(b, st, after)
 		return err
 	})
 	if err != nil {
@@ -97,7 +97,8 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 	if p.More {
 		p.End = found[len(found)-1].Seq
 	}
-	return p, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
 }
 
 // Objects returns the objects whose keys follow the given one, those that have not changed since upTo: for a handler that begins anew. end is the key to go on after.
@@ -129,7 +130,8 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 	if err != nil {
 		return FeedPage{}, "", err
 	}
-	return p, end, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, end, err
 }
 
 // Failing returns the changes of the keys from their numbers on, up to one, in order.
@@ -166,7 +168,8 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 		return FeedPage{}, err
 	}
 	slices.SortFunc(found, func(a, b feedEntry) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	return p, f.c.decodeFeed(&p, found)
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
 }
 
 // feedEntry is a change that has been copied out of its transaction and not been decoded.
@@ -189,10 +192,10 @@ func (c *Collection) liveEntry(objects *bolt.Bucket, key string, data []byte) (f
 }
 
 // readFeed merges live objects and tombstones, which never share a number.
-func (c *Collection) readFeed(b *bolt.Bucket, after uint64) (found []feedEntry, more bool, err error) {
-	seqs, tombstones := b.Bucket(bucketSeq), b.Bucket(bucketTombstones)
-	if seqs == nil || tombstones == nil {
-		return nil, false, nil
+func (c *Collection) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
+	seqs, tombstones, err := c.feedBuckets(b, st)
+	if err != nil {
+		return nil, false, err
 	}
 	objects, err := c.objects(b)
 	if err != nil {
@@ -248,9 +251,13 @@ func (c *Collection) goneEntry(seqKey, data []byte) (feedEntry, error) {
 
 // eachTombstone calls fn with the tombstones from a number on, until it returns false.
 func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEntry) (bool, error)) error {
-	tombstones := b.Bucket(bucketTombstones)
-	if tombstones == nil || from == 0 {
-		return nil
+	st, err := getState(b, c.name)
+	if err != nil {
+		return err
+	}
+	_, tombstones, err := c.feedBuckets(b, st)
+	if err != nil || from == 0 {
+		return err
 	}
 	keys := scanAfter(tombstones, string(seqKey(from-1)))
 	for k, data := keys.next(); k != nil; k, data = keys.next() {

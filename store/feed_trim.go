@@ -20,16 +20,20 @@ const (
 var clockSet = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
-func (f *feedWriter) settle(s *placesSnapshot) error {
-	if f == nil || s == nil {
+func (f *feedWriter) settle() error {
+	if f == nil || f.w.places == nil {
 		return nil
 	}
+	s := f.w.places
 	floor, err := f.trim(s)
 	if err != nil {
 		return err
 	}
 	handlers := f.w.bucket.Bucket(bucketHandlers)
 	for name, place := range s.places {
+		if handlers.Get([]byte(name)) == nil {
+			continue // it was forgotten this moment
+		}
 		if place.low() < floor {
 			place = again(f.w.state.NextSeq, ResetBehind)
 			s.reset[name] = place

@@ -5,14 +5,15 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// snapshot is what one commit writes of one collection. It does not change, but for leftOut.
+// snapshot is what one commit writes of one collection. It does not change, but for leftOut and places.
 type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
 	batches uint64
 	leftOut bool // some objects, by encode
 	// idle: nothing is pending but the places of durable handlers.
-	idle   bool
+	idle bool
+	// places are those that the transaction has written; nil if there are no durable handlers.
 	places *placesSnapshot
 }
 
@@ -70,9 +71,10 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]e
 		c.store.logger().Error(why, "An object could not be encoded after all; the next start will list", "collection", c.id.String(), "key", key)
 		w.state.MustRelist = "an object could not be encoded when it was committed"
 	}
-	if err := w.feed.settle(snap.places); err != nil {
+	if err := w.feed.settle(); err != nil {
 		return err
 	}
+	snap.places = w.places
 	return putState(b, c.name, w.state)
 }
 

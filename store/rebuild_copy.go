@@ -107,7 +107,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return err
 	}
 	expected := st.Objects
-	st.Objects, st.Newest, st.tombstones = 0, nil, 0
+	st.Objects, st.Newest = 0, nil
 	dicts, err := c.dictionaries(ctx, name, &st)
 	if err != nil {
 		return err
@@ -146,13 +146,14 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	})
 }
 
-// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something begin
-// anew, and so will those whose places can not be read, since nobody knows them any more.
+// feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something, or whose places
+// can not be read, begin anew.
 func (c *copying) feed(ctx context.Context, name string, st *state) (handlers map[string]Place, err error) {
 	if st.feedSince == 0 {
 		return nil, nil
 	}
-	bad := 0
+	bad, expected := 0, st.tombstones
+	st.tombstones = 0
 	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []entry) error {
 		return c.write(func(tx *bolt.Tx) error {
 			n, err := putTombstones(tx, name, st, entries)
@@ -163,7 +164,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	if err != nil {
 		return nil, err
 	}
-	c.behind[name] = !whole || bad > 0 || c.lost[name] != ""
+	c.behind[name] = !whole || bad > 0 || st.tombstones < expected || c.lost[name] != ""
 	err = c.old.view(func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {
@@ -173,7 +174,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 		return err
 	})
 	if isDamaged(err) {
-		err = nil // what could be read is kept
+		err = nil // those that can not be read begin anew
 	}
 	if c.behind[name] {
 		for handler := range handlers {

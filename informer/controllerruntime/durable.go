@@ -37,9 +37,10 @@ type Durable struct {
 
 	begun chan struct{} // closed when keys, or err, is set
 
-	mu   sync.Mutex
-	keys *informer.DurableKeys // guarded by mu
-	err  error                 // guarded by mu
+	mu      sync.Mutex
+	started bool                  // guarded by mu
+	keys    *informer.DurableKeys // guarded by mu
+	err     error                 // guarded by mu
 }
 
 var _ source.SyncingSource = &Durable{}
@@ -50,8 +51,14 @@ func NewDurable(name string, c cache.Informers, obj client.Object) *Durable {
 	return &Durable{name: name, cache: c, obj: obj, begun: make(chan struct{})}
 }
 
-// Start is called by the controller.
+// Start is called by the controller. It fails the second time: a place is that of one controller.
 func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.started {
+		return fmt.Errorf("durable source %q has been started before; each controller needs one of its own, with another name", d.name)
+	}
+	d.started = true
 	go func() {
 		defer close(d.begun)
 		keys, err := d.register(ctx, queue)

@@ -2,6 +2,7 @@ package controllerruntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -112,4 +113,25 @@ func TestDurableOfMany(t *testing.T) {
 	}
 	slices.Sort(want)
 	manageDurably(t, srv, path, func(string) (reconcile.Result, error) { return reconcile.Result{}, nil }, want...)
+}
+
+// A source that two controllers share is an error of the second, and no panic.
+func TestDurableStartsOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := NewDurable("pods", noInformers{}, &corev1.Pod{})
+	must(t, d.Start(ctx, nil))
+	if err := d.Start(ctx, nil); err == nil {
+		t.Error("started twice")
+	}
+	if err := d.WaitForSync(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// noInformers waits for nothing.
+type noInformers struct{ cache.Informers }
+
+func (noInformers) GetInformer(ctx context.Context, _ client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, ctx.Err()
 }

@@ -1,0 +1,110 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// noFeed takes everything.
+type noFeed struct{ feed }
+
+func (noFeed) Place() (place store.Place, resets int, err error) { return place, 0, nil }
+
+func (noFeed) Acknowledge(store.Place, int) error { return nil }
+
+// An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory without bound.
+func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		synced := make(chan struct{})
+		close(synced)
+		d := &durable{
+			informer: &Informer{clock: clock.RealClock{}, synced: synced}, name: "h", works: map[string]*work{}, feed: noFeed{},
+			handler: &callHandler{handler: DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error { return errRefused }}},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		taken := 0
+		for ; taken < 10*maxWorks && ctx.Err() == nil; taken++ {
+			c := Change{Type: Delete, Key: "a/1", UID: fmt.Sprint(taken), Seq: uint64(taken + 1)}
+			if err := d.take(ctx, c, func() { d.place.Seq = c.Seq }); err != nil {
+				break
+			}
+		}
+		if n := len(d.works["a/1"].changes); n > maxChanges || !d.status().Stalled {
+			t.Errorf("it holds %d changes, status %+v", n, d.status())
+		}
+	})
+}
+
+// countedFeed counts how many failing keys are noted, each time that they are.
+type countedFeed struct {
+	feed
+	mu    sync.Mutex
+	last  map[string]uint64 // guarded by mu
+	noted int               // guarded by mu
+}
+
+func (f *countedFeed) Acknowledge(place store.Place, resets int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", place.Failing) {
+		f.last, f.noted = place.Failing, f.noted+len(place.Failing)
+	}
+	return f.feed.Acknowledge(place, resets)
+}
+
+// A full queue whose keys are done one by one is not noted anew, as a whole, for each of them.
+func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		const n = 3 * maxWorks
+		for n := range n {
+			r.srv.write(fmt.Sprint("a/", n), "x")
+		}
+		counted := &countedFeed{}
+		i := r.open()
+		i.feeds = mutantFeeds{i.feeds, func(f feed) feed {
+			counted.feed = f
+			return counted
+		}}
+		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.settle()
+		w := &queueWorker{}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.run(q) })
+		r.settle()
+		if got := w.take(); len(got) != n {
+			t.Errorf("worked on %d of %d", len(got), n)
+		}
+		counted.mu.Lock()
+		if counted.noted > 20*maxWorks {
+			t.Errorf("for %d keys %d were noted", n, counted.noted)
+		}
+		counted.mu.Unlock()
+		r.srv.write("a/1", "y") // and what has been done until the end is noted
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+
+		w = &queueWorker{}
+		_, end := r.startQueue(w)
+		equal(t, "after a restart", w.take(), nil)
+		end()
+	})
+}

@@ -1,0 +1,78 @@
+package informer
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Run waits for the call of a handler that was removed, too.
+func TestDurableHandlerRemovedDuringACall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		var returned atomic.Bool
+		i := r.open()
+		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error {
+			time.Sleep(time.Minute)
+			returned.Store(true)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.settle()
+		if err := i.RemoveEventHandler(reg); err != nil {
+			t.Fatal(err)
+		}
+		if s := i.Status().Durable; len(s) != 0 {
+			t.Errorf("status %+v", s)
+		}
+		r.stop()
+		if !returned.Load() {
+			t.Error("Run has returned, and the handler has not")
+		}
+		r.close()
+	})
+}
+
+// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddDurableQueue returns is a handle as well.
+func TestDurableHandlerIsShutDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error {
+			time.Sleep(time.Minute)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+		defer queue.ShutDown()
+		q, err := i.AddDurableQueue("queue", queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		r.settle()
+		for name, handle := range map[string]cache.ResourceEventHandlerRegistration{"h": reg, "queue": q} {
+			if err := cache.ShutDownEventHandler(i, handle); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if err := i.ForgetHandler(t.Context(), name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		synctest.Wait()
+		r.close()
+	})
+}
