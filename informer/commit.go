@@ -215,7 +215,7 @@ func (p *pump) unhealthy(ctx context.Context, err error) {
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged, store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

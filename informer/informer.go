@@ -47,6 +47,7 @@ type Informer struct {
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
 	commits   commits                         // tells of what is pending in it; likewise
+	room      func(ctx context.Context) error // waits while too much of theirs is pending; likewise
 	feeds     feeds                           // for durable handlers; likewise
 	release   func() error                    // gives the collection back after Run; nil if there is no file
 	resident  func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
@@ -65,13 +66,14 @@ type Informer struct {
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while
 	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
-	deltasMu  sync.Mutex
+	deltasMu  patientMutex
 	pages     pages
 	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
 	closed            bool                               // guarded by mu; Close was called
+	stuck             bool                               // guarded by mu; the run has ended before the pump
 	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
@@ -110,6 +112,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	}
 	i.clock = i.o.Clock
 	i.pages.init()
+	i.deltasMu = newPatientMutex()
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()

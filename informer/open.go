@@ -121,7 +121,7 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
-	i.commits, i.resident, i.feeds = o.Store, c.WaitResident, fileFeeds{c}
+	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
 	return nil
 }
 

@@ -24,6 +24,9 @@ type pump struct {
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
 
+	// ended is closed when the pump does nothing any more.
+	ended chan struct{}
+
 	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
 	list     store.Replacement
 	rewrites bool

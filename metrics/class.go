@@ -19,6 +19,7 @@ const (
 	noSpace        class = "NoSpace"
 	outcomeUnknown class = "OutcomeUnknown"
 	damaged        class = "Damaged"
+	slowDisk       class = "SlowDisk"
 	closed         class = "Closed"
 	denied         class = "Denied"
 	notServed      class = "NotServed"
@@ -28,14 +29,15 @@ const (
 )
 
 // classes are the values of the label class.
-var classes = []class{healthy, noSpace, outcomeUnknown, damaged, closed, denied, notServed, server, connection, other}
+var classes = []class{healthy, noSpace, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, other}
 
 // stores are the classes of the store's errors.
 var stores = []struct {
 	err   error
 	class class
 }{
-	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrClosed, closed},
+	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
+	{store.ErrClosed, closed},
 }
 
 func classOf(err error) class {

@@ -25,6 +25,7 @@ func TestClassOf(t *testing.T) {
 		{store.ErrNoSpace, noSpace},
 		{store.ErrOutcomeUnknown, outcomeUnknown},
 		{store.ErrDamaged, damaged},
+		{store.ErrSlowDisk, slowDisk},
 		{store.ErrClosed, closed},
 		{apierrors.NewUnauthorized("no"), denied},
 		{apierrors.NewForbidden(pods, "", errors.New("no")), denied},

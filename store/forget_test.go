@@ -156,7 +156,7 @@ func TestForgetOnAFullDisk(t *testing.T) {
 	})
 }
 
-func setLastUsed(t *testing.T, s *Store, at time.Time) {
+func setLastUsed(t testing.TB, s *Store, at time.Time) {
 	t.Helper()
 	err := s.update(t.Context(), func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)

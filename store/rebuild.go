@@ -123,7 +123,7 @@ func (c *Collection) recount(ctx context.Context) error {
 // renew puts a copy in the place of the old file. It takes the mark before it makes
 // the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
 func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, behind map[string]bool, err error) {
-	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return nil, nil, err
 	}
