@@ -93,7 +93,7 @@ func (o *openSet) release(name string) {
 
 // Collection opens or creates a collection. Opening one twice at a time fails
 // with ErrCollectionOpen: at once, or, if the one who has it is about to close it (see CollectionOptions.Closing), when ctx
-// ends before that, or the disk has not let Close finish. Collection.Close gives it free. For the store's writer, a rebuild perhaps, it waits as long as ctx lasts; the error names
+// ends before that, or the disk has not let Close finish. Collection.Close gives it free. For a rebuild, and where it has to write itself for any writer, it waits as long as ctx lasts; the error names
 // who that is.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see

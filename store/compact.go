@@ -76,6 +76,8 @@ func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
 		return done, err
 	}
 	defer release()
+	s.setExchanging(true)
+	defer s.setExchanging(false)
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}

@@ -143,13 +143,15 @@ type Store struct {
 	writing atomic.Pointer[writing] // nil while nobody has said what for
 
 	mu       sync.Mutex
-	handle   *handle                  // guarded by mu; nil once closed
-	failure  error                    // guarded by mu; why nothing is written any more
-	failed   chan struct{}            // guarded by mu; closed while failure is not nil
-	written  int64                    // guarded by mu; bytes of pages, through the handles before this one
-	rebuilds int                      // guarded by mu; how many Rebuilds there were
-	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
-	live     map[*Collection]struct{} // guarded by mu; the open collections
+	handle   *handle       // guarded by mu; nil once closed
+	failure  error         // guarded by mu; why nothing is written any more
+	failed   chan struct{} // guarded by mu; closed while failure is not nil
+	written  int64         // guarded by mu; bytes of pages, through the handles before this one
+	rebuilds int           // guarded by mu; how many Rebuilds there were
+	// exchanging: one is at work, or a compaction; guarded by mu.
+	exchanging bool
+	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
+	live       map[*Collection]struct{} // guarded by mu; the open collections
 }
 
 // Path returns the file's name.
