@@ -91,7 +91,7 @@ func (p *pump) giveUpList(ctx context.Context) {
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
 // the list that was given up would have written every body anew, this one does.
 func (p *pump) listAgain(ctx context.Context) {
-	p.lacking = true
+	p.lack(true)
 	if p.pause == nil {
 		p.pause = storeBackoff()
 	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
@@ -102,6 +102,17 @@ func (p *pump) listAgain(ctx context.Context) {
 		return
 	}
 	p.relist(reflector.ReasonStore)
+}
+
+// lack notes whether objects that the server has may be missing.
+func (p *pump) lack(something bool) {
+	switch {
+	case something && !p.lacking:
+		p.retention.fallBack()
+	case !something && p.lacking:
+		p.retention.catchUp()
+	}
+	p.lacking = something
 }
 
 // rewritingReason is the announced reason to write every body anew, or one that has the same effect.

@@ -45,6 +45,11 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("with room again: %d bytes pending, %v", r.st.Pending(), s.Err)
 		}
 		equal(t, "reads with room again", r.stored(), r.srv.state())
+		for n := 100; n < 500; n++ { // so that there is room in the file
+			r.srv.delete(fmt.Sprintf("a/%04d", n))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
 		r.close()
 
 		r.so.MaxSize = 1 << 20 // less than the file has

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -20,6 +21,7 @@ const (
 	outcomeUnknown class = "OutcomeUnknown"
 	damaged        class = "Damaged"
 	slowDisk       class = "SlowDisk"
+	stale          class = "Stale"
 	closed         class = "Closed"
 	denied         class = "Denied"
 	notServed      class = "NotServed"
@@ -29,7 +31,7 @@ const (
 )
 
 // classes are the values of the label class.
-var classes = []class{healthy, noSpace, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, other}
+var classes = []class{healthy, noSpace, outcomeUnknown, damaged, slowDisk, stale, closed, denied, notServed, server, connection, other}
 
 // stores are the classes of the store's errors.
 var stores = []struct {
@@ -37,7 +39,7 @@ var stores = []struct {
 	class class
 }{
 	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
-	{store.ErrClosed, closed},
+	{informer.ErrStale, stale}, {store.ErrClosed, closed},
 }
 
 func classOf(err error) class {

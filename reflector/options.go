@@ -54,8 +54,8 @@ type Options struct {
 	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
-	// It must not block.
-	OnContact func()
+	// caughtUp: everything that the server had has been delivered (Sink.Synced was called), and the watch goes on since. It must not block.
+	OnContact func(caughtUp bool)
 	// Clock is for tests. Default: the real clock. Requests time out by real time.
 	Clock clock.WithTicker
 }
