@@ -95,6 +95,12 @@
 // soon as the handlers have the first page of the stored state; if no list was ever complete, it waits for one. A
 // registration has synced when its handler has returned from every call up to there: all stored objects, updates and deletes included.
 //
+// # What is too old
+//
+// With Options.RefuseAfter what was not known for so long to be what the server has is not served: reads return ErrStale, and Status has the source Stale. Known is it by each sign of
+// life of a server with which the informer had caught up; an answer to a probe, or the first of what was missed, is none yet. Methods that can not fail find nothing: ask Informer.Stale
+// before that is taken for an empty cluster. Handlers are told nothing meanwhile, least of all of deletes.
+//
 // # Lists
 //
 // A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.UseWatchList asks for lists as
