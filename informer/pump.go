@@ -96,7 +96,7 @@ func (p *pump) run(ctx context.Context) error {
 
 // awaitServer returns the first that the server sends, if what is stored is too old to be told before that; else nil.
 func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
-	if p.retention.refuses() == nil {
+	if p.retention.serves() {
 		return nil, nil
 	}
 	p.waited = true
@@ -264,7 +264,7 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	if p.retention.refuses() != nil {
+	if !p.retention.serves() {
 		return nil
 	}
 	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {

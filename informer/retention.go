@@ -97,6 +97,9 @@ func (r *retention) refuses() error {
 		ErrStale, age.Round(time.Second), r.limit)
 }
 
+// serves reports whether the stored objects may be read.
+func (r *retention) serves() bool { return r.refuses() == nil }
+
 // ageOf is how old is what was stored at one time and read at another, so long ago. A clock that was behind when it was read counts as no time: a device
 // without a battery for its clock starts in 1970.
 func ageOf(stored, read time.Time, since time.Duration) time.Duration {

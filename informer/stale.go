@@ -20,21 +20,21 @@ type staleIndexer struct {
 }
 
 func (s *staleIndexer) List() []any {
-	if s.retention.refuses() != nil {
+	if !s.retention.serves() {
 		return nil
 	}
 	return s.Indexer.List()
 }
 
 func (s *staleIndexer) ListKeys() []string {
-	if s.retention.refuses() != nil {
+	if !s.retention.serves() {
 		return nil
 	}
 	return s.Indexer.ListKeys()
 }
 
 func (s *staleIndexer) ListIndexFuncValues(index string) []string {
-	if s.retention.refuses() != nil {
+	if !s.retention.serves() {
 		return nil
 	}
 	return s.Indexer.ListIndexFuncValues(index)
