@@ -113,7 +113,9 @@ func (i *Informer) givePage(ctx context.Context, l *listener) (lost []unreadable
 	for _, obj := range p.objs {
 		i.detector.AddObject(obj)
 	}
-	i.deltasMu.Lock()
+	if err := i.deltasMu.LockContext(ctx); err != nil { // the disk may have the one who holds it
+		return nil, err
+	}
 	defer i.deltasMu.Unlock()
 	l.addPage(p)
 	return p.lost, nil

@@ -91,7 +91,7 @@ func (p *pump) giveUpList(ctx context.Context) {
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
 // the list that was given up would have written every body anew, this one does.
 func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
-	p.lacking = true
+	p.lack(true)
 	if p.pause == nil {
 		p.pause = storeBackoff()
 	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
@@ -102,6 +102,17 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 		return
 	}
 	p.relist(reason)
+}
+
+// lack notes whether objects that the server has may be missing.
+func (p *pump) lack(something bool) {
+	switch {
+	case something && !p.lacking:
+		p.retention.fallBack()
+	case !something && p.lacking:
+		p.retention.catchUp()
+	}
+	p.lacking = something
 }
 
 // rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has the same effect.
@@ -215,7 +226,7 @@ func (p *pump) unhealthy(ctx context.Context, err error) {
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged, store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

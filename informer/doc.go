@@ -95,6 +95,12 @@
 // soon as the handlers have the first page of the stored state; if no list was ever complete, it waits for one. A
 // registration has synced when its handler has returned from every call up to there: all stored objects, updates and deletes included.
 //
+// # What is too old
+//
+// With Options.RefuseAfter what was not known for so long to be what the server has is not served: reads return ErrStale, and Status has the source Stale. Known is it by each sign of
+// life of a server with which the informer had caught up; an answer to a probe, or the first of what was missed, is none yet. Methods that can not fail find nothing: ask Informer.Stale
+// before that is taken for an empty cluster. Handlers are told nothing meanwhile, least of all of deletes.
+//
 // # Lists
 //
 // A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.UseWatchList asks for lists as
@@ -160,7 +166,7 @@
 //
 // # When the store fails
 //
-// The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until 64 MiB are waiting;
+// The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until 64 MiB are waiting, of which each informer on the file has a share;
 // then reads are served from the last good state, the queue fills, and the reflector stops reading the watch. Status.Err, the log (once) and
 // the watch error handler (once) tell. If the outcome of a write is unknown, or the file is damaged, the store is rebuilt from what can be
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
@@ -169,10 +175,16 @@
 // event or bookmark that the rebuild has lost objects of theirs, and list too; an object that was lost so and is no longer
 // at the server then vanishes without OnDelete. Before the first sync HasSynced waits for that list. A store that is closed ends the run.
 //
+// A commit that does not return is not called off. While it lasts changes are applied in memory and told, as above, and after ten seconds Status.Err and the watch
+// error handler (once) have store.ErrSlowDisk. What has to write itself waits for it: the end of a list, and whoever registers a handler meanwhile on the
+// informer that is taking one in.
+//
 // # Ownership and shutdown
 //
 // The Informer owns its goroutines; the caller owns the Store and closes it after the run. When Run returns, nothing of the
-// informer is running. It ends in this order: the pump and what feeds it, the collection, which another informer can have from then on (New waits
+// informer is running, with one exception: a write that the disk does not finish is waited for no longer than five seconds after the end of Run's context, if it is the
+// informer's own, and ten when the collection is given back. Then it is logged and left to itself, and nobody can open the collection before it has returned. So a run ends within 15 s whatever the disk does, and
+// the store's Close within ten more. It ends in this order: the pump and what feeds it, the collection, which another informer can have from then on (New waits
 // for it up to half a minute if the context has ended or Close was called, and refuses at once to share it with an informer that goes on), the handlers (each after the call that it is making). Changes
 // that were received but not committed are dropped, as the server will send them again. Calls that were committed but not made
 // are dropped too, as in client-go: an added or updated object is replayed by OnAdd at the next start, a delete is not.

@@ -126,8 +126,13 @@ func (i *Informer) join(l *listener, due *lines) error {
 
 // joinDistribution adds l to those that changes are distributed to, and reports whether it is to be told of what is stored.
 func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
-	i.deltasMu.Lock()
+	if err := i.deltasMu.LockContext(i.runningContext()); err != nil {
+		return false, errStopped
+	}
 	defer i.deltasMu.Unlock()
+	if err := i.retention.refuses(); err != nil {
+		return false, err
+	}
 	if replays, err = i.holdsStateLocked(); err != nil {
 		return false, err
 	}

@@ -47,6 +47,7 @@ type Informer struct {
 	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure   failure                         // tells when the file fails; nil if they are in memory only
 	commits   commits                         // tells of what is pending in it; likewise
+	room      func(ctx context.Context) error // waits while too much of theirs is pending; likewise
 	feeds     feeds                           // for durable handlers; likewise
 	release   func() error                    // gives the collection back after Run; nil if there is no file
 	resident  func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
@@ -54,6 +55,7 @@ type Informer struct {
 	volatile  string                          // why they are; empty if they are not
 	attrs     store.Attributes                // what this program would write, as far as it is known without the server
 	clock     clock.WithTicker
+	retention *retention // nil if the objects are served however old they are
 	queue     *fifo.Queue
 	detector  cache.MutationDetector
 	processor processor
@@ -65,13 +67,14 @@ type Informer struct {
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while
 	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
-	deltasMu  sync.Mutex
+	deltasMu  patientMutex
 	pages     pages
 	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
 
 	mu                sync.Mutex
 	started, stopped  bool                               // guarded by mu
 	closed            bool                               // guarded by mu; Close was called
+	stuck             bool                               // guarded by mu; the run has ended before the pump
 	running           context.Context                    // guarded by mu; what RunWithContext was called with; nil before
 	resyncCheckPeriod time.Duration                      // guarded by mu until started
 	onWatchError      cache.WatchErrorHandlerWithContext // guarded by mu until started
@@ -110,9 +113,13 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	}
 	i.clock = i.o.Clock
 	i.pages.init()
+	i.deltasMu = newPatientMutex()
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()
+	if err == nil {
+		err = i.limitAge()
+	}
 	if errors.Is(err, store.ErrCollectionOpen) {
 		err = fmt.Errorf("%w: another informer on this store has it; share that one or its factory, or end it first", err)
 	}
@@ -171,15 +178,25 @@ func (i *Informer) File() *store.Store {
 }
 
 // GetStore returns the store. It can be read at any time, before Run too.
-func (i *Informer) GetStore() cache.Store { return i.indexer }
+func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
 // GetIndexer returns the store. It can be read at any time, before Run too.
-func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
+func (i *Informer) GetIndexer() cache.Indexer {
+	if i.retention == nil {
+		return i.indexer
+	}
+	return &staleIndexer{i.indexer, i.retention}
+}
 
 // Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels, fields), which decodes only what
 // it selects, page by page with a key to go on from, by a range or a prefix of an index's values, and with a context and an error. It has what
 // GetStore has, and can be used at any time, before Run too.
-func (i *Informer) Reader() store.Reader { return i.store }
+func (i *Informer) Reader() store.Reader {
+	if i.retention == nil {
+		return i.store
+	}
+	return &staleReader{i.store, i.retention}
+}
 
 // AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {

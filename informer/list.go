@@ -108,7 +108,9 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 
 // endList tells the last changes of a list that has been committed, and what else it has shown.
 func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
-	p.list, p.lacking, p.pause = nil, false, nil
+	p.list, p.pause = nil, nil
+	p.lack(false)
+	p.retention.confirm()
 	if p.rewrites {
 		p.setRewriting("")
 		p.indexer.Mended() // bodies that could not be read are gone

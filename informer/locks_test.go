@@ -51,7 +51,7 @@ func (c *caller) call(line string) {
 	for name, l := range map[string]interface {
 		TryLock() bool
 		Unlock()
-	}{"mu": &i.mu, "deltasMu": &i.deltasMu, "processor.mu": &i.processor.mu} {
+	}{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": &i.processor.mu} {
 		if !isFree(l) {
 			c.t.Errorf("logged under %s: %s", name, line)
 			return

@@ -79,8 +79,8 @@ func (i *Informer) open() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
 	}
-	if o.PageSize < 0 || o.ResyncPeriod < 0 {
-		return fmt.Errorf("Options.PageSize %d and ResyncPeriod %v must not be negative; 0 is the default", o.PageSize, o.ResyncPeriod)
+	if o.PageSize < 0 || o.ResyncPeriod < 0 || o.RefuseAfter < 0 {
+		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v and RefuseAfter %v must not be negative; 0 is the default", o.PageSize, o.ResyncPeriod, o.RefuseAfter)
 	}
 	if o.Codec == nil {
 		codec, err := store.CodecFor(i.example)
@@ -121,8 +121,29 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
-	i.commits, i.resident, i.feeds = o.Store, c.WaitResident, fileFeeds{c}
+	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
 	return nil
+}
+
+// limitAge finds out how old the stored objects are, if that matters.
+func (i *Informer) limitAge() error {
+	if i.o.RefuseAfter == 0 {
+		return nil
+	}
+	info, err := i.store.Info(context.Background())
+	if err != nil {
+		return errors.Join(err, i.giveBackUnused())
+	}
+	i.retention = newRetention(i.o.RefuseAfter, i.clock, info)
+	return nil
+}
+
+// giveBackUnused lets another informer have the collection of one that nobody was told of.
+func (i *Informer) giveBackUnused() error {
+	if i.release == nil {
+		return nil
+	}
+	return i.release()
 }
 
 // holdsSecrets reports whether these are core Secrets, in whatever form: by what is listed, or by the

@@ -36,7 +36,7 @@ func (p *pump) restore(ctx context.Context) error {
 		err = p.replayStored(ctx)
 	}
 	p.replay = nil
-	if err == nil && info.Complete && p.o.SyncPolicy == Disk {
+	if err == nil && info.Complete && p.o.SyncPolicy == Disk && !p.waited {
 		p.markSynced()
 	}
 	return err
@@ -110,7 +110,7 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
 	p.setRewriting(reflector.ReasonUnreadable)
-	p.lacking = true
+	p.lack(true)
 	p.relist(reflector.ReasonUnreadable)
 	return nil
 }

@@ -3,7 +3,9 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -17,7 +19,7 @@ import (
 )
 
 // RunWithContext runs the informer until ctx ends, or the store is closed. When it returns nothing of the
-// informer is running. It runs once; a second call logs a warning and returns.
+// informer is running, but for a write that the disk has not finished five seconds after that. It runs once; a second call logs a warning and returns.
 func (i *Informer) RunWithContext(ctx context.Context) {
 	defer runtime.HandleCrashWithContext(ctx)
 	logger := i.logger(ctx)
@@ -42,10 +44,40 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	i.durables.start(ctx)
-	if err := p.run(ctx); err != nil && ctx.Err() == nil {
+	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
 	}
+}
+
+// stopWait is how long the pump may take to end: it may have begun a write that the disk does not finish.
+const stopWait = 5 * time.Second
+
+// runPump runs the pump until ctx ends. If it does not end then it is left to itself: a write can not be called off, and the
+// collection is not given back before it has returned.
+func (i *Informer) runPump(ctx context.Context, p *pump) error {
+	var err error
+	go func() {
+		defer close(p.ended)
+		defer runtime.HandleCrashWithContext(ctx)
+		err = p.run(ctx)
+	}()
+	select {
+	case <-p.ended:
+		return err
+	case <-ctx.Done():
+	}
+	timer := i.clock.NewTimer(stopWait)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return err
+	case <-timer.C():
+	}
+	i.mu.Lock()
+	i.stuck = true
+	i.mu.Unlock()
+	return store.ErrStillWriting
 }
 
 // end stops what RunWithContext has started, in order, and waits: first what feeds the pump, then the
@@ -60,7 +92,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	wg.Wait()
 	p.delayed.close()
 	await := i.durables.stop(ctx) // what they have acknowledged goes with the last commit
-	if err := i.giveBack(); err != nil {
+	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
 	i.processor.stop()
@@ -87,9 +119,37 @@ func (i *Informer) Close() error {
 // goroutine may not have yet.
 func (i *Informer) closing() bool {
 	i.mu.Lock()
-	closing, running := i.closed || i.stopped, i.running
+	closing, running, stuck := i.closed || i.stopped, i.running, i.stuck
 	i.mu.Unlock()
-	return closing || running != nil && running.Err() != nil
+	return !stuck && (closing || running != nil && running.Err() != nil)
+}
+
+// runningContext returns what RunWithContext was called with, or, before that, a context that does not end.
+func (i *Informer) runningContext() context.Context {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.running == nil {
+		return context.Background()
+	}
+	return i.running
+}
+
+// giveBackAfter is giveBack once the pump has ended: at once, unless the disk has not finished what the pump has begun.
+func (i *Informer) giveBackAfter(pumped <-chan struct{}) error {
+	if !i.isStuck() {
+		return i.giveBack()
+	}
+	go func() {
+		<-pumped
+		_ = i.giveBack() // nobody is there any more whom an error could be told
+	}()
+	return fmt.Errorf("a write of %s has been left behind, and the collection with it: %w", i.o.ObjectDescription, store.ErrStillWriting)
+}
+
+func (i *Informer) isStuck() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stuck
 }
 
 // giveBack lets another informer have the collection.
@@ -120,7 +180,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
-	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
+	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, retention: i.retention}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
@@ -134,7 +194,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
-	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
+	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
 }
 
 // link is shared with the other informers of the store; those without a store have none to share.

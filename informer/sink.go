@@ -37,6 +37,7 @@ type sink struct {
 	transform cache.TransformFunc
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
+	retention *retention
 }
 
 var _ reflector.Sink = &sink{}
@@ -165,7 +166,10 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 }
 
 // Synced pushes the mark that everything the server had precedes.
-func (s *sink) Synced(ctx context.Context) error { return s.push(ctx, fifo.Drained, nil) }
+func (s *sink) Synced(ctx context.Context) error {
+	s.retention.fallBack() // until the pump has come to it
+	return s.push(ctx, fifo.Drained, nil)
+}
 
 func (s *sink) push(ctx context.Context, t cache.DeltaType, obj any) error {
 	return s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: t, Object: obj}})
@@ -181,7 +185,10 @@ func keyOf(obj any) string {
 }
 
 // contact notes that the server was heard.
-func (i *Informer) contact() { i.lastContact.Store(i.clock.Now().UnixNano()) }
+func (i *Informer) contact(caughtUp bool) {
+	i.lastContact.Store(i.clock.Now().UnixNano())
+	i.retention.heard(caughtUp)
+}
 
 func (i *Informer) contactTime() time.Time {
 	ns := i.lastContact.Load()

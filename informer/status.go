@@ -16,6 +16,8 @@ const (
 	None Source = "none"
 	// FromDisk: the stored state, not confirmed by the server in this run, or out of contact with it.
 	FromDisk Source = "disk"
+	// Stale: there is a stored state, and it is older than Options.RefuseAfter allows: reads are refused.
+	Stale Source = "stale"
 	// Live: the watch is open and everything that came has been applied.
 	Live Source = "live"
 )
@@ -106,9 +108,12 @@ func (i *Informer) Status() Status {
 			d.Behind = info.NextSeq - 1 - d.Seq
 		}
 	}
-	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
+	tooOld := i.retention.refuses()
+	s.Err = firstError(storeErr, commitErr, err, tooOld, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
 	switch {
 	case !info.Complete:
+	case tooOld != nil:
+		s.Source = Stale
 	case i.queue.HasSynced() && !stopped && storeErr == nil && s.Reflector.State == reflector.Watch && s.Reflector.Err == nil:
 		s.Source = Live
 	default:

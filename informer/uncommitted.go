@@ -20,7 +20,6 @@ type commits interface {
 	CommitErr() error
 	Committed() <-chan struct{}
 	CommitsLate() bool
-	WaitRoom(ctx context.Context) error
 }
 
 // watchCommits tells when what is pending in the store can not be committed, and when it can again. Failures that take a rebuild
@@ -61,8 +60,8 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 
 // waitRoom waits while too much is pending in the store; what fails then is left to the attempt to apply.
 func (p *pump) waitRoom(ctx context.Context) {
-	if p.commits != nil {
-		_ = p.commits.WaitRoom(ctx) //nolint:errcheck // Apply says the same
+	if p.room != nil {
+		_ = p.room(ctx) //nolint:errcheck // Apply says the same
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -19,6 +20,8 @@ const (
 	noSpace        class = "NoSpace"
 	outcomeUnknown class = "OutcomeUnknown"
 	damaged        class = "Damaged"
+	slowDisk       class = "SlowDisk"
+	stale          class = "Stale"
 	closed         class = "Closed"
 	denied         class = "Denied"
 	notServed      class = "NotServed"
@@ -30,15 +33,17 @@ const (
 )
 
 // classes are the values of the label class.
-var classes = []class{healthy, noSpace, outcomeUnknown, damaged, closed, denied, notServed, server, connection, otherCluster, strays, other}
+var classes = []class{
+	healthy, noSpace, outcomeUnknown, damaged, slowDisk, stale, closed, denied, notServed, server, connection, otherCluster, strays, other,
+}
 
 // ours are the classes of Larder's own errors.
 var ours = []struct {
 	err   error
 	class class
 }{
-	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrClosed, closed},
-	{store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
+	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
+	{informer.ErrStale, stale}, {store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
 }
 
 func classOf(err error) class {

@@ -72,8 +72,8 @@ type Options struct {
 	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
-	// It must not block.
-	OnContact func()
+	// caughtUp: everything that the server had has been delivered (Sink.Synced was called), and the watch goes on since. It must not block.
+	OnContact func(caughtUp bool)
 	// RelistSpread is the most that a list waits for after a 410, at random, if Synced has been called in this run, so that what is held can be served
 	// meanwhile: an API server that restarts loses its history, and a fleet that lists at once is more than it can serve. It is for fleets; see
 	// docs/fleet.md for how long. Status.Err is the 410 until the list. Default 0: at once.

@@ -19,7 +19,7 @@ import (
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	late := c.store.o.commitsLate()
 	if late {
-		if err := c.store.WaitRoom(ctx); err != nil {
+		if err := c.WaitRoom(ctx); err != nil {
 			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
 		}
 	}

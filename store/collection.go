@@ -35,6 +35,8 @@ type Collection struct {
 	closed    bool         // guarded by front
 	lost      error        // why Close could not commit what was pending; guarded by front
 	released  atomic.Bool  // another may open it
+	ending    atomic.Bool  // Close was called
+	claimed   *claim       // of its name
 	idled     atomic.Bool  // indexes that nobody claims have been marked
 	reported  atomic.Bool  // changes of objects have been reported in this process
 
@@ -118,8 +120,10 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if err != nil {
 		return nil, err
 	}
-	if err := c.noteUsed(ctx); err != nil {
-		return nil, err
+	if !c.readOnly {
+		if err := s.noteUsed(ctx, name, time.Now()); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.loadDictionary(ctx); err != nil {
 		return nil, err
@@ -128,19 +132,6 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	return c, c.claimLocked(ctx, set)
-}
-
-// noteUsed notes that the collection is in use. A disk that is full or fails
-// does not keep it from being read.
-func (c *Collection) noteUsed(ctx context.Context) error {
-	if c.readOnly {
-		return nil
-	}
-	err := c.store.noteUsed(ctx, c.name, time.Now())
-	if err != nil && !errors.Is(err, ErrNoSpace) && c.store.Err() == nil {
-		return err
-	}
-	return nil
 }
 
 // claimLocked makes the indexes in the file what set needs, without a write if
@@ -245,41 +236,6 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 
 // Identity returns what the collection holds, in canonical form.
 func (c *Collection) Identity() Identity { return c.id }
-
-// Close commits what is pending, ends the background work of the collection and gives its name free. Reads and writes
-// fail no sooner than the store is closed. An error is of the commit: what the file lacks then the server sends again.
-func (c *Collection) Close() error {
-	if !c.builds.stop() {
-		return nil
-	}
-	c.places.close()
-	err := c.flushAtClose()
-	c.store.delist(c)
-	c.released.Store(true)
-	c.store.open.release(c.name)
-	return err
-}
-
-// flushAtClose leaves nothing pending: the next who opens the collection goes on from what is in the file.
-func (c *Collection) flushAtClose() error {
-	c.front.Lock()
-	c.closed = true
-	c.front.Unlock()
-	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
-	defer cancel()
-	err := c.store.Flush(ctx)
-	c.front.Lock()
-	c.lost = err
-	c.front.Unlock()
-	c.store.dropPending(c)
-	if err != nil {
-		return fmt.Errorf("close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)
-	}
-	return nil
-}
 
 // afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
 func (c *Collection) afterClose(ctx context.Context) error {

@@ -27,6 +27,7 @@ type openSet struct {
 // claim is that of the one who has a name.
 type claim struct {
 	free    chan struct{} // closed when the name is given free
+	stuck   chan struct{} // closed when that should have happened, and the disk does not let it
 	closing func() bool   // whether that is about to happen
 }
 
@@ -34,34 +35,46 @@ func soon() bool  { return true }
 func later() bool { return false }
 
 // take claims a name, or returns the claim of the one who has it.
-func (o *openSet) take(name string, closing func() bool) (held *claim) {
+func (o *openSet) take(name string, closing func() bool) (mine, held *claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if held := o.names[name]; held != nil {
-		return held
+		return nil, held
 	}
 	if o.names == nil {
 		o.names = map[string]*claim{}
 	}
-	o.names[name] = &claim{free: make(chan struct{}), closing: closing}
-	return nil
+	mine = &claim{free: make(chan struct{}), stuck: make(chan struct{}), closing: closing}
+	o.names[name] = mine
+	return mine, nil
 }
 
 // await claims a name, and waits for it while the one who has it is about to give it free.
-func (o *openSet) await(ctx context.Context, name string, closing func() bool) error {
+func (o *openSet) await(ctx context.Context, name string, closing func() bool) (*claim, error) {
 	for {
-		held := o.take(name, closing)
+		mine, held := o.take(name, closing)
 		if held == nil {
-			return nil
+			return mine, nil
 		}
-		if !held.closing() {
-			return ErrCollectionOpen
+		if !held.isStuck() && !held.closing() {
+			return nil, ErrCollectionOpen
 		}
 		select {
 		case <-held.free:
+		case <-held.stuck:
+			return nil, fmt.Errorf("%w: it is being closed, which has begun to take too long: %w", ErrCollectionOpen, ErrStillWriting)
 		case <-ctx.Done():
-			return fmt.Errorf("%w: whoever has it is about to close it, and has not yet: %w", ErrCollectionOpen, ctx.Err())
+			return nil, fmt.Errorf("%w: whoever has it is about to close it, and has not yet: %w", ErrCollectionOpen, ctx.Err())
 		}
+	}
+}
+
+func (c *claim) isStuck() bool {
+	select {
+	case <-c.stuck:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -80,7 +93,7 @@ func (o *openSet) release(name string) {
 
 // Collection opens or creates a collection. Opening one twice at a time fails
 // with ErrCollectionOpen: at once, or, if the one who has it is about to close it (see CollectionOptions.Closing), when ctx
-// ends before that. Collection.Close gives it free. For the store's writer, a rebuild perhaps, it waits as long as ctx lasts; the error names
+// ends before that, or the disk has not let Close finish. Collection.Close gives it free. For a rebuild, and where it has to write itself for any writer, it waits as long as ctx lasts; the error names
 // who that is.
 //
 // Indexes that the file does not have yet, and those of functions without a version (see
@@ -108,7 +121,8 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	if closing == nil {
 		closing = later
 	}
-	if err := s.open.await(ctx, name, closing); err != nil {
+	claimed, err := s.open.await(ctx, name, closing)
+	if err != nil {
 		return nil, fmt.Errorf("collection of %s: %w", id, err)
 	}
 	c, err := s.openAndEnlist(ctx, name, id, o)
@@ -116,6 +130,7 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 		s.open.release(name)
 		return nil, fmt.Errorf("open the collection of %s: %w", id, err)
 	}
+	c.claimed = claimed
 	if o.Residency.kind == residentAll && !c.readOnly {
 		c.startFilling(false)
 	}
@@ -165,8 +180,9 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 	return infos, nil
 }
 
-// Drop removes a collection and all it holds. It fails with ErrCollectionOpen
-// while the collection is open, and with ErrNoCollection if there is none.
+// Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection was; Compact gives the room
+// back. Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the file past
+// Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
 func (s *Store) Drop(ctx context.Context, id Identity) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -180,11 +196,11 @@ func (s *Store) Drop(ctx context.Context, id Identity) error {
 
 // drop removes a collection if may, called in the transaction, does not object; it may be nil.
 func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
-	if s.open.take(name, soon) != nil {
+	if _, held := s.open.take(name, soon); held != nil {
 		return ErrCollectionOpen
 	}
 	defer s.open.release(name)
-	return s.update(ctx, func(tx *bolt.Tx) error {
+	return s.updateFor(ctx, dropping, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {
 			return err

@@ -16,9 +16,6 @@ const (
 	commitRetryMax = 10 * time.Second
 )
 
-// pendingLimit is how many bytes may wait for a commit before those who write wait too.
-const pendingLimit = 64 << 20
-
 // commits brings what the collections of a store have pending into the file. There is a goroutine only
 // while something is pending. The zero value needs turn and progress.
 type commits struct {
@@ -32,15 +29,15 @@ type commits struct {
 	running  bool                     // the goroutine; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached the limit
 	err      error                    // of the last commit; guarded by mu
-	limit    int                      // of bytes, where those who write wait; set before there is another goroutine
+	limit    int                      // of bytes, see Collection.WaitRoom; set before there is another goroutine
 	closed   bool                     // nothing is taken in any more; guarded by mu
 	progress chan struct{}            // closed and replaced after each commit; guarded by mu
 }
 
-func newCommits() commits {
+func newCommits(limit int) commits {
 	return commits{
 		turn: make(chan struct{}, 1), pending: map[*Collection]struct{}{},
-		full: make(chan struct{}, 1), progress: make(chan struct{}), limit: pendingLimit,
+		full: make(chan struct{}, 1), progress: make(chan struct{}), limit: limit,
 	}
 }
 
@@ -141,22 +138,42 @@ func (k *commits) drainFullLocked() {
 }
 
 // Flush commits what is pending, in one transaction, and returns once it is in the file. If that fails
-// everything stays pending, and is tried again in the background.
+// everything stays pending, and is tried again in the background. A commit that has begun can not be called off: if ctx ends meanwhile
+// Flush returns, with an error that wraps ErrStillWriting, and the commit goes on.
 func (s *Store) Flush(ctx context.Context) error {
-	release, err := s.takeTurn(ctx)
+	turn, err := s.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
 	snaps := s.snapshots()
 	if len(snaps) == 0 {
+		turn()
 		return nil
 	}
+	if ctx.Err() != nil {
+		turn()
+		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
+	}
 	begun := time.Now()
-	err = s.commit(ctx, snaps)
-	if err == nil || ctx.Err() == nil {
+	bad := encodeSnapshots(snaps)
+	place, err := s.takeWriter(ctx, committing)
+	if err != nil {
+		turn()
+		return fmt.Errorf("commit what is pending: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { // which has turn and place, so Close waits for it
+		err := s.commit(snaps, bad)
+		place()
 		s.settleCommit(snaps, err)
 		tellCommit(snaps, time.Since(begun), err)
+		turn()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", s.stillWriting(), context.Cause(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("commit what is pending: %w", err)
@@ -206,8 +223,8 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	return snaps
 }
 
-// commit writes the snapshots in one transaction.
-func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) error {
+// encodeSnapshots makes them ready to be written, and returns what can not be.
+func encodeSnapshots(snaps map[*Collection]*snapshot) map[*Collection]map[string]error {
 	bad := map[*Collection]map[string]error{}
 	for c, snap := range snaps {
 		bad[c] = snap.encode(c.codec)
@@ -216,20 +233,28 @@ func (s *Store) commit(ctx context.Context, snaps map[*Collection]*snapshot) err
 			snap.encodeGone(c.codec)
 		}
 	}
-	err := s.updateFor(ctx, committing, func(tx *bolt.Tx) error {
+	return bad
+}
+
+// commit writes the snapshots in one transaction. The caller has the writer's place.
+func (s *Store) commit(snaps map[*Collection]*snapshot, bad map[*Collection]map[string]error) error {
+	used := s.usedNotes.take()
+	err := s.updateHeld(committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap, bad[c]); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}
-		return nil
+		return writeUsed(tx, used)
 	})
-	if err == nil {
-		for c := range snaps {
-			c.idled.Store(true)
-		}
+	if err != nil {
+		s.usedNotes.add(used)
+		return err
 	}
-	return err
+	for c := range snaps {
+		c.idled.Store(true)
+	}
+	return nil
 }
 
 // settleCommit takes what is in the file out of the overlays, and tells those who wait.
@@ -278,6 +303,12 @@ func (s *Store) dropPending(c *Collection) {
 	k.madeProgressLocked()
 }
 
+func (k *commits) madeProgress() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.madeProgressLocked()
+}
+
 // madeProgressLocked wakes those who wait for a commit, or for room.
 func (k *commits) madeProgressLocked() {
 	close(k.progress)
@@ -309,18 +340,23 @@ func (s *Store) takesIn() error {
 
 func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.path, ErrClosed) }
 
-// CommitErr returns why the last commit of what is pending failed. It is nil once one has succeeded.
+// CommitErr returns why the last commit of what is pending failed, or, wrapping ErrSlowDisk, that a write has not returned for ten seconds. It
+// is nil once one has succeeded.
 func (s *Store) CommitErr() error {
 	s.commits.mu.Lock()
-	defer s.commits.mu.Unlock()
-	return s.commits.err
+	err := s.commits.err
+	s.commits.mu.Unlock()
+	if err == nil {
+		err = s.slowErr()
+	}
+	return err
 }
 
 // CommitsLate reports whether Apply leaves commits to the background; see Options.CommitInterval.
 func (s *Store) CommitsLate() bool { return s.o.commitsLate() }
 
-// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, and
-// when Close begins.
+// Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, when CommitErr
+// begins or ceases to tell of a write that takes long, and when Close begins.
 func (s *Store) Committed() <-chan struct{} {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
@@ -338,28 +374,4 @@ func (s *Store) Pending() int {
 	s.commits.mu.Lock()
 	defer s.commits.mu.Unlock()
 	return s.commits.bytes
-}
-
-// WaitRoom waits while too much is pending for more to be taken in. If the last commit has failed it does not wait, and returns why;
-// nor does it once the store is being closed, and returns ErrClosed.
-func (s *Store) WaitRoom(ctx context.Context) error {
-	for {
-		k := &s.commits
-		k.mu.Lock()
-		full, closed, err, progress := k.bytes >= k.limit, k.closed, k.err, k.progress
-		k.mu.Unlock()
-		switch {
-		case !full:
-			return nil
-		case closed:
-			return s.closedError()
-		case err != nil:
-			return err
-		}
-		select {
-		case <-progress:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }

@@ -32,7 +32,7 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 		return Compacted{}, fmt.Errorf("compact %s: it is no regular file: %w", path, ErrForeign)
 	}
 	deadline := time.Now().Add(s.o.lockTimeout())
-	err := s.openMarked(deadline, func(mark *openMark) error { return s.openAsIs(mark, deadline) })
+	err := s.openMarked(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
 	if err != nil {
 		return Compacted{}, fmt.Errorf("compact %s: open it: %w", path, err)
 	}
@@ -76,6 +76,8 @@ func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
 		return done, err
 	}
 	defer release()
+	s.setExchanging(true)
+	defer s.setExchanging(false)
 	if err := s.Err(); err != nil {
 		return done, fmt.Errorf("nothing is written any more: %w", err)
 	}
@@ -93,7 +95,7 @@ func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
 
 // replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
 func (s *Store) replaceByCopy(ctx context.Context, old *handle) (done Compacted, err error) {
-	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return done, err
 	}

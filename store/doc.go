@@ -60,7 +60,7 @@
 //  4. Write info, with the resourceVersion that covers all this.
 //  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
 //
-// A replacement commits its pages, or the transactions of its end, in the same steps but at once. No reader waits for a commit, and no Apply, unless 64 MiB are pending. See ADR 0005.
+// A replacement commits its pages, or the transactions of its end, in the same steps but at once. No reader waits for a commit, and no Apply, unless 64 MiB are pending and the collection has its share of them (Collection.WaitRoom). See ADR 0005.
 //
 // # Memory
 //
@@ -136,6 +136,7 @@
 // Any number of goroutines may read. One may write at a time, and the others wait as long as their contexts last: a Collection is open once, its
 // Replacement excludes other writes, and the methods of one Replacement
 // must not be called concurrently. The goroutines that build indexes belong to
-// the Store; Collection.Close and Store.Close cancel them and wait. A collection that nobody has opened for
+// the Store; Collection.Close and Store.Close cancel them and wait, for ten seconds if it is the disk that does not let them end: then they return ErrStillWriting, and what was
+// begun goes on until the disk has finished it. CommitErr tells of a write that takes that long (ErrSlowDisk). A collection that nobody has opened for
 // Options.ForgetAfter is dropped, no sooner than an hour after Open.
 package store

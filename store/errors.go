@@ -26,6 +26,11 @@ var (
 	// ErrOutcomeUnknown: a write or an fsync failed in a way that leaves open
 	// whether it took effect. The file is not written any more until Rebuild.
 	ErrOutcomeUnknown = errors.New("the store failed to reach the disk")
+	// ErrStillWriting: what was to be waited for no longer goes on: a write that the disk has not finished, or work behind
+	// it. It ends when the disk lets it, and the file stays locked by this process until then.
+	ErrStillWriting = errors.New("the disk has not finished what was begun, and the file stays locked by this process until it has")
+	// ErrSlowDisk: a write has not returned for ten seconds. What changes meanwhile is in memory only.
+	ErrSlowDisk = errors.New("the disk has not finished a write for long")
 	// ErrNoIndex: there is no index of that name.
 	ErrNoIndex = errors.New("no such index")
 	// ErrReplaceLost: Rebuild has lost objects of the collection while a list was

@@ -26,7 +26,12 @@ func placeInFile(t *testing.T, c *Collection, name string) (place Place, found b
 
 func mustCommit(t *testing.T, s *Store, snaps map[*Collection]*snapshot) {
 	t.Helper()
-	err := s.commit(t.Context(), snaps)
+	place, err := s.takeWriter(t.Context(), committing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.commit(snaps, encodeSnapshots(snaps))
+	place()
 	s.settleCommit(snaps, err)
 	if err != nil {
 		t.Fatal(err)

@@ -6,12 +6,21 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/hook"
 )
 
 // hooks are what tests put in bbolt's way, which takes no file layer of ours.
 type hooks struct {
 	// commit is called in place of tx.Commit if set.
 	commit func(tx *bolt.Tx) error
+}
+
+func hooksOf(h *hook.Hooks) hooks {
+	if h == nil || h.Commit == nil {
+		return hooks{}
+	}
+	return hooks{commit: func(tx *bolt.Tx) error { return h.Commit(tx.Commit) }}
 }
 
 // view runs fn in one read transaction, which is closed when it returns.
@@ -60,11 +69,21 @@ func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx)
 		return err
 	}
 	defer release()
+	return s.updateHeld(what, fn)
+}
+
+// updateHeld is update for those who have the writer's place.
+func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 	h, err := s.acquire()
 	if err != nil {
 		return err
 	}
 	defer h.release()
+	if what == dropping { // it takes pages before it has given any free
+		limit := h.db.MaxSize
+		h.db.MaxSize = 0
+		defer func() { h.db.MaxSize = limit }()
+	}
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
 	}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -43,6 +45,9 @@ func (s *Store) forgetLater(d time.Duration) {
 // forget notes which collections are in use, and drops those that were last
 // used longer ago than Options.ForgetAfter, one in a transaction.
 func (s *Store) forget(ctx context.Context, now time.Time) error {
+	if err := s.flushUsed(ctx); err != nil {
+		return err
+	}
 	infos, err := s.Collections(ctx)
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func (s *Store) forget(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return nil
+	return s.flushUsed(ctx)
 }
 
 // unused reports whether nobody has used the collection for so long; LastUsed is exact to a day.
@@ -87,31 +92,76 @@ func (s *Store) forgetOne(ctx context.Context, info Info, now time.Time) error {
 	return err
 }
 
-// noteUsed writes that the collection is in use, unless the file says so for today.
+// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when. They are written with the next commit of what is
+// pending, or by Close: a write for each of hundreds that are opened together would take a slow disk seconds. The zero value is ready.
+type usedNotes struct {
+	mu sync.Mutex
+	at map[string]time.Time // guarded by mu
+}
+
+func (u *usedNotes) add(at map[string]time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.at == nil {
+		u.at = map[string]time.Time{}
+	}
+	maps.Copy(u.at, at)
+}
+
+func (u *usedNotes) take() map[string]time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := u.at
+	u.at = nil
+	return at
+}
+
+// noteUsed notes that the collection is in use, unless the file says so for today.
 func (s *Store) noteUsed(ctx context.Context, name string, now time.Time) error {
-	var stale bool
-	look := func(tx *bolt.Tx) (*bolt.Bucket, state, error) {
+	return s.view(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {
-			return nil, state{}, err
-		}
-		st, err := getState(b, name)
-		stale = err == nil && now.Sub(st.LastUsed).Abs() >= usedWithin // the clock may have been set back
-		return b, st, err
-	}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		_, _, err := look(tx)
-		return err
-	})
-	if err != nil || !stale {
-		return err
-	}
-	return s.update(ctx, func(tx *bolt.Tx) error {
-		b, st, err := look(tx)
-		if err != nil || !stale {
 			return err
 		}
-		st.LastUsed = now
-		return putState(b, name, st)
+		st, err := getState(b, name)
+		if err == nil && now.Sub(st.LastUsed).Abs() >= usedWithin { // the clock may have been set back
+			s.usedNotes.add(map[string]time.Time{name: now})
+		}
+		return err
 	})
+}
+
+// writeUsed writes the notes.
+func writeUsed(tx *bolt.Tx, notes map[string]time.Time) error {
+	for name, at := range notes {
+		b, err := collectionBucket(tx, name)
+		if errors.Is(err, ErrNoCollection) { // it was dropped
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, name)
+		if err != nil {
+			return err
+		}
+		st.LastUsed = at
+		if err := putState(b, name, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushUsed writes the notes at once.
+func (s *Store) flushUsed(ctx context.Context) error {
+	notes := s.usedNotes.take()
+	if len(notes) == 0 {
+		return nil
+	}
+	err := s.update(ctx, func(tx *bolt.Tx) error { return writeUsed(tx, notes) })
+	if err != nil {
+		s.usedNotes.add(notes)
+	}
+	return err
 }

@@ -94,6 +94,16 @@ func TestForget(t *testing.T) {
 			time.Sleep(day)
 			return s
 		}, want: []string{"a", "b"}},
+		"opened for a moment after 100 days": {run: func(t *testing.T, s *Store) *Store {
+			mustOpenPods(t, s, "a")
+			mustOpenPods(t, s, "b")
+			mustClose(t, s)
+			time.Sleep(100 * day)
+			s = mustOpen(t, s.Path(), Options{})
+			mustEnd(t, mustOpenPods(t, s, "a"))
+			time.Sleep(2 * time.Hour)
+			return s
+		}, want: []string{"a"}},
 		"never": {options: Options{ForgetAfter: -1}, run: func(t *testing.T, s *Store) *Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(1000 * day)
@@ -156,7 +166,7 @@ func TestForgetOnAFullDisk(t *testing.T) {
 	})
 }
 
-func setLastUsed(t *testing.T, s *Store, at time.Time) {
+func setLastUsed(t testing.TB, s *Store, at time.Time) {
 	t.Helper()
 	err := s.update(t.Context(), func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,10 +30,10 @@ func locked(path string) error {
 	return fmt.Errorf("%w, by another process or by another Store of this one; stop that process, or use another file", ErrLocked)
 }
 
-// openLocked opens the file and locks it, waiting until the deadline. The file
+// openLocked opens the file and locks it, waiting until the deadline or the end of ctx. The file
 // it returns is the one that has this name: a lock on a file that was moved
 // aside meanwhile protects nothing.
-func openLocked(path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
+func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag, 0)
 		if err != nil {
@@ -48,8 +49,8 @@ func openLocked(path string, flag int, exclusive bool, deadline time.Time) (*os.
 		if err := f.Close(); err != nil {
 			return nil, err
 		}
-		if !waitUntil(deadline) {
-			return nil, locked(path)
+		if !waitUntil(ctx, deadline) {
+			return nil, gaveUp(ctx, path)
 		}
 	}
 }
@@ -70,14 +71,28 @@ func hasName(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-// waitUntil waits for the next try. It is false once the deadline has passed.
-func waitUntil(deadline time.Time) bool {
+// waitUntil waits for the next try. It is false once the deadline has passed, or ctx has ended.
+func waitUntil(ctx context.Context, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 {
 		return false
 	}
-	time.Sleep(min(left, lockPoll))
-	return true
+	timer := time.NewTimer(min(left, lockPoll))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// gaveUp is locked, with the reason if it was ctx that ended the wait.
+func gaveUp(ctx context.Context, path string) error {
+	if ctx.Err() == nil {
+		return locked(path)
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), locked(path))
 }
 
 // isMissing reports whether err says that there is no such file.

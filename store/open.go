@@ -19,7 +19,11 @@ import (
 //
 // With Options.ReadOnly nothing on the disk is changed; a file that is missing
 // is an error, and a damaged one fails with ErrDamaged.
-func Open(path string, o Options) (*Store, error) {
+func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
+
+// OpenContext is Open for those who wait for another process for long (Options.LockTimeout), such as the one that a rolling update replaces: it
+// gives up, with the cause, when ctx ends before. Once it has the file it takes no notice of ctx.
+func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
 	}
@@ -29,7 +33,7 @@ func Open(path string, o Options) (*Store, error) {
 		open = s.openToRead
 	}
 	deadline := time.Now().Add(o.lockTimeout())
-	if err := open(deadline); err != nil {
+	if err := open(ctx, deadline); err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	return s, nil
@@ -38,7 +42,7 @@ func Open(path string, o Options) (*Store, error) {
 // newStore returns one that is not open yet.
 func newStore(path string, o Options) *Store {
 	return &Store{
-		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(), link: uplink.New(),
+		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(), hooks: hooksOf(o.Hooks), ending: newEnding(),
 		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 }
@@ -46,16 +50,16 @@ func newStore(path string, o Options) *Store {
 // openTries bounds how often a damaged file is moved aside in one Open.
 const openTries = 3
 
-func (s *Store) openToWrite(deadline time.Time) error {
+func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	if err := makeDir(filepath.Dir(s.path)); err != nil {
 		return err
 	}
-	return s.openMarked(deadline, func(mark *openMark) error {
+	return s.openMarked(ctx, deadline, func(mark *openMark) error {
 		for range openTries {
 			if err := s.ensureFile(); err != nil {
 				return err
 			}
-			err := s.openAsIs(mark, deadline)
+			err := s.openAsIs(ctx, mark, deadline)
 			if !errors.Is(err, ErrDamaged) {
 				return err
 			}
@@ -68,8 +72,8 @@ func (s *Store) openToWrite(deadline time.Time) error {
 }
 
 // openMarked calls open while it holds the mark.
-func (s *Store) openMarked(deadline time.Time, open func(mark *openMark) error) (err error) {
-	mark, err := takeMark(s.path, deadline)
+func (s *Store) openMarked(ctx context.Context, deadline time.Time, open func(mark *openMark) error) (err error) {
+	mark, err := takeMark(ctx, s.path, deadline)
 	if err != nil {
 		return err
 	}
@@ -83,8 +87,8 @@ func (s *Store) openMarked(deadline time.Time, open func(mark *openMark) error) 
 }
 
 // openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.
-func (s *Store) openAsIs(mark *openMark, deadline time.Time) error {
-	f, err := openLocked(s.path, os.O_RDWR, true, deadline)
+func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time) error {
+	f, err := openLocked(ctx, s.path, os.O_RDWR, true, deadline)
 	if err != nil {
 		return err
 	}
@@ -98,8 +102,8 @@ func (s *Store) openAsIs(mark *openMark, deadline time.Time) error {
 	return err
 }
 
-func (s *Store) openToRead(deadline time.Time) error {
-	f, err := openLocked(s.path, os.O_RDONLY, false, deadline)
+func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
+	f, err := openLocked(ctx, s.path, os.O_RDONLY, false, deadline)
 	if isMissing(err) {
 		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -173,4 +174,61 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 		t.Fatalf("the child: %s", problems.String())
 	}
 	return said
+}
+
+// TestTightLoop: processes that start again and again, two of them at a time as in a rolling update, and are killed whatever they do, leave nothing behind
+// but the store and its mark, and the store does not grow.
+func TestTightLoop(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(9, 10))
+	for life := range 60 / every {
+		var wg sync.WaitGroup
+		for range 2 {
+			after := time.Duration(random.IntN(30_000)) * time.Microsecond
+			wg.Go(func() { killLater(t, path, after) })
+		}
+		wg.Wait()
+		for _, name := range names(t, filepath.Dir(path)) {
+			if name != "store" && name != "store"+suffixOpening && !strings.HasPrefix(name, "store"+suffixNew) {
+				t.Fatalf("life %d has left %s", life, name)
+			}
+		}
+	}
+	s := mustOpen(t, path, Options{})
+	if s.Quarantined() != "" {
+		t.Errorf("a good file was moved aside as %s", s.Quarantined())
+	}
+	if size, _, err := s.Size(); err != nil || size > 8<<20 {
+		t.Errorf("the file has %d bytes, %v", size, err)
+	}
+	if _, err := crashState(s); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+	wantNames(t, filepath.Dir(path), "store")
+}
+
+// killLater starts a child that opens, writes and closes for ever, and kills it.
+func killLater(t *testing.T, path string, after time.Duration) {
+	cmd := childCommand("crash", path)
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	lines := bufio.NewScanner(out)
+	for begun := false; lines.Scan(); begun = true {
+		if !begun {
+			defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
+		}
+	}
+	_ = cmd.Wait() // killed
+	if problems.Len() > 0 {
+		t.Errorf("the child: %s", problems.String())
+	}
 }

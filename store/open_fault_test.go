@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,10 +23,10 @@ func (memoryFault) Addr() uintptr { return 0xdead }
 func TestFaultWhileOpening(t *testing.T) {
 	path, all := populated(t, true)
 	s := &Store{
-		path: path, o: Options{Logger: &quiet}, writer: make(chan struct{}, 1), commits: newCommits(), failed: make(chan struct{}),
+		path: path, o: Options{Logger: &quiet}, writer: make(chan struct{}, 1), commits: newCommits(pendingLimit), failed: make(chan struct{}),
 		hooks: hooks{commit: func(*bolt.Tx) error { panic(memoryFault{}) }},
 	}
-	if err := s.openToWrite(time.Now()); err == nil || errors.Is(err, ErrDamaged) {
+	if err := s.openToWrite(context.Background(), time.Now()); err == nil || errors.Is(err, ErrDamaged) {
 		t.Errorf("open: %v", err)
 	}
 	wantNames(t, filepath.Dir(path), filepath.Base(path))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -28,9 +29,9 @@ type openMark struct {
 	crashes int
 }
 
-// takeMark waits until the deadline for the mark. It is an empty mark, and
+// takeMark waits until the deadline, or the end of ctx, for the mark. It is an empty mark, and
 // crashes is 1, if the disk is too full to leave one.
-func takeMark(store string, deadline time.Time) (*openMark, error) {
+func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark, error) {
 	m := &openMark{path: store + suffixOpening}
 	for {
 		f, err := lockMark(m.path)
@@ -46,8 +47,8 @@ func takeMark(store string, deadline time.Time) (*openMark, error) {
 			m.crashes, err = readCount(f)
 			return m, err
 		}
-		if !waitUntil(deadline) {
-			return nil, locked(store)
+		if !waitUntil(ctx, deadline) {
+			return nil, gaveUp(ctx, store)
 		}
 	}
 }

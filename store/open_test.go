@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	bolt "go.etcd.io/bbolt"
@@ -211,6 +212,28 @@ func TestLocked(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestOpenContext: who waits for long can be told to stop, and is told who has the store.
+func TestOpenContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{})
+	why := errors.New("SIGTERM")
+	for _, readOnly := range []bool{false, true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := OpenContext(ctx, path, Options{ReadOnly: readOnly, LockTimeout: time.Hour})
+			done <- err
+		}()
+		cancel(why)
+		if err := <-done; !errors.Is(err, why) || !errors.Is(err, ErrLocked) || !isHeldHere(err) {
+			t.Errorf("read-only %t: %v", readOnly, err)
+		}
+	}
+	mustClose(t, s)
+	wantNames(t, filepath.Dir(path), "store")
+	mustClose(t, mustOpen(t, path, Options{}))
 }
 
 // isHeldHere reports whether err says that this very process holds the store, which is known on Linux.

@@ -165,6 +165,13 @@ func (o *overlay) current() (info Info, unsaved bool) {
 	return o.info, o.unsaved
 }
 
+// size is how many bytes are pending.
+func (o *overlay) size() int {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.bytes
+}
+
 // correct replaces the Info after the newest batch, unless the file has that already.
 func (o *overlay) correct(info Info) {
 	o.mu.Lock()

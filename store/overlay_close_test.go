@@ -210,7 +210,7 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		waited, closed := make(chan error, 2), make(chan error, 1)
-		go func() { waited <- s.WaitRoom(ctx) }()
+		go func() { waited <- c.WaitRoom(ctx) }()
 		go func() {
 			_, err := c.Apply(ctx, store.Batch{ResourceVersion: "2"})
 			waited <- err
@@ -226,7 +226,7 @@ func TestCloseWhileSomebodyWaitsForRoom(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		if err := s.WaitRoom(ctx); err != nil {
+		if err := c.WaitRoom(ctx); err != nil {
 			t.Errorf("nothing is pending: %v", err)
 		}
 	})

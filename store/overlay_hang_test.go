@@ -187,7 +187,7 @@ func TestWaitRoom(t *testing.T) {
 		t.Error("a batch that did not wait was taken in")
 	}
 	go more(context.Background())
-	go func() { waiting <- s.WaitRoom(context.Background()) }()
+	go func() { waiting <- c.WaitRoom(context.Background()) }()
 	release()
 	for range 2 {
 		if err := <-waiting; err != nil {

@@ -25,7 +25,7 @@ func (s *Store) quarantine(reason error) error {
 }
 
 // setAside gives the file at path a name that says that it is damaged, with
-// move, and removes all but the newest of those before it.
+// move, and removes all but the newest, by their names, of those before it.
 func setAside(path string, move func(from, to string) error) (string, error) {
 	stamp := path + suffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp
@@ -38,9 +38,10 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 	if err := move(path, name); err != nil {
 		return "", err
 	}
-	old := beside(path, suffixDamaged)
+	// The new one stays whatever its name says: the clock may have been set back.
+	old := slices.DeleteFunc(beside(path, suffixDamaged), func(other string) bool { return other == name })
 	slices.Sort(old)
-	for _, extra := range old[:max(len(old)-keepDamaged, 0)] {
+	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 		_ = os.Remove(extra)
 	}
 	return name, syncDir(filepath.Dir(path))

@@ -235,6 +235,22 @@ func TestQuarantineKeepsFew(t *testing.T) {
 	}
 }
 
+// TestQuarantineAfterTheClockWasSetBack: the file that was moved aside last is kept.
+func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	for _, name := range []string{path, path + suffixDamaged + "29980101T000000.000000000Z", path + suffixDamaged + "29990101T000000.000000000Z"} {
+		if err := os.WriteFile(name, make([]byte, 9000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := mustOpen(t, path, Options{})
+	last := s.Quarantined()
+	mustClose(t, s)
+	if moved := beside(path, suffixDamaged); !slices.Equal(moved, []string{last, path + suffixDamaged + "29990101T000000.000000000Z"}) {
+		t.Errorf("%q are kept, the last was %s", moved, last)
+	}
+}
+
 // TestMarkLeftBehind: a process has died while it opened the store.
 func TestMarkLeftBehind(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {

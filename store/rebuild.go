@@ -67,6 +67,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 	if s.rebuildCount() != before {
 		return nil, nil
 	}
+	s.setExchanging(true)
+	defer s.setExchanging(false)
 	old, err := s.acquire()
 	if err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func (c *Collection) recount(ctx context.Context) error {
 // renew puts a copy in the place of the old file. It takes the mark before it makes
 // the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
 func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, behind map[string]bool, err error) {
-	mark, err := takeMark(s.path, time.Now().Add(s.o.lockTimeout()))
+	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,8 +241,17 @@ func (s *Store) liveCollections() []*Collection {
 }
 
 // enlist makes c one of the live collections, unless there was a Rebuild since before. It
-// waits for one that is at work.
+// waits for one that is at work, and for no other write: the disk may not finish that.
 func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, error) {
+	s.mu.Lock()
+	enlisted, exchanging := false, s.exchanging
+	if !exchanging {
+		enlisted = s.enlistLocked(c, before)
+	}
+	s.mu.Unlock()
+	if !exchanging {
+		return enlisted, nil
+	}
 	release, err := s.takeWriter(ctx, c.writing())
 	if err != nil {
 		return false, err
@@ -248,11 +259,22 @@ func (s *Store) enlist(ctx context.Context, c *Collection, before int) (bool, er
 	defer release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.enlistLocked(c, before), nil
+}
+
+func (s *Store) enlistLocked(c *Collection, before int) bool {
 	if s.rebuilds != before {
-		return false, nil
+		return false
 	}
 	s.live[c] = struct{}{}
-	return true, nil
+	return true
+}
+
+// setExchanging says whether the file is being replaced by another, which is made for the collections that are open then.
+func (s *Store) setExchanging(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.exchanging = on
 }
 
 func (s *Store) delist(c *Collection) {

@@ -30,7 +30,7 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 func TestRebuildWhileSomebodyOpens(t *testing.T) {
 	s, _, _ := filled(t, Options{LockTimeout: -1})
 	s.failNow(ErrOutcomeUnknown)
-	mark, err := takeMark(s.path, time.Now())
+	mark, err := takeMark(t.Context(), s.path, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

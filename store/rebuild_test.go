@@ -312,11 +312,13 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	c.builds.stop()
 
 	s.writer <- struct{}{} // as Rebuild does
+	s.setExchanging(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if enlisted, err := s.enlist(ctx, c, s.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
 		t.Errorf("while one is at work: enlisted %t, %v", enlisted, err)
 	}
+	s.setExchanging(false)
 	<-s.writer
 	wantUsable(t, s, mustCollection(t, s, id))
 }

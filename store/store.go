@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
@@ -21,9 +21,10 @@ type Options struct {
 	// ReadOnly opens the file for inspection, with a shared lock.
 	ReadOnly bool
 	// LockTimeout is how long to wait while another process holds the file.
-	// Default 1 s; negative does not wait.
+	// Default 1 s; negative does not wait. Who waits for long uses OpenContext.
 	LockTimeout time.Duration
-	// MaxSize bounds the file, in bytes. Default: none.
+	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused, since the file
+	// grows by as much at a time. A file that is larger already is opened, and written as far as there is room in it. Default: none.
 	MaxSize int64
 	// ForgetAfter is how long a collection is kept that nobody opens for writing.
 	// It is dropped no sooner than an hour after Open, so that a program which was
@@ -40,6 +41,8 @@ type Options struct {
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
+	// Hooks are for tests of this module.
+	Hooks *hook.Hooks
 
 	// pageSize of a file that is made, for tests. Default defaultPageSize.
 	pageSize int
@@ -134,24 +137,24 @@ type Store struct {
 	hooks       hooks
 	commits     commits
 	link        *uplink.Link
+	ending      ending
+	usedNotes   usedNotes
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
 	writing atomic.Pointer[writing] // nil while nobody has said what for
 
 	mu       sync.Mutex
-	handle   *handle                  // guarded by mu; nil once closed
-	failure  error                    // guarded by mu; why nothing is written any more
-	failed   chan struct{}            // guarded by mu; closed while failure is not nil
-	written  int64                    // guarded by mu; bytes of pages, through the handles before this one
-	rebuilds int                      // guarded by mu; how many Rebuilds there were
-	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
-	live     map[*Collection]struct{} // guarded by mu; the open collections
+	handle   *handle       // guarded by mu; nil once closed
+	failure  error         // guarded by mu; why nothing is written any more
+	failed   chan struct{} // guarded by mu; closed while failure is not nil
+	written  int64         // guarded by mu; bytes of pages, through the handles before this one
+	rebuilds int           // guarded by mu; how many Rebuilds there were
+	// exchanging: one is at work, or a compaction; guarded by mu.
+	exchanging bool
+	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
+	live       map[*Collection]struct{} // guarded by mu; the open collections
 }
-
-// closeWait is how long Close waits until it can begin to commit what is pending: somebody else may be writing. What has
-// been begun can not be called off, however long the disk takes.
-const closeWait = 10 * time.Second
 
 // Path returns the file's name.
 func (s *Store) Path() string { return s.path }
@@ -241,56 +244,6 @@ func (s *Store) Written() int64 {
 		return s.written
 	}
 	return s.written + s.handle.written.Load()
-}
-
-// Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
-// and closes it. Closing twice does nothing. A write that is under way it waits out; those who wait for room (Apply, WaitRoom)
-// get ErrClosed at once.
-func (s *Store) Close() error {
-	s.closeCommits()
-	s.background.close()
-	flushed := s.flushAtClose()
-	release, err := s.takeWriter(context.Background(), closing)
-	if err != nil {
-		return err
-	}
-	defer release()
-	s.mu.Lock()
-	h, failure := s.handle, s.failure
-	s.replaceHandleLocked(nil)
-	s.mu.Unlock()
-	if h == nil {
-		return nil
-	}
-	if !s.readOnly() && failure == nil {
-		err := h.update(func(tx *bolt.Tx) error { return putClean(tx, true) }, (*bolt.Tx).Commit)
-		if err != nil {
-			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
-		}
-	}
-	if err := h.close(); err != nil {
-		return fmt.Errorf("close the store %s: %w", s.path, err)
-	}
-	return flushed
-}
-
-// flushAtClose commits what is pending. What it can not write is lost to the file, which is no harm: the server sends it again.
-func (s *Store) flushAtClose() error {
-	if !s.hasPending() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
-	defer cancel()
-	if err := s.Flush(ctx); err != nil {
-		return fmt.Errorf("close the store %s: its latest changes are not in the file, and the next start will ask the server for them: %w", s.path, err)
-	}
-	return nil
-}
-
-func (s *Store) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handle == nil
 }
 
 // Report is what Check found.

@@ -35,7 +35,14 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 			return nil, err
 		}
 		opts.NewInformer = a.newInformer
-		return cache.New(config, opts)
+		c, err := cache.New(config, opts)
+		if err != nil || template.RefuseAfter == 0 {
+			return c, err
+		}
+		if opts.Scheme == nil {
+			opts.Scheme = scheme.Scheme // as cache.New does
+		}
+		return refusingCache{c, a, opts.Scheme}, nil
 	}
 }
 
@@ -75,6 +82,8 @@ type adapter struct {
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
+	// ageing are those that may refuse to be read; guarded by mu.
+	ageing map[kindOf][]*informer.Informer
 }
 
 // adapt returns copies of config and opts with defaults as cache.New sets them and our round tripper, and the adapter.

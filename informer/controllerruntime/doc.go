@@ -75,6 +75,9 @@
 //		},
 //	}
 //
+// With informer.Options.RefuseAfter what has not been confirmed by the server for so long is refused: Get and List return informer.ErrStale, of one kind as of
+// all namespaces, and a manager that starts with it waits for the server.
+//
 // Leader election and webhooks that ask the server do not work offline either. Kinds that were never listed are waited for.
 //
 // # Metrics

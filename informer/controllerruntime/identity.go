@@ -167,7 +167,7 @@ func representationOf(example runtime.Object) store.Representation {
 	switch example.(type) {
 	case runtime.Unstructured:
 		return store.Unstructured
-	case *metav1.PartialObjectMetadata:
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
 		return store.Metadata
 	}
 	return store.Typed

@@ -67,12 +67,12 @@ func (p *tablePrinter) finish() error {
 	return p.t.flush()
 }
 
-// ageOf is how long ago t was, as kubectl writes it.
+// ageOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just now.
 func ageOf(now, t time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(now.Sub(t))
+	return duration.HumanDuration(max(0, now.Sub(t)))
 }
 
 // namePrinter prints pod/x, deployment.apps/x.

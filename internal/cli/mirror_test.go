@@ -99,6 +99,8 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	}
 }
 
+var silent = logr.Discard()
+
 func TestSyncWaitsForAReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	create, err := store.Open(path, store.Options{})
@@ -112,7 +114,7 @@ func TestSyncWaitsForAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = openForSync(context.Background(), path, -time.Second, logr.Discard())
+	_, err = openForSync(context.Background(), path, -time.Second, store.Options{Logger: &silent})
 	wantError(t, err, "s is held by a process, which reads it", "wait until it is done or stop it")
 	waiting := make(chan struct{})
 	logger := logr.New(&signalSink{LogSink: logr.Discard().GetSink(), said: waiting})
@@ -120,7 +122,7 @@ func TestSyncWaitsForAReader(t *testing.T) {
 		<-waiting
 		_ = reader.Close()
 	}()
-	st, err := openForSync(context.Background(), path, time.Minute, logger)
+	st, err := openForSync(context.Background(), path, time.Minute, store.Options{Logger: &logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func TestSyncNamesWhoHoldsTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	_, err = openForSync(context.Background(), path, -time.Second, logr.Discard())
+	_, err = openForSync(context.Background(), path, -time.Second, store.Options{Logger: &silent})
 	wantError(t, err, "s is held by a process, which writes it", "or mirror into another file")
 
 	agents := []holder.Holder{{PID: 17, Name: "agent"}, {PID: 4, Name: "larder"}}

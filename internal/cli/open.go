@@ -21,6 +21,7 @@ const lockWait = 10 * time.Second
 // openMirror opens the store and an informer for each resource. The file is made last: a sync that can not
 // begin leaves nothing behind.
 func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logger logr.Logger, args []string) (_ *mirror, err error) {
+	options := store.Options{Logger: &logger, MaxSize: o.maxSize.Value()}
 	var st *store.Store
 	var infos []store.Info
 	defer func() {
@@ -29,7 +30,7 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 		}
 	}()
 	if !missing(o.store.path) {
-		if st, err = openForSync(ctx, o.store.path, lockWait, logger); err != nil {
+		if st, err = openForSync(ctx, o.store.path, lockWait, options); err != nil {
 			return nil, err
 		}
 		if infos, err = st.Collections(ctx); err != nil {
@@ -41,7 +42,7 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 		return nil, err
 	}
 	if st == nil {
-		if st, err = openForSync(ctx, o.store.path, lockWait, logger); err != nil {
+		if st, err = openForSync(ctx, o.store.path, lockWait, options); err != nil {
 			return nil, err
 		}
 	}
@@ -57,9 +58,8 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 }
 
 // openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not for another sync.
-func openForSync(ctx context.Context, path string, wait time.Duration, logger logr.Logger) (*store.Store, error) {
-	options := store.Options{Logger: &logger}
-	st, err := store.Open(path, options)
+func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {
+	st, err := store.OpenContext(ctx, path, options)
 	if !errors.Is(err, store.ErrLocked) {
 		return st, pathError(path, err)
 	}
@@ -70,10 +70,10 @@ func openForSync(ctx context.Context, path string, wait time.Duration, logger lo
 		}
 	}
 	held := holding(path)
-	logger.Info("Waiting for "+held, "store", path, "atMost", wait)
+	options.Logger.Info("Waiting for "+held, "store", path, "atMost", wait)
 	options.LockTimeout = wait
-	st, err = store.Open(path, options)
-	if errors.Is(err, store.ErrLocked) {
+	st, err = store.OpenContext(ctx, path, options)
+	if errors.Is(err, store.ErrLocked) && ctx.Err() == nil {
 		return nil, withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it, or mirror into another file")
 	}
 	return st, pathError(path, err)

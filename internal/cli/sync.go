@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/klog/v2"
@@ -36,6 +37,7 @@ type syncOptions struct {
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
+	maxSize        quantity.QuantityValue
 	verbosity      int
 }
 
@@ -73,6 +75,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
+	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what does not fit is kept in memory, and served. Default is no limit")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
 	o.cluster.AddFlags(f)
 	return cmd
@@ -110,6 +113,9 @@ func (o *syncOptions) check(args []string) error {
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
+	}
+	if o.maxSize.Sign() < 0 {
+		return usagef("--max-size %s: it must not be negative", o.maxSize.String())
 	}
 	return nil
 }

@@ -1,0 +1,151 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/internal/testresidency"
+	"github.com/larder-dev/larder/store"
+)
+
+// one is one of many informers on a store.
+type one struct {
+	srv    *server
+	i      *Informer
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// many are informers on one store, by the resource that each is on.
+type many struct {
+	r       *rig
+	random  *rand.Rand
+	servers map[string]*server
+	running map[string]*one
+	made    int
+}
+
+// start makes and starts an informer. If another one has the collection it must be about to end.
+func (m *many) start(resource string) {
+	m.r.t.Helper()
+	srv := m.servers[resource]
+	if srv == nil {
+		srv = newServer()
+		m.servers[resource] = srv
+		for n := range 1 + m.random.IntN(10) {
+			srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+	}
+	i, err := New(srv, &corev1.Pod{}, Options{
+		Store: m.r.st, Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}, Logger: &discard,
+		Residency: testresidency.Of(m.r.t),
+	})
+	if err != nil {
+		m.r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o := &one{srv: srv, i: i, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		i.RunWithContext(ctx)
+	}()
+	m.running[resource] = o
+}
+
+func (m *many) startNew() {
+	m.made++
+	m.start(fmt.Sprintf("r-%03d", m.made))
+}
+
+// pick returns the resource of an informer that runs.
+func (m *many) pick() string {
+	all := slices.Sorted(maps.Keys(m.running))
+	return all[m.random.IntN(len(all))]
+}
+
+// change makes changes at servers of informers that run and that do not.
+func (m *many) change(n int) {
+	all := slices.Sorted(maps.Keys(m.servers))
+	for range n {
+		srv, key := m.servers[all[m.random.IntN(len(all))]], fmt.Sprintf("a/%d", m.random.IntN(12))
+		if m.random.IntN(4) == 0 {
+			srv.delete(key)
+		} else {
+			srv.write(key, fmt.Sprint(m.random.IntN(1000)))
+		}
+	}
+}
+
+// TestManyInformers: informers come and go on one store while objects change: some are dropped with what they held, some stopped, and some taken over by another
+// while they end. In the end each that runs has what its server has.
+func TestManyInformers(t *testing.T) {
+	const informers, rounds = 60, 6
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.open()
+		if err := r.i.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m := &many{r: r, random: rand.New(rand.NewPCG(1, 2)), servers: map[string]*server{}, running: map[string]*one{}}
+		for range informers {
+			m.startNew()
+		}
+		stored := map[string]bool{"pods": true}
+		for range rounds {
+			m.change(200)
+			for n := range informers / 6 {
+				resource := m.pick()
+				o := m.running[resource]
+				delete(m.running, resource)
+				o.cancel()
+				if n%2 == 0 {
+					m.start(resource) // waits for the other
+					<-o.done
+					continue
+				}
+				<-o.done
+				stored[resource] = true
+				if n%4 == 1 {
+					if err := r.st.Drop(t.Context(), o.i.Identity()); err != nil {
+						t.Error(err)
+					}
+					delete(stored, resource)
+				}
+				m.startNew()
+			}
+			time.Sleep(time.Duration(m.random.IntN(3000)) * time.Millisecond)
+			m.change(200)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for resource, o := range m.running {
+			r.i, stored[resource] = o.i, true
+			equal(t, resource, r.stored(), o.srv.state())
+			if s := o.i.Status(); s.Err != nil || s.Source != Live || s.Pending != 0 {
+				t.Errorf("%s: %+v", resource, s)
+			}
+			if _, err := New(o.srv, &corev1.Pod{}, o.i.o); !errors.Is(err, store.ErrCollectionOpen) {
+				t.Errorf("%s: another informer on it: %v", resource, err)
+			}
+			o.cancel()
+			<-o.done
+		}
+		if n := r.st.Pending(); n != 0 {
+			t.Errorf("%d bytes are pending when all have ended", n)
+		}
+		infos, err := r.st.Collections(t.Context())
+		if err != nil || len(infos) != len(stored) {
+			t.Errorf("the file has %d collections, want %d, %v", len(infos), len(stored), err)
+		}
+		r.close()
+	})
+}

@@ -1,0 +1,107 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// ErrStale: what is stored is older than Options.RefuseAfter allows, and is not served until the informer has caught up with the server.
+var ErrStale = errors.New("the stored objects are too old to be served")
+
+// retention knows since when the stored objects are not known to be what the server has, and refuses them after a time. It is nil if
+// they are served for ever.
+//
+// What counts is a sign of life from a server that there was nothing to catch up with: everything that it had was delivered, and the pump has come to the mark
+// behind that. While the program runs only the monotonic clock is asked, so that whoever sets the other one makes nothing younger or older.
+type retention struct {
+	limit time.Duration
+	clock clock.WithTicker
+	// stored is when the objects of an earlier run were last known to be good, and made when that was read; held is whether there are any.
+	stored, made time.Time
+	held         bool
+
+	// behind counts what keeps signs of life from counting: marks that the pump has yet to come to, and objects that it lacks.
+	behind atomic.Int64
+	// confirmed is when the objects were last known to be good in this run; nil: never.
+	confirmed atomic.Pointer[time.Time]
+}
+
+func newRetention(limit time.Duration, c clock.WithTicker, info store.Info) *retention {
+	if limit == 0 {
+		return nil
+	}
+	return &retention{limit: limit, clock: c, stored: info.LastContact, held: info.Complete, made: c.Now()}
+}
+
+// confirm notes that the stored objects are what the server has.
+func (r *retention) confirm() {
+	if r != nil {
+		now := r.clock.Now()
+		r.confirmed.Store(&now)
+	}
+}
+
+// heard notes a sign of life; caughtUp is what the reflector says of itself.
+func (r *retention) heard(caughtUp bool) {
+	if r != nil && caughtUp && r.behind.Load() == 0 {
+		r.confirm()
+	}
+}
+
+// fallBack says that there is something that the pump has yet to come to, and catchUp that it has.
+func (r *retention) fallBack() {
+	if r != nil {
+		r.behind.Add(1)
+	}
+}
+
+func (r *retention) catchUp() {
+	if r != nil && r.behind.Add(-1) == 0 {
+		r.confirm()
+	}
+}
+
+// asOf is when the stored objects were last known to be good in this run; zero: never.
+func (r *retention) asOf() time.Time {
+	if at := r.confirmed.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// refuses returns why the stored objects are not served, or nil.
+func (r *retention) refuses() error {
+	if r == nil {
+		return nil
+	}
+	confirmed := r.confirmed.Load()
+	if confirmed == nil && !r.held {
+		return nil // nothing is stored yet
+	}
+	var age time.Duration
+	if confirmed != nil {
+		age = r.clock.Since(*confirmed)
+	} else {
+		age = ageOf(r.stored, r.made, r.clock.Since(r.made))
+	}
+	if age <= r.limit {
+		return nil
+	}
+	return fmt.Errorf("%w: they are of %v ago, and Options.RefuseAfter is %v; they are served again when the informer has caught up with the API server",
+		ErrStale, age.Round(time.Second), r.limit)
+}
+
+// serves reports whether the stored objects may be read.
+func (r *retention) serves() bool { return r.refuses() == nil }
+
+// ageOf is how old is what was stored at one time and read at another, so long ago. A clock that was behind when it was read counts as no time: a device
+// without a battery for its clock starts in 1970.
+func ageOf(stored, read time.Time, since time.Duration) time.Duration {
+	return max(0, read.Round(0).Sub(stored.Round(0))) + since
+}

@@ -1,0 +1,46 @@
+package informer
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestTightLoop: an informer that starts again and again costs the server a few small requests each time and never a list, and leaves nothing beside its file.
+func TestTightLoop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 10 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		r.start()
+		r.close()
+		requests := 0
+		r.srv.setFail(func(string, metav1.ListOptions) error {
+			requests++ // under the server's lock
+			return nil
+		})
+		const lives = 50
+		for life := range lives {
+			if life%3 == 0 {
+				r.srv.write(fmt.Sprintf("a/%d", life%10), fmt.Sprint(life))
+			}
+			r.start()
+			equal(t, fmt.Sprintf("life %d", life), r.stored(), r.srv.state())
+			r.close()
+		}
+		if lists, _ := r.srv.requests(); lists != 1 {
+			t.Errorf("%d lists", lists)
+		}
+		t.Logf("%.1f requests a life", float64(requests)/lives)
+		if requests > 9*lives {
+			t.Errorf("%d requests in %d lives", requests, lives)
+		}
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"))
+		if err != nil || len(files) != 1 {
+			t.Errorf("there are %q, %v", files, err)
+		}
+	})
+}
