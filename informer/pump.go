@@ -48,6 +48,8 @@ type pump struct {
 	written *Commit
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
+	// drains counts the fifo.Drained that have come.
+	drains int64
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -72,14 +74,19 @@ func (p *pump) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		if p.void || p.lacking {
-			b.Drop()
-		} else {
+		whole := !p.void && !p.lacking
+		if whole {
 			b.Ack()
+		} else {
+			b.Drop()
 		}
 		if p.queue.HasSynced() {
 			p.markSynced()
 		}
+		if b.Deltas[0].Type == fifo.Drained {
+			p.drained(whole)
+		}
+		p.reviewSource()
 	}
 }
 
@@ -225,6 +232,14 @@ func (p *pump) resync(ctx context.Context) error {
 		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
 	}
 	return nil
+}
+
+// drained notes that the pump has come to where the server stood; whole: with nothing missing.
+func (p *pump) drained(whole bool) {
+	p.drains++
+	if whole {
+		p.drainsApplied.Store(p.drains)
+	}
 }
 
 func (p *pump) markSynced() {

@@ -41,6 +41,8 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	i.durables.start(ctx)
+	i.sources.start(ctx)
+	i.reviewSource()
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
@@ -54,6 +56,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.mu.Lock()
 	i.stopped = true
 	i.mu.Unlock()
+	i.reviewSource()
 	cancel(errStopped)
 	i.queue.Close()
 	wg.Wait()
@@ -62,6 +65,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	if err := i.giveBack(); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
+	i.sources.stop()
 	i.processor.stop()
 	await()
 }
@@ -119,7 +123,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
-	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
+	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, drains: &i.drainsPushed}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
@@ -127,7 +131,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
 		ServerVersion: i.o.ServerVersion,
 		Verify:        attrs.verify, Lookup: i.o.Lookup,
-		OnError: i.reportError, OnContact: i.contact, Clock: i.clock,
+		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock,
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,6 +38,7 @@ type sink struct {
 	transform cache.TransformFunc
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
+	drains    *atomic.Int64 // counts the calls of Synced
 }
 
 var _ reflector.Sink = &sink{}
@@ -161,7 +163,10 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 }
 
 // Synced pushes the mark that everything the server had precedes.
-func (s *sink) Synced(ctx context.Context) error { return s.push(ctx, fifo.Drained, nil) }
+func (s *sink) Synced(ctx context.Context) error {
+	s.drains.Add(1)
+	return s.push(ctx, fifo.Drained, nil)
+}
 
 func (s *sink) push(ctx context.Context, t cache.DeltaType, obj any) error {
 	return s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: t, Object: obj}})
