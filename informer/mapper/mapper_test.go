@@ -217,7 +217,7 @@ func TestAskedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		synctest.Wait() // the server has read what it will answer
+		time.Sleep(1500 * time.Millisecond) // the server has read what it will answer to the second request
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		callers.Go(func() {
 			if _, err := m.KindFor(schema.GroupVersionResource{Group: "example.org", Resource: "widgets"}); err != nil {

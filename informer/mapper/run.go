@@ -23,9 +23,13 @@ const (
 // ended and what was learned before is stored.
 func (m *Mapper) Run(ctx context.Context) {
 	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return
+	case m.turn <- struct{}{}: // also if ctx has ended: there may be something to keep
+	default:
+		select {
+		case m.turn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 	}
 	defer func() { <-m.turn }()
 	defer m.keepLast(ctx)

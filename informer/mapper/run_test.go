@@ -2,6 +2,7 @@ package mapper
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -90,6 +91,22 @@ func TestRunEnds(t *testing.T) {
 		}
 		l.run() // a second Run, as of a second cache, goes on where the first has ended
 		synctest.Wait()
+		if s := l.Status(); !s.Stored {
+			t.Errorf("%+v", s)
+		}
+		l.end()
+	})
+}
+
+// TestShortLife: what a process has learned that ends right after its start is stored.
+func TestShortLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, path := newAPI(), storePath(t)
+		l := begin(t, a, path, false)
+		l.has("", "Pod", podsAre)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		l.Run(ctx)
 		if s := l.Status(); !s.Stored {
 			t.Errorf("%+v", s)
 		}
