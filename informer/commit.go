@@ -248,6 +248,7 @@ func (p *pump) healthy(ctx context.Context) {
 
 func (i *Informer) setStoreErr(err error) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.storeErr = err
+	i.mu.Unlock()
+	i.reviewSource()
 }

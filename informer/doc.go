@@ -95,6 +95,12 @@
 // soon as the handlers have the first page of the stored state; if no list was ever complete, it waits for one. A
 // registration has synced when its handler has returned from every call up to there: all stored objects, updates and deletes included.
 //
+// # Where data come from
+//
+// Status.Source is None until a list is complete, Live while the watch is open and everything that came over it has been applied, and FromDisk otherwise: from the start, until the server has
+// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, and while the store fails. The first list makes it FromDisk
+// for the moment until its watch is open. Stale is for what is too old, see below. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
+//
 // # What is too old
 //
 // With Options.RefuseAfter what was not known for so long to be what the server has is not served: reads return ErrStale, and Status has the source Stale. Known is it by each sign of
@@ -191,7 +197,8 @@
 // Handlers that must not miss one have to compare with the replay. An informer runs once; its store stays readable after that, and a
 // new informer can be made on the same collection. One that is not run after all is to be closed.
 //
-// Options.Observer is told of commits and of handlers' calls by the goroutines that make them, under no lock.
+// Subscribers to the source are called by one goroutine of the run, in the order of the changes, the last of which is about its end; a call that has begun is waited
+// for. Options.Observer is told of commits and of handlers' calls by the goroutines that make them, under no lock.
 //
 // Index functions run while a batch is committed and must not call the informer. Handlers, the transform, the watch error handler and
 // the sinks of Options.Logger and HandlerOptions.Logger may: nothing is logged under a lock. The sink of store.Options.Logger may call Status.

@@ -60,10 +60,14 @@ type Informer struct {
 	detector  cache.MutationDetector
 	processor processor
 	durables  durables
+	sources   sources
 
 	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
 	skipped     atomic.Int64
+	// drainsPushed counts the fifo.Drained that the reflector has pushed. drainsApplied is the number of the last one that the pump has come to with nothing
+	// missing before it.
+	drainsPushed, drainsApplied atomic.Int64
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while
 	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
@@ -114,6 +118,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.clock = i.o.Clock
 	i.pages.init()
 	i.deltasMu = newPatientMutex()
+	i.sources.init(i.clock.Now())
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()

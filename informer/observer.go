@@ -8,7 +8,7 @@ import (
 )
 
 // Observer is told what Status can not say afterwards; package metrics has one. The goroutines that do the work call it, several
-// at a time, and wait for it: its methods must be fast. They may call Status, Identity and File, and nothing else of the informer.
+// at a time, and wait for it: its methods must be fast. They may call Status, Identity, File and SubscribeSource, and nothing else of the informer.
 type Observer interface {
 	// InformerMade is called by New when it succeeds.
 	InformerMade(i *Informer)

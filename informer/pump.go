@@ -53,6 +53,8 @@ type pump struct {
 	waited bool
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
+	// drains counts the fifo.Drained that have come.
+	drains int64
 	// told is the kind of failure that has been reported; nil while the store is healthy.
 	told error
 }
@@ -82,15 +84,20 @@ func (p *pump) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		if p.void || p.lacking {
-			b.Drop()
-		} else {
+		whole, mark := !p.void && !p.lacking, b.Deltas[0].Type == fifo.Drained
+		if whole {
 			b.Ack()
+		} else {
+			b.Drop()
 		}
 		b = nil
 		if p.queue.HasSynced() {
 			p.markSynced()
 		}
+		if mark {
+			p.caughtUp(whole)
+		}
+		p.reviewSource()
 	}
 }
 
@@ -279,6 +286,14 @@ func (p *pump) resync(ctx context.Context) error {
 		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
 	}
 	return nil
+}
+
+// caughtUp notes that the pump has come to where the server stood; whole: with nothing missing.
+func (p *pump) caughtUp(whole bool) {
+	p.drains++
+	if whole {
+		p.drainsApplied.Store(p.drains)
+	}
 }
 
 func (p *pump) markSynced() {

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -47,11 +48,14 @@ func (r *retention) confirm() {
 	}
 }
 
-// heard notes a sign of life; caughtUp is what the reflector says of itself.
-func (r *retention) heard(caughtUp bool) {
-	if r != nil && caughtUp && r.behind.Load() == 0 {
-		r.confirm()
+// heard notes a sign of life; caughtUp is what the reflector says of itself. It reports whether the objects are served again.
+func (r *retention) heard(caughtUp bool) (again bool) {
+	if r == nil || !caughtUp || r.behind.Load() != 0 {
+		return false
 	}
+	again = !r.serves()
+	r.confirm()
+	return again
 }
 
 // fallBack says that there is something that the pump has yet to come to, and catchUp that it has.
@@ -84,17 +88,38 @@ func (r *retention) refuses() error {
 	if confirmed == nil && !r.held {
 		return nil // nothing is stored yet
 	}
-	var age time.Duration
-	if confirmed != nil {
-		age = r.clock.Since(*confirmed)
-	} else {
-		age = ageOf(r.stored, r.made, r.clock.Since(r.made))
-	}
+	age := r.age()
 	if age <= r.limit {
 		return nil
 	}
 	return fmt.Errorf("%w: they are of %v ago, and Options.RefuseAfter is %v; they are served again when the informer has caught up with the API server",
 		ErrStale, age.Round(time.Second), r.limit)
+}
+
+// age is how long ago the stored objects were last known to be good.
+func (r *retention) age() time.Duration {
+	if confirmed := r.confirmed.Load(); confirmed != nil {
+		return r.clock.Since(*confirmed)
+	}
+	return ageOf(r.stored, r.made, r.clock.Since(r.made))
+}
+
+// watchAge has it told when the stored objects become too old.
+func (i *Informer) watchAge(ctx context.Context) {
+	r := i.retention
+	if r == nil {
+		return
+	}
+	for {
+		left := r.limit - r.age()
+		if left < 0 {
+			i.reviewSource()
+			left = r.limit // what is confirmed from now on lasts longer
+		}
+		if sleep(ctx, i.clock, left+time.Nanosecond) != nil {
+			return
+		}
+	}
 }
 
 // serves reports whether the stored objects may be read.

@@ -44,6 +44,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	i.durables.start(ctx)
+	i.sources.start(ctx)
+	i.reviewSource()
+	wg.Go(func() { i.watchAge(ctx) })
 	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
@@ -87,6 +90,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.mu.Lock()
 	i.stopped = true
 	i.mu.Unlock()
+	i.reviewSource()
 	cancel(errStopped)
 	i.queue.Close()
 	wg.Wait()
@@ -95,6 +99,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
+	i.sources.stop()
 	i.processor.stop()
 	await()
 }
@@ -180,7 +185,9 @@ func (i *Informer) start(ctx context.Context) *pump {
 		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
-	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, retention: i.retention}
+	s := &sink{
+		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, retention: i.retention, drains: &i.drainsPushed,
+	}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
@@ -190,7 +197,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		ServerVersion: i.o.ServerVersion,
 		ListMetadata:  i.o.ListMetadata, MetadataPays: i.metadataPays,
 		Verify: attrs.verify, Lookup: i.o.Lookup,
-		OnError: i.reportError, OnContact: i.contact, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
+		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }

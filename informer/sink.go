@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +39,7 @@ type sink struct {
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
 	retention *retention
+	drains    *atomic.Int64 // counts the calls of Synced
 }
 
 var _ reflector.Sink = &sink{}
@@ -168,6 +170,7 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 // Synced pushes the mark that everything the server had precedes.
 func (s *sink) Synced(ctx context.Context) error {
 	s.retention.fallBack() // until the pump has come to it
+	s.drains.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
 }
 
@@ -187,7 +190,9 @@ func keyOf(obj any) string {
 // contact notes that the server was heard.
 func (i *Informer) contact(caughtUp bool) {
 	i.lastContact.Store(i.clock.Now().UnixNano())
-	i.retention.heard(caughtUp)
+	if i.retention.heard(caughtUp) {
+		i.reviewSource()
+	}
 }
 
 func (i *Informer) contactTime() time.Time {

@@ -18,13 +18,17 @@ const (
 	FromDisk Source = "disk"
 	// Stale: there is a stored state, and it is older than Options.RefuseAfter allows: reads are refused.
 	Stale Source = "stale"
-	// Live: the watch is open and everything that came has been applied.
+	// Live: everything that the server had when it was last heard has been applied, and the connection has not been lost since. Watches end in
+	// order every five to ten minutes, and others follow; that changes nothing.
 	Live Source = "live"
 )
 
 // Status is a snapshot of an informer.
 type Status struct {
 	Source Source
+	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See Informer.SubscribeSource.
+	SourceSince   time.Time
+	SourceChanges map[Source]int
 	// Persistent is false if the objects are in memory only, and NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
@@ -35,7 +39,7 @@ type Status struct {
 	// StoredContact is when the server had last been heard when ResourceVersion was stored: a restart resumes from
 	// there, and without a server the objects are as old as that.
 	StoredContact time.Time
-	// LastContact is when the server was last heard, in this run or an earlier one.
+	// LastContact is when the server was last heard, in this run or, if it has not been in this one, in an earlier.
 	LastContact time.Time
 	// Reflector is the connection's side: resumes, relists and why.
 	Reflector reflector.Status
@@ -73,8 +77,8 @@ type HandlerStatus struct {
 
 // Status returns a snapshot. Safe at any time.
 func (i *Informer) Status() Status {
+	i.reviewSource()
 	s := Status{
-		Source:        None,
 		Persistent:    i.volatile == "",
 		NotPersistent: i.volatile,
 		Synced:        i.HasSynced(),
@@ -84,8 +88,13 @@ func (i *Informer) Status() Status {
 		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
 	}
+	tooOld := i.retention.refuses()
+	if tooOld != nil {
+		i.reviewSource() // for those who ask before the run
+	}
+	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
 	i.mu.Lock()
-	r, storeErr, commitErr, stopped := i.reflector, i.storeErr, i.commitErr, i.stopped
+	r, storeErr, commitErr := i.reflector, i.storeErr, i.commitErr
 	s.Rewriting = i.rewriting
 	i.mu.Unlock()
 	if r != nil {
@@ -100,7 +109,7 @@ func (i *Informer) Status() Status {
 	}
 	info, err := i.store.Info(context.Background())
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
-	if info.LastContact.After(s.LastContact) {
+	if s.LastContact.IsZero() { // else that is newer, whatever the clock said in an earlier run
 		s.LastContact = info.LastContact
 	}
 	for n := range s.Durable {
@@ -108,17 +117,7 @@ func (i *Informer) Status() Status {
 			d.Behind = info.NextSeq - 1 - d.Seq
 		}
 	}
-	tooOld := i.retention.refuses()
 	s.Err = firstError(storeErr, commitErr, err, tooOld, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
-	switch {
-	case !info.Complete:
-	case tooOld != nil:
-		s.Source = Stale
-	case i.queue.HasSynced() && !stopped && storeErr == nil && s.Reflector.State == reflector.Watch && s.Reflector.Err == nil:
-		s.Source = Live
-	default:
-		s.Source = FromDisk
-	}
 	return s
 }
 

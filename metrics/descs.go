@@ -17,6 +17,7 @@ var (
 	objects            = ofInformer("larder_objects", "Number of objects in the store.")
 	synced             = ofInformer("larder_informer_synced", "Whether the informer has synced.")
 	dataSource         = ofInformer("larder_source", "Where the data comes from that readers see: 1 for one of live, disk, stale and none.", "source")
+	sourceChanges      = ofInformer("larder_source_changes_total", "Number of times that the data came to be from live, disk, stale or none.", "source")
 	degraded           = ofInformer("larder_degraded", "Why the informer is degraded: 1 for one class of errors, or for none if it is healthy.", "class")
 	lastContact        = ofInformer("larder_last_contact_timestamp_seconds", "When the API server was last heard.")
 	resourceVersionAge = ofInformer("larder_resource_version_age_seconds", "Time since the last contact with the API server before the stored resource version was stored.")
@@ -44,7 +45,7 @@ var (
 )
 
 var descs = []*prometheus.Desc{
-	queuedItems, resourceVersion, objects, synced, dataSource, degraded, lastContact, resourceVersionAge,
+	queuedItems, resourceVersion, objects, synced, dataSource, sourceChanges, degraded, lastContact, resourceVersionAge,
 	watches, resumes, listRequests, relists, rewriting, skipped, failures, handlerPending, handlerMerged,
 	durableBehind, durableFailing, durableStalled, durableReplaying,
 	storeSize, storeFree, storeWritten, receivedBytes,

@@ -19,6 +19,7 @@
 //	larder_objects                            gauge                Objects in the store.
 //	larder_informer_synced                    gauge                1 if HasSynced.
 //	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, none), 0 for the others.
+//	larder_source_changes_total               counter    source    How often they came to come from there. Informer.SubscribeSource tells of each.
 //	larder_degraded                           gauge      class     1 for the class of the error that Status has, 0 for the others.
 //	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
 //	larder_resource_version_age_seconds       gauge                How old the stored resourceVersion is: the time since the last contact before it was stored.

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
@@ -28,4 +29,21 @@ func ExampleNew() {
 	families, err := registry.Gather()
 	fmt.Println(len(families) > 0, err)
 	// Output: true <nil>
+}
+
+// following makes metrics, and logs when data of an informer come from elsewhere.
+type following struct{ *Metrics }
+
+func (f following) InformerMade(i *informer.Informer) {
+	f.Metrics.InformerMade(i)
+	i.SubscribeSource(func(c informer.SourceChange) {
+		klog.InfoS("Data come from elsewhere", "resource", i.Identity().Resource, "from", c.From, "to", c.To, "lastContact", c.LastContact, "err", c.Err)
+	})
+}
+
+// An observer of all informers of a factory or a manager can subscribe to where their data come from.
+func ExampleMetrics_InformerMade() {
+	m := New()
+	prometheus.MustRegister(m)
+	_ = informer.Options{Observer: following{m}} // and what else the informers take
 }

@@ -60,6 +60,7 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	gauge(synced, oneIf(s.Synced))
 	for _, source := range sources {
 		gauge(dataSource, oneIf(s.Source == source), string(source))
+		o.send(ch, sourceChanges, prometheus.CounterValue, float64(s.SourceChanges[source]), string(source))
 	}
 	for _, c := range classes {
 		gauge(degraded, oneIf(classOf(s.Err) == c), string(c))

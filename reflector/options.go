@@ -71,6 +71,8 @@ type Options struct {
 	// OnError is called, by one goroutine, with each error that ended a connection, before the reflector backs off: also that of a
 	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)
+	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced. It must not block.
+	OnLive func(live bool)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
 	// caughtUp: everything that the server had has been delivered (Sink.Synced was called), and the watch goes on since. It must not block.
 	OnContact func(caughtUp bool)

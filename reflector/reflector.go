@@ -74,5 +74,12 @@ func (r *Reflector) takeAsked() Reason {
 // Status returns a snapshot. Safe at any time.
 func (r *Reflector) Status() Status { return r.board.snapshot() }
 
+// Live returns Status.Live. Safe at any time.
+func (r *Reflector) Live() bool {
+	r.board.mu.Lock()
+	defer r.board.mu.Unlock()
+	return r.board.s.Live
+}
+
 // LastSyncResourceVersion is Status.ResourceVersion. Safe at any time.
 func (r *Reflector) LastSyncResourceVersion() string { return r.board.snapshot().ResourceVersion }

@@ -25,6 +25,7 @@ type rig struct {
 	m      *memory
 	r      *Reflector
 	errs   []error
+	live   []bool // what OnLive was told
 	cancel context.CancelFunc
 	done   chan error
 	// lwHangs makes every page but the first hang until the request is given up.
@@ -53,6 +54,7 @@ func (g *rig) start(o Options) {
 			onError(ctx, err)
 		}
 	}
+	g.live, o.OnLive = nil, g.noteLive
 	g.r = New(g.s, g.m, o)
 	if g.lwHangs {
 		g.r = New(hanging{g.s}, g.m, o)
@@ -62,6 +64,17 @@ func (g *rig) start(o Options) {
 	g.done = make(chan error, 1)
 	go func() { g.done <- g.r.Run(ctx) }()
 	synctest.Wait()
+}
+
+// noteLive is OnLive: the status says the same, and that nothing is wrong while it is live.
+func (g *rig) noteLive(live bool) {
+	if st := g.r.Status(); st.Live != live || live && (st.Err != nil || st.State == Backoff || st.State == Degraded || st.State == Stopped) {
+		g.t.Errorf("OnLive(%t), status %+v", live, st)
+	}
+	if n := len(g.live); live != (n == 0 || !g.live[n-1]) {
+		g.t.Errorf("OnLive(%t) after %v", live, g.live)
+	}
+	g.live = append(g.live, live)
 }
 
 // stop ends it and checks what must always hold.
@@ -74,6 +87,9 @@ func (g *rig) stop() {
 	}
 	if b := g.m.complaints(); len(b) > 0 {
 		g.t.Errorf("the sink's contract was broken: %v", b)
+	}
+	if n := len(g.live); n > 0 && g.live[n-1] {
+		g.t.Errorf("OnLive was told %v, and nothing of the end", g.live)
 	}
 	g.countersAgree()
 }

@@ -46,6 +46,8 @@ type session struct {
 	served bool
 	// spread is set if the next wait is none for lastErr, but for others to be spread over this time with this one.
 	spread time.Duration
+	// live is Status.Live.
+	live bool
 	// bookmarks: the server has sent one in this run.
 	bookmarks bool
 	// quiet counts drains in a row that ended in order and silent; see drainedQuietly.
@@ -144,6 +146,9 @@ func (s *session) run(ctx context.Context) error {
 		if s.pos.State == Backoff || s.pos.State == Degraded {
 			s.connected()
 		}
+		if s.outOfTouch() {
+			s.setLive(false)
+		}
 	}
 	s.r.board.update(func(st *Status) { st.State = Stopped })
 	if ctx.Err() != nil {
@@ -176,6 +181,29 @@ func (s *session) enter(ctx context.Context) outcome {
 	case Stopped:
 	}
 	return outcome{Kind: stop}
+}
+
+// outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch that ended in order begins there.
+func (s *session) outOfTouch() bool {
+	switch s.pos.State {
+	case Backoff, Degraded, Relist, Stopped:
+		return true
+	case Drain:
+		return s.last == lost
+	}
+	return false
+}
+
+// setLive tells everybody whether we are live, if that is news.
+func (s *session) setLive(live bool) {
+	if s.live == live {
+		return
+	}
+	s.live = live
+	s.r.board.update(func(st *Status) { st.Live = live })
+	if s.o.OnLive != nil {
+		s.o.OnLive(live)
+	}
 }
 
 // restore asks the sink what it holds.
@@ -241,10 +269,12 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	return outcome{Kind: failed}
 }
 
-// report tells everybody about an error of the connection.
+// report tells everybody about an error of the connection. While a request is overdue we are not live either: it may be the one that asks whether the
+// connection is.
 func (s *session) report(ctx context.Context, err error) {
 	klog.FromContext(ctx).V(2).Info("Connection lost", "err", err, "resourceVersion", s.cur.rv)
 	s.r.board.update(func(st *Status) { st.Err = err })
+	s.setLive(false)
 	if s.o.OnError != nil {
 		s.o.OnError(ctx, err)
 	}
@@ -259,6 +289,9 @@ func (s *session) sinkClosed(err error) outcome {
 // healthy clears the error: the connection does what it is for.
 func (s *session) healthy() {
 	s.r.board.update(func(st *Status) { st.Err = nil })
+	if s.announced && s.pos.State == Watch {
+		s.setLive(true)
+	}
 }
 
 // heard notes a sign of life from the server.
@@ -281,6 +314,7 @@ func (s *session) moveTo(c cursor) {
 func (s *session) synced(ctx context.Context) error {
 	s.target, s.quiet = "", 0
 	if s.announced {
+		s.setLive(true) // a request was overdue, or it was a list that ended, and now there is a watch
 		return nil
 	}
 	if s.resumes != "" && s.lastList.IsZero() {
@@ -291,6 +325,9 @@ func (s *session) synced(ctx context.Context) error {
 		return err
 	}
 	s.announced, s.served = true, true
+	if s.pos.State != Relist { // else the watch is yet to be opened, or to show that it is good
+		s.setLive(true)
+	}
 	return nil
 }
 

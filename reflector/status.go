@@ -14,6 +14,9 @@ type Status struct {
 	// NotResumable is true while the server's resourceVersions cannot be compared (some aggregated APIs):
 	// they are never delivered, so every start lists.
 	NotResumable bool
+	// Live: everything that the server had at the last contact has been delivered, a watch was open then, and the connection has not been lost since. A watch that ends in order at its
+	// own time-out, and is followed by another, does not end it.
+	Live bool
 	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
 	// Lists and Watches count requests of this run (each page is one); limit=1 requests are

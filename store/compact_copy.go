@@ -23,7 +23,16 @@ func (c *compaction) run(ctx context.Context, old *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return c.bucket(ctx, old.Bucket(bucketLarder), []string{string(bucketLarder)})
+	for _, name := range [][]byte{bucketLarder, bucketDocuments} {
+		b := old.Bucket(name)
+		if b == nil {
+			continue // nobody has stored a document
+		}
+		if err := c.bucket(ctx, b, []string{string(name)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bucket copies a bucket and those in it.
@@ -62,6 +71,9 @@ func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []strin
 
 // left reports whether something is not copied: the mark of a clean close, and lists that a crash has ended.
 func (c *compaction) left(path []string, key []byte) bool {
+	if path[0] != string(bucketLarder) {
+		return false
+	}
 	switch name := string(key); len(path) {
 	case 1:
 		return name == string(keyClean)

@@ -52,6 +52,9 @@ func childCompact(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.PutDocument(context.Background(), "d", []byte(large)); err != nil {
+		return err
+	}
 	n := uint64(0)
 	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
 	for {
@@ -103,6 +106,9 @@ func TestKilledWhileCompacting(t *testing.T) {
 		}
 		if n > 0 && len(objs) != compactPods {
 			t.Fatalf("kill %d: %d pods", kill, len(objs))
+		}
+		if d := mustDocument(t, s, "d"); n > 0 && string(d) != large {
+			t.Fatalf("kill %d: a document of %d bytes", kill, len(d))
 		}
 		if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
 			t.Fatalf("kill %d: check: %q, %v", kill, r.Problems, err)

@@ -25,6 +25,7 @@
 //	   ├─ tombstones          number             → when an object went, its key and its last state
 //	   ├─ handlers            name               → how far a durable handler has come
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
+//	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
 //
 // Beside it there may be
 //

@@ -4,7 +4,8 @@ package store
 const formatVersion = 1
 
 var (
-	bucketLarder = []byte("larder")
+	bucketLarder    = []byte("larder")
+	bucketDocuments = []byte("documents") // name → record of what a program keeps beside collections; see document.go
 
 	// In bucketLarder, beside one bucket per collection, named by Identity.ID.
 	keyFormat  = []byte("format")  // formatVersion, big endian uint64, and its CRC-32C; the same in every format

@@ -13,7 +13,7 @@ import (
 // copying is one copy of what can be read.
 type copying struct {
 	old, fresh *handle
-	// unsafe are the collections in which bbolt might run in circles.
+	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles.
 	unsafe map[string]bool
 	// lost is why, by the name of each collection that is not copied whole.
 	lost map[string]string
@@ -51,6 +51,9 @@ func (c *copying) run(ctx context.Context) error {
 			err = c.collection(ctx, name)
 		}
 	}
+	if err == nil {
+		err = c.documents(ctx)
+	}
 	return err
 }
 
@@ -66,11 +69,7 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 			return ownErrors(err)
 		}
 		_, err = pages.Walk(ctx, boltcheck.WalkOptions{LeafDepth: branchDepth, Unsafe: func(path []string) {
-			name := ""
-			if len(path) > 1 {
-				name = path[1]
-			}
-			c.unsafe[name] = true
+			c.unsafe[unsafeName(path)] = true
 		}})
 		return err
 	})
@@ -79,6 +78,17 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, or, empty, anything.
+func unsafeName(path []string) string {
+	switch {
+	case len(path) > 1:
+		return path[1]
+	case len(path) == 1 && path[0] == string(bucketDocuments):
+		return path[0]
+	}
+	return ""
 }
 
 // collection copies what can be read of one collection.

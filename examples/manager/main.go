@@ -7,7 +7,7 @@
 //
 // Both find Deployments by an index on the Secrets that they mount, and watch only the metadata of Secrets.
 //
-// Nothing but the store and NewCache differs from a manager on controller-runtime's own cache. Each reconcile is a line of JSON on standard output.
+// Nothing but the store, NewCache and MapperProvider differs from a manager on controller-runtime's own cache. Each reconcile is a line of JSON on standard output.
 package main
 
 import (
@@ -36,16 +36,17 @@ func main() {
 	// controller-runtime defines --kubeconfig.
 	storePath := flag.String("store", "manager.db", "`file` that the caches live in")
 	namespaces := flag.String("namespaces", "default", "`names` of the namespaces, with commas")
+	offline := flag.Bool("offline", false, "work on what is stored until the API server can be reached")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 	ctrl.SetLogger(klog.NewKlogr())
-	if err := run(ctrl.SetupSignalHandler(), *storePath, strings.Split(*namespaces, ",")); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), *storePath, strings.Split(*namespaces, ","), *offline); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, storePath string, namespaces []string) (err error) {
+func run(ctx context.Context, storePath string, namespaces []string, offline bool) (err error) {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -58,10 +59,16 @@ func run(ctx context.Context, storePath string, namespaces []string) (err error)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
+	// Without PersistSecrets Secrets stay in memory, also if it is only their metadata: annotations may hold data.
+	o := informer.Options{Store: st, PersistSecrets: true, TransformVersion: "dropLastApplied 1"}
+	if offline {
+		o.SyncPolicy = informer.Disk
+	}
+
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		// The one line that is added. Without PersistSecrets Secrets stay in memory, also if it is only their metadata: annotations
-		// may hold data.
-		NewCache: controllerruntime.NewCache(informer.Options{Store: st, PersistSecrets: true, TransformVersion: "dropLastApplied 1"}),
+		// The line that is added, and the one that lets the manager start without an API server.
+		NewCache:       controllerruntime.NewCache(o),
+		MapperProvider: controllerruntime.MapperProvider(st),
 		Cache: cache.Options{
 			DefaultNamespaces: configs(namespaces),
 			// The transform runs before anything is stored. TransformVersion is to change with it.

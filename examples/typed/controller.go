@@ -90,7 +90,8 @@ func (c *controller) run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return // the context has ended
 	}
-	// From here on the listers are as fresh as after a list: the server has confirmed that nothing was missed.
+	// From here on the listers are as fresh as after a list: the server has confirmed that nothing was missed. With --offline they are
+	// as fresh as when the server was last in reach, and what has happened since comes as events.
 	slog.Info("synced")
 	for range workers {
 		wg.Go(func() { c.work(ctx) })

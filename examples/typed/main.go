@@ -29,17 +29,18 @@ import (
 func main() {
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`file` with the cluster's address and credentials; none in a pod")
 	storePath := flag.String("store", "typed.db", "`file` that the caches live in")
+	offline := flag.Bool("offline", false, "work on what is stored until the API server can be reached")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *storePath); err != nil {
+	if err := run(ctx, *kubeconfig, *storePath, *offline); err != nil {
 		fmt.Fprintln(os.Stderr, "typed:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kubeconfig, storePath string) (err error) {
+func run(ctx context.Context, kubeconfig, storePath string, offline bool) (err error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -56,8 +57,13 @@ func run(ctx context.Context, kubeconfig, storePath string) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
+	o := informer.Options{Store: st}
+	if offline {
+		o.SyncPolicy = informer.Disk
+	}
+
 	// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
-	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}}, &appsv1.Deployment{}, &corev1.ConfigMap{})
+	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{}, &corev1.ConfigMap{})
 	if err != nil {
 		return err
 	}

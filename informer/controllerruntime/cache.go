@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/mapper"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -35,14 +35,20 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 			return nil, err
 		}
 		opts.NewInformer = a.newInformer
-		c, err := cache.New(config, opts)
-		if err != nil || template.RefuseAfter == 0 {
-			return c, err
+		made, err := cache.New(config, opts)
+		if err != nil {
+			return nil, err
+		}
+		if m, ours := opts.Mapper.(*mapper.Mapper); ours {
+			made = runningCache{made, m}
+		}
+		if template.RefuseAfter == 0 {
+			return made, nil
 		}
 		if opts.Scheme == nil {
 			opts.Scheme = scheme.Scheme // as cache.New does
 		}
-		return refusingCache{c, a, opts.Scheme}, nil
+		return refusingCache{made, a, opts.Scheme}, nil
 	}
 }
 
@@ -106,7 +112,7 @@ func adapt(config *rest.Config, opts cache.Options, template informer.Options) (
 		config.RateLimiter = limiter{config.RateLimiter}
 	}
 	if opts.Mapper == nil {
-		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, opts.HTTPClient); err != nil {
+		if opts.Mapper, err = mapperFor(template)(config, opts.HTTPClient); err != nil {
 			return nil, opts, nil, fmt.Errorf("could not create RESTMapper from config: %w", err)
 		}
 	}

@@ -44,8 +44,9 @@
 // # What of cache.Options is honoured, and how
 //
 //	HTTPClient                    copied, with a round tripper around its Transport; its Timeout stays
-//	Scheme, Mapper                as in cache.New. The default mapper asks the API server, so a manager does not start
-//	                              without one, also with informer.Disk: see above
+//	Scheme                        as in cache.New
+//	Mapper                        of a cache without a manager: default one on the store, as of MapperProvider. A manager
+//	                              or cluster always sets its own: see below
 //	SyncPeriod                    resyncs, with controller-runtime's jitter. They read the store
 //	ReaderFailOnMissingInformer   as in cache.New
 //	DefaultNamespaces, ByObject   a collection for each namespace and selector; also for all namespaces but some
@@ -63,22 +64,30 @@
 //
 // # Starting offline
 //
-// With informer.Options.SyncPolicy Disk the cache syncs without an API server, from what is stored. controller-runtime's default RESTMapper
-// asks the server, though, and so no informer can be made. A manager that is to start offline is given one that knows the kinds it uses:
+// With informer.Options.SyncPolicy Disk the cache syncs without an API server, from what is stored. But controller-runtime asks its RESTMapper about each kind
+// before there is an informer on it, and already in NewManager if Cache.ByObject is set; its default one asks the server. [MapperProvider] gives the manager one that answers from
+// the store, so that a manager which has run once starts offline:
 //
 //	ctrl.Options{
-//		NewCache: controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
-//		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-//			m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
-//			m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-//			return m, nil
-//		},
+//		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
+//		MapperProvider: controllerruntime.MapperProvider(st),
 //	}
+//
+// It is the manager's GetRESTMapper too, and must be: handler.EnqueueRequestForOwner asks that for each event, and drops the request if it fails. A kind that the store does not
+// know is waited for: GetInformer, and the first Get or List of the kind, fail with mapper.ErrUnreachable after ten seconds, and at once for a while after that; readers of the
+// other kinds wait as long. What follows is controller-runtime's, and is so without a server:
+//
+//   - Kinds that were never listed, or are in memory only (Secrets), do not sync. Informers that were made before the manager's Start, by IndexField or GetInformer, hold up all of
+//     it; those of controllers end Start with an error after Controller.CacheSyncTimeout, two minutes by default.
+//   - Leader election waits for the server, and controllers for their election; a leader that can not renew its lease ends after RenewDeadline. A manager that is to
+//     work offline has LeaderElection off, or a resource lock of its own.
+//   - Writes, reads by GetAPIReader, and reads of unstructured objects without Client.Cache.Unstructured fail. Requests whose reconciliation fails are tried
+//     again after 5 ms, doubled up to 1,000 s: give controllers a RateLimiter with a lower limit, or enqueue again when the server is back (informer.Informer's
+//     SubscribeSource tells).
+//   - Metrics servers with a FilterProvider ask the server about each scrape.
 //
 // With informer.Options.RefuseAfter what has not been confirmed by the server for so long is refused: Get and List return informer.ErrStale, of one kind as of
 // all namespaces, and a manager that starts with it waits for the server.
-//
-// Leader election and webhooks that ask the server do not work offline either. Kinds that were never listed are waited for.
 //
 // # Metrics
 //

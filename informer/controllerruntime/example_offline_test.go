@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net/http"
 	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -23,14 +20,6 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// knownKinds is a RESTMapper that needs no API server. It has each kind that the program uses.
-func knownKinds(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
-	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	return m, nil
-}
-
 // listOffline is a program with a manager that starts without an API server, if it has been started with one before.
 func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	st, err := store.Open(path, store.Options{})
@@ -40,7 +29,7 @@ func listOffline(cfg *rest.Config, path string) (names []string, err error) {
 	defer st.Close() // after the manager has stopped
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		NewCache:       controllerruntime.NewCache(informer.Options{Store: st, SyncPolicy: informer.Disk}),
-		MapperProvider: knownKinds,
+		MapperProvider: controllerruntime.MapperProvider(st),
 		Metrics:        server.Options{BindAddress: "0"},
 	})
 	if err != nil {

@@ -79,9 +79,12 @@ func TestState(t *testing.T) {
 		"stored, incomplete":                 func(c *source.Collection) { c.Complete = false },
 		"stored, to be listed anew (damage)": func(c *source.Collection) { c.MustRelist = "damage" },
 		"live":                               func(c *source.Collection) { c.Live = &source.Live{Source: "live"} },
+		"offline":                            func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
+		"offline 3m":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk", Since: now.Add(-3 * time.Minute)} },
+		"waiting":                            func(c *source.Collection) { c.Live = &source.Live{Source: "none", Since: now.Add(-3 * time.Minute)} },
 		"live, in memory only":               func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
 	} {
-		if got := state(stored(pods, change)); got != want {
+		if got := state(now, stored(pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -140,7 +140,7 @@ func (mb *member) collection() source.Collection {
 	})
 	c.Persistent = st.Persistent
 	live := source.Live{
-		Source: string(st.Source), Synced: st.Synced, State: string(st.Reflector.State),
+		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func newStatus(s IO) *cobra.Command {
   AGE     how long ago the server was last heard
   STATE   stored   in the file; no sync mirrors it now
           live     mirrored now, in contact with the server
-          offline  mirrored now, out of contact: the objects are those in the file
+          offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
 
 A second table lists the durable handlers that keep a place in the file.
@@ -83,7 +84,7 @@ func printStatus(s IO, status source.Status) error {
 	t := newTable(s.Out, "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
 	for _, c := range status.Collections {
 		r := resource{c.GVR(), c.ResourceInfo()}
-		err := t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(c), c.ID)
+		err := t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 		if err != nil {
 			return err
 		}
@@ -119,10 +120,13 @@ func printHandlers(s IO, collections []source.Collection) error {
 }
 
 // state says in a few words what a collection's data is worth.
-func state(c source.Collection) string {
+func state(now time.Time, c source.Collection) string {
 	st := "stored"
 	if c.Live != nil {
 		st = sourceWord(c.Live.Source)
+		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
+			st += " " + ageOf(now, c.Live.Since)
+		}
 	}
 	if !c.Persistent {
 		st += ", in memory only"

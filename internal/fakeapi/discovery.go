@@ -12,13 +12,13 @@ import (
 )
 
 // serveDiscovery answers what is about no resource.
-func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, parts []string) {
+func (s *Server) serveDiscovery(q *request, parts []string) {
+	w, r := q.w, q.r
 	counter := s.counters.request(schema.GroupVersionResource{}, verbDiscovery, r)
 	if conn := connOf(r); conn != nil {
 		conn.counter.Store(counter)
 	}
-	if f := s.faults.take(verbDiscovery, ""); f != nil && f.Status != 0 {
-		writeError(w, f.status())
+	if f := s.faults.take(verbDiscovery, ""); f != nil && f.answer(q) {
 		return
 	}
 	path := strings.Join(parts, "/")

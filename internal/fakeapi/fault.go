@@ -13,7 +13,7 @@ import (
 // Fault decides what happens to one request; see InjectFault.
 type Fault struct {
 	// Verb "list", "probe" (a list with limit=1, which "list" does not match), "watch", "get", "create", "update",
-	// "patch" or "delete"; resource such as "pods". Empty matches any.
+	// "patch", "delete" or "discovery" (all that is about no resource); resource such as "pods". Empty matches any.
 	Verb     string
 	Resource string
 	// Times is how many requests it applies to; 0 is until Clear.

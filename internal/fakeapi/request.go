@@ -46,17 +46,16 @@ func (s *Server) handler(stopping <-chan struct{}, conns *connections) http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		gv, rest, ok := groupVersionOf(parts)
-		if !ok || len(rest) == 0 {
-			s.serveDiscovery(w, r, parts)
-			return
-		}
 		q := &request{w: w, r: r, stopping: stopping}
-		if err := s.parse(q, gv, rest); err != nil {
+		if !ok || len(rest) == 0 {
+			s.serveDiscovery(q, parts)
+		} else if err := s.parse(q, gv, rest); err != nil {
 			s.countRefused(q)
 			writeError(w, err)
 			return
+		} else {
+			s.serveResource(q)
 		}
-		s.serveResource(q)
 		if q.hijacked {
 			conns.hijacked(connOf(r))
 		}

@@ -89,7 +89,9 @@ func handlersOf(infos []store.HandlerInfo) []Handler {
 type Live struct {
 	// Source is none, disk or live: see informer.Source.
 	Source string `json:"source"`
-	Synced bool   `json:"synced"`
+	// Since is when it began to be so, in the running sync.
+	Since  time.Time `json:"since,omitzero"`
+	Synced bool      `json:"synced"`
 	// State is the reflector's.
 	State   string `json:"state"`
 	Resumes int    `json:"resumes"`

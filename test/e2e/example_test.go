@@ -41,6 +41,8 @@ type example struct {
 	meanwhile func()
 	// afterwards, if any, checks what is special.
 	afterwards func()
+	// network between it and the API server; nil is none.
+	network *network
 
 	dir string
 }
@@ -175,6 +177,9 @@ func (e *example) start(t *testing.T, life string) *exampleRun {
 func (e *example) kubeconfig(t *testing.T) string {
 	t.Helper()
 	cfg := e.Config("")
+	if e.network != nil {
+		cfg = e.network.through(cfg)
+	}
 	path := filepath.Join(e.dir, "kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +36,13 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 	before := c.pods(t)
 	s.converge(t, before)
 
+	eventually(t, "being live", func() string {
+		if st := s.Status(); st.Source != informer.Live {
+			return "status says " + string(st.Source)
+		}
+		return ""
+	})
+	told := followSource(s.Informer)
 	truth := watchTruth(t, c)
 	if err := n.set(m); err != nil {
 		t.Fatal(err)
@@ -67,10 +76,32 @@ func testOutage(t *testing.T, m mode, outage time.Duration) {
 		}
 		return ""
 	})
+	eventually(t, "being told of it", func() string {
+		if got := told(); got != "live disk live" {
+			return "the subscriber was told " + got
+		}
+		return ""
+	})
 	if asked := c.asked(t, agent, "pods"); len(asked.lists) > 0 || len(asked.watches) == 0 {
 		t.Errorf("lists %v, watches %v", asked.lists, asked.watches)
 	}
 	if st := s.Status().Reflector; len(st.Relists) > 0 {
 		t.Errorf("relists: %v", st.Relists)
+	}
+}
+
+// followSource subscribes to where data come from, and returns what says what has been told.
+func followSource(i *informer.Informer) (told func() string) {
+	var mu sync.Mutex
+	var sources []string
+	i.SubscribeSource(func(c informer.SourceChange) {
+		mu.Lock()
+		defer mu.Unlock()
+		sources = append(sources, string(c.To))
+	})
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(sources, " ")
 	}
 }

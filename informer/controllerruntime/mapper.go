@@ -1,0 +1,60 @@
+package controllerruntime
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/mapper"
+	"github.com/larder-dev/larder/store"
+)
+
+// MapperProvider returns a function for the MapperProvider of a manager's or a cluster's options: a RESTMapper that needs no API server for
+// the kinds that were there when one was last asked, since they are in the store. It is package mapper's. A cache of NewCache that is given one runs it. Who puts
+// it into a RESTMapper of his own runs it himself: mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { m.Run(ctx); return nil })).
+func MapperProvider(st *store.Store) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	return func(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+		m, err := mapper.New(config, client, st)
+		if err != nil {
+			return nil, err // not a nil *mapper.Mapper in a RESTMapper
+		}
+		return m, nil
+	}
+}
+
+// mapperFor returns what makes the RESTMapper of a cache that is not given one. A cache without a file has controller-runtime's.
+func mapperFor(template informer.Options) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	if template.InMemory || template.Store == nil {
+		return apiutil.NewDynamicRESTMapper
+	}
+	return MapperProvider(template.Store)
+}
+
+// runningCache is a cache that runs its RESTMapper.
+type runningCache struct {
+	cache.Cache
+	mapper *mapper.Mapper
+}
+
+// Start runs the cache and the RESTMapper, and returns when both have ended.
+func (c runningCache) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { c.mapper.Run(ctx) })
+	return c.Cache.Start(ctx)
+}
+
+// NeedLeaderElection is that of the cache, for managers to which it is added as a Runnable. One that does not say waits to be elected.
+func (c runningCache) NeedLeaderElection() bool {
+	says, ok := c.Cache.(manager.LeaderElectionRunnable)
+	return !ok || says.NeedLeaderElection()
+}

@@ -1,0 +1,136 @@
+package mapper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/store"
+)
+
+const (
+	// rewriteAfter is how old the stored time may be at which the server said what is stored.
+	rewriteAfter = 24 * time.Hour
+	// keepAgain is when a write that failed is tried again. The server can be asked anew, so nobody is in a hurry.
+	keepAgain = 10 * time.Minute
+	// lastWait is how long the end of Run waits for the store's writer.
+	lastWait = 5 * time.Second
+)
+
+// Run asks the server as soon as it can be reached, unless a miss has, and keeps in the store what it says, then and later. It returns when ctx has
+// ended and what was learned before is stored.
+func (m *Mapper) Run(ctx context.Context) {
+	select {
+	case m.turn <- struct{}{}: // also if ctx has ended: there may be something to keep
+	default:
+		select {
+		case m.turn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	defer func() { <-m.turn }()
+	defer m.keepLast(ctx)
+	if !m.contact(ctx) {
+		return
+	}
+	for {
+		var again <-chan time.Time
+		if err := m.keep(ctx); err != nil {
+			again = time.After(keepAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.news:
+		case <-again:
+		}
+	}
+}
+
+// contact asks the server until it has answered. It returns false if ctx ended before.
+func (m *Mapper) contact(ctx context.Context) bool {
+	logger := klog.FromContext(ctx)
+	for said := false; ; {
+		wait, answered := m.due()
+		if answered {
+			return true
+		}
+		if !sleep(ctx, wait) {
+			return false
+		}
+		asking, cancel := context.WithTimeout(ctx, runWait)
+		_, _, err := m.learn(asking)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err == nil:
+			logger.V(2).Info("The API server's resources have been read")
+		case !said:
+			said = true
+			logger.Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", m.known.Load().asOf, "err", err)
+		}
+	}
+}
+
+// due returns how long to wait before the server is asked, and whether it need not be any more.
+func (m *Mapper) due() (wait time.Duration, answered bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wait = time.Until(m.until)
+	if m.flight != nil && m.flight.late != nil {
+		wait = max(wait, backoffBase) // it would be refused
+	}
+	return wait, m.answered
+}
+
+// keep writes what is known, if the store has something else, or has had it for long.
+func (m *Mapper) keep(ctx context.Context) error {
+	k := m.known.Load()
+	m.mu.Lock()
+	have := m.kept
+	m.mu.Unlock()
+	if m.store == nil || k.asOf.IsZero() || have.encoded == k.encoded && k.asOf.Sub(have.asOf).Abs() < rewriteAfter { // the clock may have been set back
+		return nil
+	}
+	data, err := encodeDocument(k.encoded, k.asOf)
+	if err == nil {
+		err = m.store.PutDocument(ctx, documentName, data)
+	}
+	if err != nil && ctx.Err() != nil {
+		return err // keepLast tries again
+	}
+	m.mu.Lock()
+	first := err != nil && m.keepErr == nil
+	if m.keepErr = err; err == nil {
+		m.kept = kept{k.encoded, k.asOf}
+	}
+	m.mu.Unlock()
+	if first && !isClosed(err) {
+		klog.FromContext(ctx).Error(err, "The API server's resources can not be stored; they are known to this process only")
+	}
+	return err
+}
+
+// keepLast writes what a process that ends right after its start has learned.
+func (m *Mapper) keepLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
+	defer cancel()
+	_ = m.keep(ctx) // it has logged what the user can do something about
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isClosed(err error) bool { return errors.Is(err, store.ErrClosed) }

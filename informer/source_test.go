@@ -1,0 +1,282 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func TestSourceOf(t *testing.T) {
+	all := facts{complete: true, live: true, applied: true, healthy: true}
+	for _, tt := range []struct {
+		spoil func(f *facts)
+		want  Source
+	}{
+		{func(*facts) {}, Live},
+		{func(f *facts) { f.complete = false }, None},
+		{func(f *facts) { f.live = false }, FromDisk},
+		{func(f *facts) { f.applied = false }, FromDisk},
+		{func(f *facts) { f.healthy = false }, FromDisk},
+		{func(f *facts) { f.stopped = true }, FromDisk},
+		{func(f *facts) { *f = facts{complete: true} }, FromDisk},
+		{func(f *facts) { *f = facts{} }, None},
+	} {
+		f := all
+		tt.spoil(&f)
+		if got := sourceOf(f); got != tt.want {
+			t.Errorf("%+v: %s, want %s", f, got, tt.want)
+		}
+	}
+}
+
+// follower is a subscriber that notes what it is told.
+type follower struct {
+	t     *testing.T
+	mu    sync.Mutex
+	lines []string // guarded by mu
+	errs  []error  // guarded by mu
+	last  Source   // guarded by mu
+	at    time.Time
+}
+
+func (f *follower) told(c SourceChange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.lines) == 0 && c.From != c.To || len(f.lines) > 0 && (c.From != f.last || c.From == c.To) {
+		f.t.Errorf("%+v after %q", c, f.lines)
+	}
+	if c.At.Before(f.at) {
+		f.t.Errorf("%+v is older than what was told before", c)
+	}
+	f.lines = append(f.lines, string(c.To))
+	f.errs = append(f.errs, c.Err)
+	f.last, f.at = c.To, c.At
+}
+
+// take returns what it was told since the last take.
+func (f *follower) take() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer func() { f.lines = f.lines[len(f.lines)-1:] }()
+	return strings.Join(f.lines, " ")
+}
+
+// TestSubscribeSource: a first start, an outage, the end; a start from disk.
+func TestSubscribeSource(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		f := &follower{t: t}
+		i.SubscribeSource(f.told)
+		synctest.Wait()
+		if len(f.lines) > 0 {
+			t.Errorf("told %q before the run", f.lines)
+		}
+		r.run()
+		if got := f.take(); got != "none disk live" {
+			t.Errorf("a first start: %q", got)
+		}
+		time.Sleep(time.Hour) // with routine reconnects
+		if got := f.take(); got != "live" {
+			t.Errorf("an hour: %q", got)
+		}
+		lost := time.Now()
+		r.srv.setFail(refuse)
+		r.srv.disconnect()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		s := i.Status()
+		if got := f.take(); got != "live disk" || s.Source != FromDisk || s.SourceSince.Sub(lost) > time.Minute || s.SourceSince.Before(lost) {
+			t.Errorf("an outage since %v: %q, %+v", lost, got, s)
+		}
+		if f.errs[len(f.errs)-1] == nil {
+			t.Error("nothing says why")
+		}
+		late := &follower{t: t}
+		cancel := i.SubscribeSource(late.told)
+		r.srv.write("a/2", "x")
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := f.take(); got != "disk live" || f.errs[len(f.errs)-1] != nil {
+			t.Errorf("the server is back: %q, %v", got, f.errs)
+		}
+		if got := late.take(); got != "disk live" {
+			t.Errorf("a late subscriber: %q", got)
+		}
+		if s := i.Status(); s.Source != Live || s.SourceChanges[Live] != 2 || s.SourceChanges[FromDisk] != 2 || s.SourceChanges[None] != 0 {
+			t.Errorf("%+v", s.SourceChanges)
+		}
+		cancel()
+		r.close()
+		if got := f.take(); got != "live disk" {
+			t.Errorf("the end: %q", got)
+		}
+		if got := late.take(); got != "live" {
+			t.Errorf("a subscriber that has cancelled: %q", got)
+		}
+		i.SubscribeSource(func(SourceChange) { t.Error("told after the run") })
+
+		r.srv.setFail(refuse)
+		i = r.open()
+		f = &follower{t: t}
+		i.SubscribeSource(f.told)
+		r.run()
+		time.Sleep(time.Minute)
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := f.take(); got != "disk live" {
+			t.Errorf("a start offline: %q", got)
+		}
+		r.close()
+	})
+}
+
+// TestLiveOnceApplied: after an outage data are live again when the store has what came, not when it has been received.
+func TestLiveOnceApplied(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		i.SubscribeSource(func(c SourceChange) {
+			if have := strings.Join(r.stored(), " "); c.To == Live && have != strings.Join(r.srv.state(), " ") {
+				t.Errorf("live with %s", have)
+			}
+		})
+		r.run()
+		for n := range 3 {
+			r.srv.setFail(refuse)
+			r.srv.disconnect()
+			time.Sleep(time.Minute)
+			for o := range 50 {
+				r.srv.write(fmt.Sprintf("a/%d", o), fmt.Sprint(n))
+			}
+			if n == 2 {
+				r.srv.compact()
+			}
+			r.srv.setFail(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := i.Status(); s.Source != Live {
+				t.Errorf("%+v", s)
+			}
+		}
+		r.close()
+	})
+}
+
+// TestSlowSubscriber: it delays nobody but other subscribers, and what it is behind is bounded.
+func TestSlowSubscriber(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		release := make(chan struct{})
+		f := &follower{t: t}
+		i.SubscribeSource(func(c SourceChange) {
+			<-release
+			f.told(c)
+		})
+		r.run()
+		for range 700 {
+			i.currentReflector().Relist("test")
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+		}
+		if s := i.Status(); s.Source != Live || s.SourceChanges[Live] != 701 {
+			t.Errorf("%+v", s.SourceChanges)
+		}
+		close(release)
+		synctest.Wait()
+		if n := len(f.lines); n > maxSourceChanges+1 || f.last != Live {
+			t.Errorf("told of %d, the last is %s", n, f.last)
+		}
+		r.close()
+	})
+}
+
+// TestSubscriberPanics: with ReallyCrash off the others are told all the same.
+func TestSubscriberPanics(t *testing.T) {
+	defer func(crash bool) { utilruntime.ReallyCrash = crash }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		i := r.open()
+		i.SubscribeSource(func(SourceChange) { panic("a subscriber") })
+		f := &follower{t: t}
+		cancel := func() {}
+		cancel = i.SubscribeSource(func(c SourceChange) {
+			f.told(c)
+			if c.To == Live {
+				cancel()
+			}
+		})
+		r.run()
+		if got := f.take(); got != "none disk live" {
+			t.Error(got)
+		}
+		r.close()
+		if got := f.take(); got != "live" {
+			t.Errorf("told %q after it has cancelled", got)
+		}
+	})
+}
+
+// TestSourceOfAFailingStore: while the store takes nothing data are as old as what it has.
+func TestSourceOfAFailingStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		f := &follower{t: t}
+		i.SubscribeSource(f.told)
+		r.run()
+		f.take()
+		i.setStoreErr(store.ErrNoSpace)
+		synctest.Wait()
+		if got := f.take(); got != "live disk" || !errors.Is(f.errs[len(f.errs)-1], store.ErrNoSpace) {
+			t.Errorf("%q, %v", got, f.errs)
+		}
+		i.setStoreErr(nil)
+		synctest.Wait()
+		if got := f.take(); got != "disk live" {
+			t.Error(got)
+		}
+		r.close()
+	})
+}
+
+// TestContactAfterAClockSetBack: what was heard in this run is newer than what an earlier run has stored, whatever the clocks said.
+func TestContactAfterAClockSetBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	var r *rig
+	bubble(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		r = newRig(t)
+		r.path = path
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+	})
+	bubble(t, func(t *testing.T) { // each begins at the same time
+		again := newRig(t)
+		again.path = path
+		again.srv.write("a/1", "x")
+		i := again.start()
+		if at := i.Status().LastContact; at.After(time.Now()) {
+			t.Errorf("last contact %v from now", time.Until(at))
+		}
+		again.close()
+	})
+}

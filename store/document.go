@@ -1,0 +1,119 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// maxDocument is how long a document may be, in bytes: one is written whole, and read into memory.
+const maxDocument = 16 << 20
+
+// Document returns what PutDocument has stored under that name, and nil if there is nothing. It fails with ErrDamaged if the checksum
+// of that is wrong, which stops nobody else: store it anew.
+func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
+	data, err := s.documentRecord(ctx, name)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	return parseDocument(name, data)
+}
+
+// PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if that is what is there. It
+// is for what a program keeps beside its collections and could get anew, such as an API server's discovery. Of 16 MiB at most.
+func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
+	if len(data) > maxDocument {
+		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
+	}
+	record := appendRecord(nil, string(bucketDocuments), name, header{Encoding: "document"}, data)
+	stored, err := s.documentRecord(ctx, name)
+	if err == nil && bytes.Equal(stored, record) {
+		return nil
+	}
+	err = s.update(ctx, func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucketDocuments)
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte(name), record)
+	})
+	if err != nil {
+		return fmt.Errorf("document %q: %w", name, err)
+	}
+	return nil
+}
+
+// documentRecord returns a copy of what is in the file. It is taken apart outside of the transaction, whose damage would stop all writing.
+func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketDocuments); b != nil {
+			data = bytes.Clone(b.Get([]byte(name)))
+		}
+		return nil
+	})
+	return data, err
+}
+
+// parseDocument returns the part of data that was stored.
+func parseDocument(name string, data []byte) ([]byte, error) {
+	_, payload, err := parseRecord(string(bucketDocuments), name, data)
+	return payload, err
+}
+
+// checkDocuments verifies every document.
+func (s *Store) checkDocuments(ctx context.Context, r *Report) error {
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketDocuments)
+		if b == nil {
+			return nil
+		}
+		return b.ForEach(func(name, data []byte) error {
+			if _, err := parseDocument(string(name), data); err != nil {
+				r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", legible(string(name)), err))
+			}
+			return nil
+		})
+	})
+	if isDamaged(err) {
+		r.Problems = append(r.Problems, fmt.Sprintf("documents: %v", err))
+		err = nil
+	}
+	return err
+}
+
+// documents copies those that are good. One that is lost is no loss: whoever keeps it gets it anew.
+func (c *copying) documents(ctx context.Context) error {
+	there := false
+	err := c.old.view(func(tx *bolt.Tx) error {
+		there = tx.Bucket(bucketDocuments) != nil
+		return nil
+	})
+	if isDamaged(err) || err == nil && !there || c.unsafe[string(bucketDocuments)] {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.salvage(ctx, []string{string(bucketDocuments)}, func(entries []entry) error {
+		return c.write(func(tx *bolt.Tx) error { return putDocuments(tx, entries) })
+	})
+	return err
+}
+
+func putDocuments(tx *bolt.Tx, entries []entry) error {
+	b, err := tx.CreateBucketIfNotExists(bucketDocuments)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, err := parseDocument(string(e.key), e.value); err != nil {
+			continue // Check has reported it, or whoever read it
+		}
+		if err := b.Put(e.key, e.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+func mustDocument(t *testing.T, s *Store, name string) []byte {
+	t.Helper()
+	data, err := s.Document(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func mustPutDocument(t *testing.T, s *Store, name, data string) {
+	t.Helper()
+	if err := s.PutDocument(t.Context(), name, []byte(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// large is a document of many pages.
+var large = strings.Repeat("0123456789abcdef", 10_000)
+
+// TestDocument: what was stored is there, after a compaction, a rebuild and a restart too, and the same is not written twice.
+func TestDocument(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{Logger: &quiet})
+	if got := mustDocument(t, s, "discovery"); got != nil {
+		t.Errorf("%q before anything was stored", got)
+	}
+	mustPutDocument(t, s, "discovery", "first")
+	mustPutDocument(t, s, "discovery", large)
+	mustPutDocument(t, s, "empty", "")
+	mustPutDocument(t, s, string(keyClean), "a name that the root has too")
+	wrote := s.Written()
+	mustPutDocument(t, s, "discovery", large)
+	if n := s.Written() - wrote; n != 0 {
+		t.Errorf("%d bytes were written of what is there already", n)
+	}
+	same := func(after string) {
+		t.Helper()
+		if got := mustDocument(t, s, "discovery"); string(got) != large {
+			t.Errorf("after %s: %d bytes, want %d", after, len(got), len(large))
+		}
+		if got := mustDocument(t, s, "empty"); got == nil || len(got) != 0 {
+			t.Errorf("after %s: %q, want nothing, stored", after, got)
+		}
+		if got := mustDocument(t, s, string(keyClean)); got == nil {
+			t.Errorf("after %s: a document is lost", after)
+		}
+		if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 1 {
+			t.Errorf("after %s: %d collections, %v", after, len(infos), err)
+		}
+		if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+			t.Errorf("after %s: %q, %v", after, r.Problems, err)
+		}
+	}
+	mustList(t, mustCollection(t, s, pods()), 10)
+	same("it was written")
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same("a compaction")
+	s.failNow(ErrOutcomeUnknown)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same("a rebuild")
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{ReadOnly: true})
+	same("a restart")
+	if err := s.PutDocument(t.Context(), "discovery", nil); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("of a store that is open for reading: %v", err)
+	}
+	mustClose(t, s)
+}
+
+// TestDocumentTooLarge: it is refused, and what was there stays.
+func TestDocumentTooLarge(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	mustPutDocument(t, s, "d", "small")
+	if err := s.PutDocument(t.Context(), "d", make([]byte, maxDocument+1)); err == nil {
+		t.Error("it was stored")
+	}
+	if got := mustDocument(t, s, "d"); string(got) != "small" {
+		t.Errorf("%q", got)
+	}
+	mustClose(t, s)
+}
+
+// TestDamagedDocument: it says so, nothing else does, and it can be stored anew. A rebuild leaves it out.
+func TestDamagedDocument(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Logger: &quiet})
+	mustPutDocument(t, s, "d", large)
+	mustPutDocument(t, s, "e", "short")
+	damage := func() {
+		t.Helper()
+		patch(t, s, func(data []byte) { // in old copies of the page too
+			for rest := data; ; rest = rest[len(large):] {
+				at := bytes.Index(rest, []byte(large[:100]))
+				if at < 0 {
+					return
+				}
+				rest = rest[at:]
+				rest[1000] ^= 1
+			}
+		})
+		if _, err := s.Document(t.Context(), "d"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `"d"`) {
+			t.Fatalf("a flipped bit: %v", err)
+		}
+	}
+	damage()
+	if err := s.Err(); err != nil {
+		t.Errorf("the store has stopped: %v", err)
+	}
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], `"d"`) {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+	mustPutDocument(t, s, "d", large)
+	if got := mustDocument(t, s, "d"); string(got) != large {
+		t.Errorf("%d bytes", len(got))
+	}
+	if _, err := s.Compact(t.Context()); err != nil { // so that no old copy of the pages is there
+		t.Fatal(err)
+	}
+	damage()
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustDocument(t, s, "d"); got != nil {
+		t.Errorf("%d bytes after a rebuild", len(got))
+	}
+	if got := mustDocument(t, s, "e"); string(got) != "short" {
+		t.Errorf("the other document is %q", got)
+	}
+	mustClose(t, s)
+}
+
+// TestRebuildBesideDocuments: pages of the documents that point to themselves are no reason to lose a collection.
+func TestRebuildBesideDocuments(t *testing.T) {
+	s, many, _ := filled(t, Options{})
+	for _, name := range []string{"a", "b", "c", "d", "e"} { // so that the bucket has a branch
+		mustPutDocument(t, s, strings.Repeat(name, 700), strings.Repeat("x", 3000))
+	}
+	patched := 0
+	patch(t, s, func(data []byte) {
+		for _, off := range pagesOf(t, data)["branch"] {
+			if page := data[off : off+filePageSize]; bytes.Contains(page, bytes.Repeat([]byte("c"), 700)) {
+				last := int(binary.NativeEndian.Uint16(page[10:])) - 1
+				copy(page[16+16*last+8:], page[:8])
+				patched++
+			}
+		}
+	})
+	if patched == 0 {
+		t.Fatal("the documents have no branch page")
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, info := count(t, many); n != 1000 || !info.Complete || info.MustRelist != "" || many.Losses() != 0 {
+		t.Errorf("%d objects are left: %+v", n, info)
+	}
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+	if _, err := s.Document(t.Context(), strings.Repeat("a", 700)); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+}
+
+// TestStoreWithoutDocuments: files that have none, as all had before there were any, are what they were.
+func TestStoreWithoutDocuments(t *testing.T) {
+	data, err := os.ReadFile(goldenPath(formatVersion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{})
+	if got := mustDocument(t, s, "d"); got != nil {
+		t.Errorf("%q", got)
+	}
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = s.view(t.Context(), func(tx *bolt.Tx) error {
+		if tx.Bucket(bucketDocuments) != nil {
+			t.Error("a bucket has been made for nothing")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPutDocument(t, s, "d", "x")
+	mustClose(t, s)
+}
