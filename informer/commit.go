@@ -90,7 +90,10 @@ func (p *pump) giveUpList(ctx context.Context) {
 // listAgain asks for a list, since the store lacks objects. The first one since a list was stored is asked for at
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
 // the list that was given up would have written every body anew, this one does.
-func (p *pump) listAgain(ctx context.Context) {
+func (p *pump) listAgain(ctx context.Context) { p.listFor(ctx, reflector.ReasonStore) }
+
+// listFor is listAgain for a reason.
+func (p *pump) listFor(ctx context.Context, reason reflector.Reason) {
 	p.lacking = true
 	if p.pause == nil {
 		p.pause = storeBackoff()
@@ -101,7 +104,7 @@ func (p *pump) listAgain(ctx context.Context) {
 		p.relist(p.rewritingReason())
 		return
 	}
-	p.relist(reflector.ReasonStore)
+	p.relist(reason)
 }
 
 // rewritingReason is the announced reason to write every body anew, or one that has the same effect.
@@ -121,6 +124,9 @@ func (p *pump) mendLosses(ctx context.Context) {
 		return
 	}
 	p.losses = n
+	if p.refetch(ctx) {
+		return
+	}
 	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
 	p.listAgain(ctx)
 }
@@ -136,7 +142,7 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrDamaged)
 }
 
-// repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
+// repair repairs the store in place, or else writes it anew from what can be read of it. Objects that are lost by it are listed again; those among
 // them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
 func (p *pump) repair(ctx context.Context) error {
 	if p.rebuild == nil {
@@ -144,6 +150,9 @@ func (p *pump) repair(ctx context.Context) error {
 	}
 	if p.list != nil {
 		p.giveUpList(ctx)
+	}
+	if done, err := p.repairInPlace(ctx); done || err != nil {
+		return err
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 type pump struct {
 	*Informer
 	relist  func(reflector.Reason)
+	examine func(keys ...string)
 	delayed *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
@@ -40,12 +41,16 @@ type pump struct {
 	unseen map[string]bool
 	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
 	lacking bool
+	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
+	owesSync bool
 	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
 	pause *wait.Backoff
 	// losses is how many of Informer.losses have been mended or are about to be.
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
+	// found is what the list that is being taken in has found, if it is one that repairs.
+	found foundByList
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
 	// told is the kind of failure that has been reported; nil while the store is healthy.
@@ -73,9 +78,11 @@ func (p *pump) run(ctx context.Context) error {
 		}
 		p.mendLosses(ctx)
 		if p.void || p.lacking {
+			p.owesSync = !p.void && (p.owesSync || b.Deltas[0].Type == fifo.Drained)
 			b.Drop()
 		} else {
 			b.Ack()
+			p.paySync()
 		}
 		if p.queue.HasSynced() {
 			p.markSynced()
@@ -95,6 +102,8 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 			return nil // the replay has met it too
 		}
 		return p.replaceUnreadable(ctx, []unreadable{{err: d.Object.(error)}})
+	case d.Type == examinedDelta:
+		return p.examined(ctx, d)
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:
@@ -163,6 +172,9 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
 		delete(p.doubtful, c.Key)
+		if c.Type == cache.Deleted {
+			p.audits.sawDelete(c.Key)
+		}
 		n := notification{typ: c.Type, key: c.Key, before: c.Old}
 		first := !p.HasSynced()
 		if first {

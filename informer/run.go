@@ -40,6 +40,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchFailure(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
+	wg.Go(func() { i.auditLoop(ctx) })
 	i.durables.start(ctx)
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
@@ -131,7 +132,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
-	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start()}
+	return &pump{Informer: i, relist: r.Relist, examine: r.Examine, delayed: delayed, replay: i.processor.start()}
 }
 
 // name is for logs: informers on one resource in several forms are told apart.

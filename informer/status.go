@@ -43,6 +43,12 @@ type Status struct {
 	// Unguarded says, a sentence each, which changes of the server, and of the transform, would not be noticed, because an option is not set, the
 	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects.
 	Unguarded []string
+	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the newest first, 10 at most. IncidentTotals
+	// counts them all, of this run.
+	Incidents      []Incident
+	IncidentTotals map[IncidentCause]int
+	// Audit is the newest one; see Informer.Audit.
+	Audit AuditStatus
 	// Pending is what has been received but not stored yet.
 	Pending int
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
@@ -80,7 +86,9 @@ func (i *Informer) Status() Status {
 		Handlers:      i.processor.status(),
 		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
+		Audit:         i.audits.now(),
 	}
+	s.Incidents, s.IncidentTotals = i.incidents.list()
 	i.mu.Lock()
 	r, storeErr, commitErr, stopped := i.reflector, i.storeErr, i.commitErr, i.stopped
 	s.Rewriting = i.rewriting

@@ -24,6 +24,10 @@ const (
 	ReasonOpenAPI Reason = "OpenAPIChanged"
 	// ReasonStore: the stored contents can not be resumed (interrupted relist, damage).
 	ReasonStore Reason = "StoreIncomplete"
+	// ReasonDamaged: the store has lost objects to damage.
+	ReasonDamaged Reason = "StoreDamaged"
+	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
+	ReasonAudit Reason = "AuditMismatch"
 	// ReasonNotResumable: the server gives no resourceVersion to watch from (some aggregated APIs), so
 	// each reconnect lists.
 	ReasonNotResumable Reason = "NotResumable"
@@ -32,7 +36,7 @@ const (
 // RelistReasons returns every reason but ReasonCold.
 func RelistReasons() []Reason {
 	return []Reason{
-		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI, ReasonStore, ReasonNotResumable,
+		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI, ReasonStore, ReasonDamaged, ReasonAudit, ReasonNotResumable,
 	}
 }
 

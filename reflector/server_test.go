@@ -68,6 +68,8 @@ type server struct {
 	onWatch func(ctx context.Context, r request) (watch.Interface, error)
 	// afterList is called after a list was made, before it is answered.
 	afterList func(r request)
+	// swallow are keys whose events are not sent: a proxy has filtered them out.
+	swallow map[string]bool
 	// fixedSelector overwrites the field selector, as some tweaks do.
 	fixedSelector string
 }
@@ -133,8 +135,11 @@ func (s *server) other(n int) {
 }
 
 func (s *server) recordLocked(p past) {
-	s.history = append(s.history, p)
 	s.ledger = append(s.ledger, p)
+	if s.swallow[p.obj.Namespace+"/"+p.obj.Name] {
+		return
+	}
+	s.history = append(s.history, p)
 	for _, w := range s.watches {
 		w.pushLocked(watch.Event{Type: p.typ, Object: p.obj.DeepCopy()})
 		if !w.mute {

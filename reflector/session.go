@@ -48,6 +48,8 @@ type session struct {
 	noLookups bool
 
 	backoff backoff
+	// inquiry is what Reflector.Examine was asked.
+	inquiry *inquiry
 	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
 	strays int
 	astray bool
@@ -89,13 +91,15 @@ const (
 )
 
 func newSession(r *Reflector) *session {
-	return &session{
+	s := &session{
 		r: r, lw: listerWatcher{r.lw}, sink: r.sink, o: r.o, pos: position{State: Restore}, limit: newLimit(r.o.PageSize),
 		useWatchList: r.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:     guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:       guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
 		versioner:    guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
+	s.inquiry = newInquiry(s)
+	return s
 }
 
 // run drives the machine until it has stopped.

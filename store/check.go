@@ -63,6 +63,8 @@ type checker struct {
 	reader
 	report *Report
 	lacks  map[uint64]bool // dictionaries that were reported
+	// damage is what Mend wants to know of it; nil for those who only report.
+	damage *damage
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -72,6 +74,12 @@ func (c *checker) problem(format string, args ...any) {
 	case n == maxProblems:
 		c.report.Problems = append(c.report.Problems, "… and more")
 	}
+}
+
+// fatal is a problem that takes Rebuild.
+func (c *checker) fatal(format string, args ...any) {
+	c.damage.takesRebuild()
+	c.problem(format, args...)
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -118,13 +126,13 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 
 func (c *checker) checkState(st state) {
 	if id := st.Identity.ID(); id != c.name {
-		c.problem("it holds the identity of collection %s", id)
+		c.fatal("it holds the identity of collection %s", id)
 	}
 	if st.Complete && st.ResourceVersion == "" && st.MustRelist == "" {
-		c.problem("it is complete, but has no resourceVersion")
+		c.fatal("it is complete, but has no resourceVersion")
 	}
 	if st.ResourceVersion != "" && !validRV(st.ResourceVersion) {
-		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
+		c.fatal("its resourceVersion %q can not be compared with others", st.ResourceVersion)
 	}
 }
 
@@ -138,7 +146,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	var last []byte
 	err = objects.ForEach(func(k, _ []byte) error {
 		if count++; bytes.Compare(last, k) >= 0 {
-			c.problem("key %s comes after %s", legible(string(k)), legible(string(last)))
+			c.fatal("key %s comes after %s", legible(string(k)), legible(string(last)))
 		}
 		last = k
 		return nil
@@ -146,6 +154,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	if err != nil {
 		return err
 	}
+	c.damage.count(count, st)
 	if count != st.Objects {
 		c.problem("it has %d objects, and its info record says %d", count, st.Objects)
 	}
@@ -165,12 +174,12 @@ func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
 	}
 	for name := range st.indexes {
 		if root.Bucket([]byte(name)) == nil {
-			c.problem("index %q has no bucket", name)
+			c.fatal("index %q has no bucket", name)
 		}
 	}
 	return root.ForEachBucket(func(name []byte) error {
 		if _, known := st.indexes[string(name)]; !known {
-			c.problem("there is a bucket of index %q, which the info record does not know", name)
+			c.fatal("there is a bucket of index %q, which the info record does not know", name)
 		}
 		return nil
 	})
@@ -208,7 +217,7 @@ func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 		if id, ok := parseDictionaryKey(k); ok {
 			c.checkDictionary(b, id)
 		} else {
-			c.problem("a dictionary has the key %s", legible(string(k)))
+			c.fatal("a dictionary has the key %s", legible(string(k)))
 		}
 		return nil
 	})
@@ -220,7 +229,7 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 		return
 	}
 	if _, err := c.dicts.get(b.Tx(), c.name, id); err != nil {
-		c.problem("%v; the objects that are compressed with it can not be read", err)
+		c.fatal("%v; the objects that are compressed with it can not be read", err)
 		c.lacks[id] = true
 	}
 }
@@ -229,9 +238,11 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	h, err := parseHeader(c.name, key, data)
 	if err != nil {
 		c.problem("%v", err)
+		c.damage.badRecord(key)
 		return
 	}
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
+		c.damage.badRecord(key)
 		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
 	}
 	if h.Dictionary != 0 {
@@ -246,6 +257,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 		for _, value := range values {
 			if !hasEntry(index, value, key) {
 				c.problem("record %s is not in index %q, which it is filed in", legible(key), name)
+				c.damage.lacksEntry(name, value, key)
 			}
 		}
 	}
@@ -277,14 +289,19 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	value, key, err := parseIndexEntry(k, v)
 	if err != nil {
 		c.problem("index %q: %v", name, err)
+		c.damage.wrongEntry(name, k)
 		return
 	}
 	have, err := c.stored(objects, key)
 	switch {
 	case err != nil: // the pages of records have it
+		c.damage.wrongEntry(name, k)
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, legible(key))
+		c.damage.wrongEntry(name, k)
+		c.damage.hole(key)
 	case !slices.Contains(have.Terms[name], value):
 		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
+		c.damage.wrongEntry(name, k)
 	}
 }

@@ -37,7 +37,7 @@ func Open(path string, o Options) (*Store, error) {
 func newStore(path string, o Options) *Store {
 	return &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(),
-		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
+		losses: map[string]int{}, lost: map[string]lostKeys{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 }
 

@@ -136,6 +136,8 @@ type Store struct {
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
 	writing atomic.Pointer[writing] // nil while nobody has said what for
+	// verified is when Check last found nothing wrong, in Unix nanoseconds; 0 is never.
+	verified atomic.Int64
 
 	mu       sync.Mutex
 	handle   *handle                  // guarded by mu; nil once closed
@@ -144,6 +146,7 @@ type Store struct {
 	written  int64                    // guarded by mu; bytes of pages, through the handles before this one
 	rebuilds int                      // guarded by mu; how many Rebuilds there were
 	losses   map[string]int           // guarded by mu; by collection, see Collection.Losses
+	lost     map[string]lostKeys      // guarded by mu; by collection, see Collection.TakeLost
 	live     map[*Collection]struct{} // guarded by mu; the open collections
 }
 
@@ -200,7 +203,18 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	if err := s.checkContent(ctx, &r); err != nil {
 		return r, fmt.Errorf("check %s: %w", s.path, err)
 	}
+	if len(r.Problems) == 0 {
+		s.verified.Store(time.Now().UnixNano())
+	}
 	return r, nil
+}
+
+// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never.
+func (s *Store) Scrubbed() time.Time {
+	if ns := s.verified.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
 }
 
 // Scrub checks the whole file, as Check does. Damage that it finds is treated as if a reader had met it: writing stops (Err,
