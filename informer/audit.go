@@ -257,3 +257,8 @@ func (a *audit) refsAfter(ctx context.Context, after, to string) (refs []store.O
 		after = page[len(page)-1].Key
 	}
 }
+
+// AuditTime is how long an audit of so many objects takes at least.
+func AuditTime(objects int) time.Duration {
+	return time.Duration(max(0, (objects-1)/auditPage)) * auditPause
+}
