@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,58 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
-
-// tamper changes the objects of the only collection in the closed file.
-func (r *rig) tamper(change func(objects *bbolt.Bucket) error) {
-	r.t.Helper()
-	db, err := bbolt.Open(r.path, 0o600, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		root := tx.Bucket([]byte("larder"))
-		return root.ForEachBucket(func(name []byte) error {
-			return change(root.Bucket(name).Bucket([]byte("objects")))
-		})
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// flips damages records.
-func flips(keys ...string) func(*bbolt.Bucket) error {
-	return func(objects *bbolt.Bucket) error {
-		for _, key := range keys {
-			data := bytes.Clone(objects.Get([]byte(key)))
-			data[len(data)-2] ^= 1
-			if err := objects.Put([]byte(key), data); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// holes removes them.
-func holes(keys ...string) func(*bbolt.Bucket) error {
-	return func(objects *bbolt.Bucket) error {
-		for _, key := range keys {
-			if err := objects.Delete([]byte(key)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
 
 var eachResidency = map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
 
@@ -79,7 +31,7 @@ func TestDamagedRecordsAreFetchedAgain(t *testing.T) {
 				}
 				r.start()
 				r.close()
-				r.tamper(flips("a/03", "a/05"))
+				storetest.Flip(t, r.path, "a/03", "a/05")
 				r.srv.delete("a/05")
 				h := &recorder{}
 				i := r.start(h)
@@ -126,7 +78,7 @@ func TestAuditFindsHoles(t *testing.T) {
 					}
 					r.start()
 					r.close()
-					r.tamper(holes("a/03", "a/05", "a/07"))
+					storetest.Punch(t, r.path, "a/03", "a/05", "a/07")
 					h := &recorder{}
 					i := r.start(h)
 					if s := i.Status(); s.Reflector.Lists > 0 || !s.Synced {

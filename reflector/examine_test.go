@@ -259,7 +259,9 @@ func TestExamineAnswersFromThePast(t *testing.T) {
 			t.Errorf("relists %v", st.Relists)
 		}
 		g.cancel()
-		<-g.done
+		if err := <-g.done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
