@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -416,5 +418,80 @@ func TestRefs(t *testing.T) {
 	}
 	if ref, found, err := c.Ref(ctx, "ns1/pod0001"); err != nil || !found || ref.ResourceVersion == "" {
 		t.Errorf("%+v, %v, %v", ref, found, err)
+	}
+}
+
+// TestMendUnderLoad: batches are taken in, committed and read while records are damaged and repaired again and again.
+func TestMendUnderLoad(t *testing.T) {
+	for name, residency := range map[string]store.Residency{"all": store.All, "none": store.None} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			s, err := store.Open(t.TempDir()+"/larder.db", store.Options{CommitInterval: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			store.NoSync(s)
+			c := openPodsAs(t, s, byNamespaceAndColor, residency)
+			fill(t, c, 300)
+			if err := c.WaitResident(ctx); err != nil {
+				t.Fatal(err)
+			}
+			keys, err := c.Keys(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for n := 1000; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					ops := []store.Op{upsert(keys[n%100], fmt.Sprint(n)), remove(keys[(n*7)%100], fmt.Sprint(n)), upsert(keys[(n*3)%100], fmt.Sprint(n))}
+					if _, err := c.Apply(ctx, store.Batch{Ops: ops, ResourceVersion: fmt.Sprint(n)}); err != nil && !errors.Is(err, store.ErrDamaged) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			for round := range soak(20) {
+				key := keys[100+round%200] // one that is there
+				if err := store.Tamper(c, func(b *bolt.Bucket) error {
+					if b.Bucket(inObjects).Get([]byte(key)) == nil {
+						return nil // lost in an earlier round
+					}
+					return flip(key)(b)
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Scrub(ctx); err != nil && !errors.Is(err, store.ErrDamaged) {
+					t.Fatal(err)
+				}
+				if _, err := s.Mend(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(stop)
+			wg.Wait()
+			if err := s.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			info, err := c.Info(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now, err := c.Keys(ctx); err != nil || len(now) != info.Objects {
+				t.Errorf("%d keys, and Info says %d, %v", len(now), info.Objects, err)
+			}
+			if name == "all" {
+				if lost, _ := c.TakeLost(); len(lost) > 0 {
+					t.Errorf("lost %q, which were in memory", lost)
+				}
+			}
+			wantSound(t, s)
+		})
 	}
 }
