@@ -37,7 +37,7 @@ const (
 	auditRetry = time.Hour
 	// auditBehind is how long what differs may be only under way.
 	auditBehind = 5 * time.Second
-	// maxSuspects is how many objects of an audit are examined one by one. Where more differ everything is listed.
+	// maxSuspects is how many objects may wait to be examined, or have been found to differ. Where there are more everything is listed.
 	maxSuspects = 200
 	// scrubEvery is how often audits have the file verified.
 	scrubEvery = time.Hour
@@ -69,9 +69,23 @@ type audits struct {
 	turn chan struct{} // has a token while one runs
 
 	mu     sync.Mutex
-	status AuditStatus // guarded by mu
+	run    context.Context // of the informer; set before it can be live; guarded by mu
+	status AuditStatus     // guarded by mu
 	// deleted are the keys of which a delete has been stored since the audit began; nil while there is none.
 	deleted map[string]struct{} // guarded by mu
+}
+
+// start says that the informer runs in ctx.
+func (a *audits) start(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.run = ctx
+}
+
+func (a *audits) running() context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.run
 }
 
 // maxDeleted bounds what an audit remembers of deletes. What it does not is looked up.
@@ -113,7 +127,7 @@ func (a *audits) now() AuditStatus {
 
 // Audit compares the identity, UID and resourceVersion, of every stored object with the server's, and repairs what differs: what no event has told, since a
 // proxy has swallowed it, the server was rewound in a way that no guard sees, or the file has lost it. An object that differs is looked up, and put right at a place in the
-// stream where the answer holds, so nothing is a finding that is only under way; more than 200 are listed. Handlers are told of the
+// stream where the answer holds, so nothing is a finding that is only under way; where there are more than 200, everything is listed. Handlers are told of the
 // difference: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an Incident in Status.
 //
 // The server is read by Options.ListRefs, 500 identities at a time, at a gentle rate: a twentieth of the time at most, so 100,000 objects take some minutes. The
@@ -156,9 +170,7 @@ func (a *audit) run(ctx context.Context) error {
 	if a.r == nil || a.Status().Source != Live {
 		return ErrNotLive
 	}
-	a.mu.Lock()
-	running := a.running
-	a.mu.Unlock()
+	running := a.audits.running()
 	defer context.AfterFunc(running, func() { cancel(errStopped) })()
 	ctx = klog.NewContext(ctx, a.logger(running))
 	if err := a.verifyFile(ctx); err != nil {

@@ -110,7 +110,8 @@ func (a *audit) comparePage(ctx context.Context, p reflector.RefPage, after, las
 		return err == nil, err
 	}
 	a.examinations.add(a.ex, suspects)
-	if a.report.Suspects += len(suspects); a.report.Suspects > maxSuspects {
+	a.report.Suspects += len(suspects)
+	if a.examinations.size(a.ex) > maxSuspects {
 		a.relistAll(reflector.ReasonAudit)
 		return false, nil
 	}

@@ -134,6 +134,13 @@ func (s *examinations) answered(key string, outcome reflector.Outcome, f *Findin
 	return ended
 }
 
+// size is how many keys ex waits for, or has found to differ.
+func (s *examinations) size(ex *examination) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(ex.waiting) + len(ex.found.first) + ex.found.more
+}
+
 // asked reports whether somebody waits for an answer about the key.
 func (s *examinations) asked(key string) bool {
 	s.mu.Lock()

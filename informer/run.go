@@ -42,6 +42,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchResident(ctx) })
 	wg.Go(func() { i.auditLoop(ctx) })
 	i.durables.start(ctx)
+	i.audits.start(ctx)
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)

@@ -45,6 +45,9 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if o.ServerVersion == nil {
 		o.ServerVersion = informer.ServerVersion(a.client)
 	}
+	if o.ListRefs == nil {
+		o.ListRefs = informer.ListRefs(a.client, id)
+	}
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}
