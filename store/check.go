@@ -27,7 +27,7 @@ const (
 // so that a check of a large file keeps no old pages from being used again while
 // changes stream. Only the keys are counted in one transaction: their number
 // is compared with that of the info record, which any write changes.
-func (s *Store) checkContent(ctx context.Context, r *Report) error {
+func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	var names []string
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)
@@ -44,7 +44,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report) error {
 	}
 	for _, name := range names {
 		r.Collections++
-		c := &checker{reader: reader{store: s, name: name}, report: r, lacks: map[uint64]bool{}}
+		c := &checker{reader: reader{store: s, name: name}, report: r, pace: p, lacks: map[uint64]bool{}}
 		err := c.check(ctx)
 		switch {
 		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
@@ -63,6 +63,9 @@ type checker struct {
 	reader
 	report *Report
 	lacks  map[uint64]bool // dictionaries that were reported
+	// pace holds it to a rate; nil for none. read is how many bytes have been looked at since it was last told.
+	pace *pace
+	read int
 	// damage is what Mend wants to know of it; nil for those who only report.
 	damage *damage
 }
@@ -117,6 +120,10 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 			after, err = page(b, after)
 			return err
 		})
+		if err == nil && c.pace != nil {
+			err = c.pace.wait(ctx, c.read)
+			c.read = 0
+		}
 		if err != nil {
 			return err
 		}
@@ -199,6 +206,7 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	n := 0
 	for k, data := seekAfter(cur, string(after)); k != nil; k, data = cur.Next() {
 		c.report.Objects++
+		c.read += len(k) + len(data)
 		c.checkRecord(b, st, string(k), data)
 		if n++; n == checkPage {
 			return bytes.Clone(k), nil
@@ -277,6 +285,7 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 	n := 0
 	for k, v := seekAfter(cur, string(after)); k != nil; k, v = cur.Next() {
 		c.report.IndexEntries++
+		c.read += len(k) + len(v)
 		c.checkEntry(objects, name, k, v)
 		if n++; n == checkPage {
 			return bytes.Clone(k), nil
