@@ -62,6 +62,7 @@ type Informer struct {
 
 	scrub        func(ctx context.Context) error // verifies the file; nil if the objects are in memory only
 	scrubbed     func() time.Time                // when that last found nothing; likewise
+	refetching   atomic.Bool                     // the file is being repaired in place, or what it has lost is being fetched
 	examinations examinations
 	audits       audits
 	incidents    incidents

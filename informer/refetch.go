@@ -29,6 +29,8 @@ func (p *pump) repairInPlace(ctx context.Context) (done bool, err error) {
 	if p.mendFile == nil {
 		return false, nil
 	}
+	p.refetching.Store(true) // the reflector may be about to ask whether it can resume
+	defer func() { p.refetching.Store(p.fetches > 0) }()
 	mended, err := p.mendFile.Mend(ctx)
 	switch {
 	case needsRebuild(err):
@@ -90,6 +92,8 @@ func (p *pump) refetch(ctx context.Context) bool {
 	}
 	klog.FromContext(ctx).Info("The store has lost objects; fetching them again", "type", p.o.ObjectDescription, "objects", len(keys))
 	p.lacking = true
+	p.fetches++
+	p.refetching.Store(true)
 	ex := p.examinations.begin(p.refetched)
 	p.examinations.add(ex, keys)
 	p.examinations.seal(ex)
@@ -99,6 +103,8 @@ func (p *pump) refetch(ctx context.Context) bool {
 
 // refetched is called when all of them are back, or known to be gone, or have been listed.
 func (p *pump) refetched(ctx context.Context, ex *examination) {
+	p.fetches--
+	p.refetching.Store(p.fetches > 0)
 	p.noteIncident(ctx, CauseDamaged, "", ex.found)
 	if ex.relisted || p.void {
 		return

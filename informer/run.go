@@ -121,7 +121,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		claim: i.claim, clock: i.clock,
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
-	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip}
+	s := &sink{store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, refetching: i.refetching.Load}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,

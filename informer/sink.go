@@ -37,6 +37,8 @@ type sink struct {
 	transform cache.TransformFunc
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
+	// refetching: what the store lacks is being fetched, or a list will be asked for.
+	refetching func() bool
 }
 
 var _ reflector.Sink = &sink{}
@@ -59,6 +61,10 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 		c.Newest = append(c.Newest, reflector.ObjectRef(r))
 	}
 	switch {
+	case info.MustRelist == store.MustRelistDamaged && info.ResourceVersion != "" && s.refetching():
+		if c.Relist = s.attrs.mismatch(); c.Relist != "" {
+			s.attrs.announce(c.Relist)
+		}
 	case info.MustRelist != "":
 		c.Relist = reflector.ReasonStore
 	case info.ResourceVersion == "":

@@ -13,6 +13,9 @@ import (
 
 const mending = "a repair in place"
 
+// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed or Resumable.
+const MustRelistDamaged = damagedReason
+
 // Mended is what Mend has done to one collection.
 type Mended struct {
 	Identity Identity
