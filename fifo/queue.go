@@ -152,6 +152,15 @@ func (q *Queue) Len() int {
 	return q.count
 }
 
+// Sync completes the first sync, for a consumer that had to drop the batch with its mark, and has made up for that.
+func (q *Queue) Sync() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.syncedLocked() {
+		close(q.synced)
+	}
+}
+
 // HasSynced reports whether the first Drained, and so everything before it, has been acknowledged.
 func (q *Queue) HasSynced() bool { return cache.IsDone(q) }
 

@@ -132,6 +132,9 @@ func (p *pump) mendLosses(ctx context.Context) {
 		return
 	}
 	p.losses = n
+	if p.refetch(ctx) {
+		return
+	}
 	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
@@ -147,7 +150,7 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrDamaged)
 }
 
-// repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
+// repair repairs the store in place, or else writes it anew from what can be read of it. Objects that are lost by it are listed again; those among
 // them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
 func (p *pump) repair(ctx context.Context) error {
 	if p.rebuild == nil {
@@ -155,6 +158,9 @@ func (p *pump) repair(ctx context.Context) error {
 	}
 	if p.list != nil {
 		p.giveUpList(ctx)
+	}
+	if done, err := p.repairInPlace(ctx); done || err != nil {
+		return err
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // beginList opens a Replacement.
 func (p *pump) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
-	p.void = false
+	p.void, p.owesSync = false, false // it brings a mark of its own
 	return p.commit(ctx, func() (store.Result, error) {
 		info, err := p.store.Info(ctx)
 		if err != nil {
@@ -23,6 +23,7 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
 			p.list, p.cold, p.rewrites, p.listBegun = list, !info.Complete, s.options.Rewrite, true
+			p.found = foundByList{reason: s.reason, since: info.ResourceVersion}
 		}
 		return store.Result{}, err
 	}, p.tellListed)
@@ -79,7 +80,10 @@ func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Re
 	}
 }
 
-func (p *pump) tellListed(changes []store.Change, redone bool) { p.tell(changes, p.rewrites || redone) }
+func (p *pump) tellListed(changes []store.Change, redone bool) {
+	p.noteListed(changes)
+	p.tell(changes, p.rewrites || redone)
+}
 
 // finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In between
 // the lock is free, and the store holds what has been told. The store applies the deletes first, so they are told first, as in client-go.
@@ -102,6 +106,11 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if p.list == nil && !p.void {
+		p.noteIncident(ctx, causeOf(p.found.reason), p.found.reason, p.found.findings)
+		p.found = foundByList{}
+		p.tellEnded(ctx, p.examinations.listed())
 	}
 	return nil
 }

@@ -79,8 +79,9 @@ func (i *Informer) open() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
 	}
-	if o.PageSize < 0 || o.ResyncPeriod < 0 || o.RefuseAfter < 0 {
-		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v and RefuseAfter %v must not be negative; 0 is the default", o.PageSize, o.ResyncPeriod, o.RefuseAfter)
+	if o.PageSize < 0 || o.ResyncPeriod < 0 || o.RefuseAfter < 0 || o.AuditEvery < 0 {
+		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v, RefuseAfter %v and AuditEvery %v must not be negative; 0 is the default",
+			o.PageSize, o.ResyncPeriod, o.RefuseAfter, o.AuditEvery)
 	}
 	if o.Codec == nil {
 		codec, err := store.CodecFor(i.example)
@@ -88,6 +89,9 @@ func (i *Informer) open() error {
 			return err
 		}
 		o.Codec = codec
+	}
+	if o.ListRefs == nil {
+		o.ListRefs = listWhole(i.lw, i.Identity().Shards(), admit(i.Identity()))
 	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
@@ -121,6 +125,8 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
+	i.mendFile = fileMender{o.Store, c}
+	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
 	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 type pump struct {
 	*Informer
 	relist  func(reflector.Reason)
+	examine func(keys ...string)
 	delayed *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
@@ -43,6 +44,10 @@ type pump struct {
 	unseen map[string]bool
 	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
 	lacking bool
+	// fetches is how many times what the file has lost is being fetched.
+	fetches int
+	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
+	owesSync bool
 	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
 	pause *wait.Backoff
 	// losses is how many of Informer.losses have been mended or are about to be.
@@ -51,6 +56,8 @@ type pump struct {
 	written *Commit
 	// waited: what is stored was too old at the start, and nobody was told of it before the server had sent something.
 	waited bool
+	// found is what the list that is being taken in has found, if it is one that repairs.
+	found foundByList
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
 	// drains counts the fifo.Drained that have come.
@@ -87,7 +94,9 @@ func (p *pump) run(ctx context.Context) error {
 		whole, mark := !p.void && !p.lacking, b.Deltas[0].Type == fifo.Drained
 		if whole {
 			b.Ack()
+			p.paySync()
 		} else {
+			p.owesSync = !p.void && (p.owesSync || mark)
 			b.Drop()
 		}
 		b = nil
@@ -136,6 +145,8 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 			return nil // the replay has met it too
 		}
 		return p.replaceUnreadable(ctx, []unreadable{{err: d.Object.(error)}})
+	case d.Type == examinedDelta:
+		return p.examined(ctx, d)
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:
@@ -221,6 +232,9 @@ func (p *pump) tell(changes []store.Change, all bool) {
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
 		delete(p.doubtful, c.Key)
+		if c.Type == cache.Deleted {
+			p.audits.sawDelete(c.Key)
+		}
 		n := notification{typ: c.Type, key: c.Key, before: c.Old}
 		first := !p.HasSynced()
 		if first {

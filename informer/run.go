@@ -43,10 +43,12 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchFailure(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
+	wg.Go(func() { i.auditLoop(ctx) })
 	i.durables.start(ctx)
 	i.sources.start(ctx)
 	i.reviewSource()
 	wg.Go(func() { i.watchAge(ctx) })
+	i.audits.start(ctx)
 	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)
@@ -187,6 +189,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	}
 	s := &sink{
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, retention: i.retention, drains: &i.drainsPushed,
+		refetching: i.refetching.Load,
 	}
 	i.errorSource = errorSource
 	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
@@ -201,7 +204,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
-	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
+	return &pump{Informer: i, relist: r.Relist, examine: r.Examine, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
 }
 
 // link is shared with the other informers of the store; those without a store have none to share.

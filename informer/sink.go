@@ -40,6 +40,8 @@ type sink struct {
 	skip      func(ctx context.Context, key string, err error)
 	retention *retention
 	drains    *atomic.Int64 // counts the calls of Synced
+	// refetching: what the store lacks is being fetched, or a list will be asked for.
+	refetching func() bool
 }
 
 var _ reflector.Sink = &sink{}
@@ -64,7 +66,9 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
 		s.attrs.announce(c.Relist) // whatever the list is for
 	}
-	if info.MustRelist != "" || info.ResourceVersion == "" {
+	switch {
+	case info.MustRelist == store.MustRelistDamaged && info.ResourceVersion != "" && s.refetching():
+	case info.MustRelist != "" || info.ResourceVersion == "":
 		c.Relist = lackingReason(info)
 	}
 	return c, nil

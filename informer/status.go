@@ -50,6 +50,12 @@ type Status struct {
 	// server does not allow to read what it takes, or the ListerWatcher can not look up single objects; and that the server does not heed
 	// the shard selector (Reflector.Unsharded), so that the shard is made here.
 	Unguarded []string
+	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the newest first, 10 at most. IncidentTotals
+	// counts them all, of this run.
+	Incidents      []Incident
+	IncidentTotals map[IncidentCause]int
+	// Audit is the newest one; see Informer.Audit.
+	Audit AuditStatus
 	// Pending is what has been received but not stored yet.
 	Pending int
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
@@ -87,12 +93,14 @@ func (i *Informer) Status() Status {
 		Handlers:      i.processor.status(),
 		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
+		Audit:         i.audits.now(),
 	}
 	tooOld := i.retention.refuses()
 	if tooOld != nil {
 		i.reviewSource() // for those who ask before the run
 	}
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
+	s.Incidents, s.IncidentTotals = i.incidents.list()
 	i.mu.Lock()
 	r, storeErr, commitErr := i.reflector, i.storeErr, i.commitErr
 	s.Rewriting = i.rewriting

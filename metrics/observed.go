@@ -100,6 +100,9 @@ func (o *observed) collectCounters(ch chan<- prometheus.Metric, s informer.Statu
 	for _, reason := range reflector.RelistReasons() {
 		counter(relists, s.Reflector.Relists[reason], string(reason))
 	}
+	for _, cause := range informer.IncidentCauses() {
+		counter(incidents, s.IncidentTotals[cause], string(cause))
+	}
 	counter(skipped, s.Skipped+s.Reflector.Skipped)
 	counter(failures, int(o.failures.Load()))
 }

@@ -42,8 +42,8 @@
 // No guard sees a server that was restored from a backup and has overtaken us, if in the lost part of history
 // nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
 // history's events have pushed the proof out of the newest objects, but before the drain is over.
-// What was created in the lost part is then missing, and what was deleted in it remains. Nor is
-// seen a change without a new resourceVersion (a new default of a CRD).
+// What was created in the lost part is then missing, and what was deleted in it remains, until somebody who compares everything (the informer's
+// audit) asks Examine. Nor is seen a change without a new resourceVersion (a new default of a CRD).
 //
 // # Drained
 //
@@ -73,6 +73,14 @@
 // Over a thin link a large event looks like a dead connection, and a watch that is opened again is sent it from its first byte. So after a watch that was closed
 // for its silence the next one from the same resourceVersion may be silent for five minutes, and those after it for ten (a drain too, which
 // otherwise has half a minute).
+//
+// # Examine
+//
+// What was lost without a trace (a proxy that has filtered events out, a history that no guard sees, a damaged record of the sink) the watch does not bring back. Who
+// suspects an object asks Examine: it is looked up as the guard does, on a goroutine of its own, and the answer waits until the
+// stream has reached its resourceVersion L. If no event above L was about the object, what the sink holds of it is its state at L, unless something was lost: so
+// Sink.Examined is told then what the server had, in its place among the events. An event at or below L excuses no difference. A connection that is lost in between changes nothing: what was answered is told when the next watch
+// has reached L, and what was not is asked again. If objects can not be looked up, or nothing comes for three minutes that shows that the stream is at L, everything is listed, for ReasonAudit. A list tells of all that had been asked about.
 //
 // # Relist
 //

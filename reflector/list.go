@@ -322,7 +322,11 @@ func (l *list) finish(ctx context.Context) outcome {
 	if comparableRV(l.fold.rv) {
 		rv = l.fold.rv
 	}
-	if err := s.sink.EndReplace(ctx, s.resumable(rv)); err != nil {
+	err := s.sink.EndReplace(ctx, s.resumable(rv))
+	if err == nil {
+		err = s.inquiry.listed(ctx)
+	}
+	if err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)

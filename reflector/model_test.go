@@ -33,6 +33,8 @@ type model struct {
 	probed string
 	// muted: at some time there were no bookmarks, so that a drain can not be exact.
 	muted bool
+	// swallowed: events were lost, and nothing that repairs it has been made yet.
+	swallowed bool
 }
 
 // TestModel: whatever the server does, the sink holds what the server had at the sink's resourceVersion, ends
@@ -111,12 +113,23 @@ func (m *model) run() {
 		{"fast page", func() { m.slow(nil) }},
 		{"our restart", m.again},
 		{"rewind", m.rewind},
+		{"examine", func() { m.r.Examine(m.anyKey(), m.anyKey()) }},
+		{"swallow", m.swallow},
 	}
 	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
 		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
 		m.prefix()
 	}
+	if got := m.m.repairs(); len(got) > 0 && !m.swallowed {
+		m.t.Errorf("%q were repaired, and nothing had been lost", got)
+	}
 	m.settle()
+	if m.swallowed {
+		for n := range 23 {
+			m.r.Examine(modelKey(n))
+		}
+		m.settle()
+	}
 	m.converged()
 	if st := m.r.Status(); st.Err != nil || st.State != Watch {
 		m.t.Errorf("status %+v", st)
@@ -183,12 +196,31 @@ func (m *model) tick() int {
 
 func (m *model) write() {
 	n := m.tick()
-	key := fmt.Sprintf("a/%02d", (n*7)%23)
+	key := modelKey(n * 7)
 	if n%4 == 0 {
 		m.s.remove(key)
 		return
 	}
 	m.s.put(key, fmt.Sprint(n))
+}
+
+func modelKey(n int) string { return fmt.Sprintf("a/%02d", n%23) }
+
+func (m *model) anyKey() string { return modelKey(rapid.IntRange(0, 22).Draw(m.t, "key")) }
+
+// swallow writes without an event. Nothing is said of the sink's state after that, until everything has been examined.
+func (m *model) swallow() {
+	m.s.mu.Lock()
+	m.s.swallow = map[string]bool{}
+	for n := range 23 {
+		m.s.swallow[modelKey(n)] = true
+	}
+	m.s.mu.Unlock()
+	m.write()
+	m.s.mu.Lock()
+	m.s.swallow = nil
+	m.s.mu.Unlock()
+	m.swallowed = true
 }
 
 func (m *model) burst() {
@@ -252,7 +284,7 @@ func (m *model) rewind() {
 		m.write()
 	}
 	m.sleep(time.Second)
-	if !m.m.equal(m.s) {
+	if !m.swallowed && !m.m.equal(m.s) {
 		m.t.Fatalf("before the rewind: the sink holds %v, the server has %v", m.m.state(), m.s.state())
 	}
 	m.s.restore(b)
@@ -262,7 +294,9 @@ func (m *model) rewind() {
 		m.write()
 	}
 	m.settle()
-	m.converged()
+	if !m.swallowed {
+		m.converged()
+	}
 }
 
 // settle lets everything come to rest with a healthy server.
@@ -277,7 +311,7 @@ func (m *model) settle() {
 // prefix: the sink's state is the server's at the sink's resourceVersion.
 func (m *model) prefix() {
 	rv, got := m.m.at()
-	if rv == "" {
+	if rv == "" || m.swallowed {
 		return
 	}
 	if want := m.s.stateAt(rv); !maps.Equal(got, want) {
@@ -291,6 +325,7 @@ func (m *model) reasons() {
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
+		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
 		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList && (m.muted || n <= m.rewinds+m.breaks):

@@ -30,6 +30,8 @@ const (
 	ReasonDamaged Reason = "StoreDamaged"
 	// ReasonUnreadable: stored bodies can not be decoded although they are what was written.
 	ReasonUnreadable Reason = "Unreadable"
+	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
+	ReasonAudit Reason = "AuditMismatch"
 	// ReasonNotResumable: the server gives no resourceVersion to watch from (some aggregated APIs), so
 	// each reconnect lists.
 	ReasonNotResumable Reason = "NotResumable"
@@ -39,7 +41,7 @@ const (
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
-		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonNotResumable,
+		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonAudit, ReasonNotResumable,
 	}
 }
 

@@ -63,6 +63,8 @@ type session struct {
 	// turn to connect, and listing, the place among those that list; see Options.Link.
 	turn    *uplink.Turn
 	listing place
+	// inquiry is what Reflector.Examine was asked.
+	inquiry *inquiry
 	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
 	strays int
 	astray bool
@@ -122,6 +124,7 @@ func newSession(r *Reflector) *session {
 		versioner:  guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
+	s.inquiry = newInquiry(s)
 	return s
 }
 

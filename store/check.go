@@ -27,7 +27,7 @@ const (
 // so that a check of a large file keeps no old pages from being used again while
 // changes stream. Only the keys are counted in one transaction: their number
 // is compared with that of the info record, which any write changes.
-func (s *Store) checkContent(ctx context.Context, r *Report) error {
+func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	var names []string
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)
@@ -47,7 +47,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report) error {
 	}
 	for _, name := range names {
 		r.Collections++
-		c := &checker{reader: reader{store: s, name: name}, report: r, lacks: map[uint64]bool{}}
+		c := &checker{reader: reader{store: s, name: name}, report: r, pace: p, lacks: map[uint64]bool{}}
 		err := c.check(ctx)
 		switch {
 		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
@@ -66,6 +66,11 @@ type checker struct {
 	reader
 	report *Report
 	lacks  map[uint64]bool // dictionaries that were reported
+	// pace holds it to a rate; nil for none. read is how many bytes have been looked at since it was last told.
+	pace *pace
+	read int
+	// damage is what Mend wants to know of it; nil for those who only report.
+	damage *damage
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -75,6 +80,12 @@ func (c *checker) problem(format string, args ...any) {
 	case n == maxProblems:
 		c.report.Problems = append(c.report.Problems, "… and more")
 	}
+}
+
+// fatal is a problem that takes Rebuild.
+func (c *checker) fatal(format string, args ...any) {
+	c.damage.takesRebuild()
+	c.problem(format, args...)
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -112,6 +123,10 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 			after, err = page(b, after)
 			return err
 		})
+		if err == nil && c.pace != nil {
+			err = c.pace.wait(ctx, c.read)
+			c.read = 0
+		}
 		if err != nil {
 			return err
 		}
@@ -121,13 +136,13 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 
 func (c *checker) checkState(st state) {
 	if id := st.Identity.ID(); id != c.name {
-		c.problem("it holds the identity of collection %s", id)
+		c.fatal("it holds the identity of collection %s", id)
 	}
 	if st.Complete && st.ResourceVersion == "" && st.MustRelist == "" {
-		c.problem("it is complete, but has no resourceVersion")
+		c.fatal("it is complete, but has no resourceVersion")
 	}
 	if st.ResourceVersion != "" && !validRV(st.ResourceVersion) {
-		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
+		c.fatal("its resourceVersion %q can not be compared with others", st.ResourceVersion)
 	}
 }
 
@@ -141,7 +156,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	var last []byte
 	err = objects.ForEach(func(k, _ []byte) error {
 		if count++; bytes.Compare(last, k) >= 0 {
-			c.problem("key %s comes after %s", legible(string(k)), legible(string(last)))
+			c.fatal("key %s comes after %s", legible(string(k)), legible(string(last)))
 		}
 		last = k
 		return nil
@@ -149,6 +164,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	if err != nil {
 		return err
 	}
+	c.damage.count(count, st)
 	if count != st.Objects {
 		c.problem("it has %d objects, and its info record says %d", count, st.Objects)
 	}
@@ -168,12 +184,12 @@ func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
 	}
 	for name := range st.indexes {
 		if root.Bucket([]byte(name)) == nil {
-			c.problem("index %q has no bucket", name)
+			c.fatal("index %q has no bucket", name)
 		}
 	}
 	return root.ForEachBucket(func(name []byte) error {
 		if _, known := st.indexes[string(name)]; !known {
-			c.problem("there is a bucket of index %q, which the info record does not know", name)
+			c.fatal("there is a bucket of index %q, which the info record does not know", name)
 		}
 		return nil
 	})
@@ -193,6 +209,7 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	n := 0
 	for k, data := seekAfter(cur, string(after)); k != nil; k, data = cur.Next() {
 		c.report.Objects++
+		c.read += len(k) + len(data)
 		c.checkRecord(b, st, string(k), data)
 		if n++; n == checkPage {
 			return bytes.Clone(k), nil
@@ -211,7 +228,7 @@ func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 		if id, ok := parseDictionaryKey(k); ok {
 			c.checkDictionary(b, id)
 		} else {
-			c.problem("a dictionary has the key %s", legible(string(k)))
+			c.fatal("a dictionary has the key %s", legible(string(k)))
 		}
 		return nil
 	})
@@ -223,7 +240,7 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 		return
 	}
 	if _, err := c.dicts.get(b.Tx(), c.name, id); err != nil {
-		c.problem("%v; the objects that are compressed with it can not be read", err)
+		c.fatal("%v; the objects that are compressed with it can not be read", err)
 		c.lacks[id] = true
 	}
 }
@@ -232,9 +249,11 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	h, err := parseHeader(c.name, key, data)
 	if err != nil {
 		c.problem("%v", err)
+		c.damage.badRecord(key)
 		return
 	}
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
+		c.damage.badRecord(key)
 		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
 	}
 	if h.Dictionary != 0 {
@@ -249,6 +268,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 		for _, value := range values {
 			if !hasEntry(index, value, key) {
 				c.problem("record %s is not in index %q, which it is filed in", legible(key), name)
+				c.damage.lacksEntry(name, value, key)
 			}
 		}
 	}
@@ -268,6 +288,7 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 	n := 0
 	for k, v := seekAfter(cur, string(after)); k != nil; k, v = cur.Next() {
 		c.report.IndexEntries++
+		c.read += len(k) + len(v)
 		c.checkEntry(objects, name, k, v)
 		if n++; n == checkPage {
 			return bytes.Clone(k), nil
@@ -280,14 +301,19 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	value, key, err := parseIndexEntry(k, v)
 	if err != nil {
 		c.problem("index %q: %v", name, err)
+		c.damage.wrongEntry(name, k)
 		return
 	}
 	have, err := c.stored(objects, key)
 	switch {
 	case err != nil: // the pages of records have it
+		c.damage.wrongEntry(name, k)
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, legible(key))
+		c.damage.wrongEntry(name, k)
+		c.damage.hole(key)
 	case !slices.Contains(have.Terms[name], value):
 		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
+		c.damage.wrongEntry(name, k)
 	}
 }

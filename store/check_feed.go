@@ -36,12 +36,12 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 	}
 	switch {
 	case st.feedSince == 0 && have > 0:
-		c.problem("it keeps no change feed, but has %d of its buckets", have)
+		c.fatal("it keeps no change feed, but has %d of its buckets", have)
 		return nil
 	case st.feedSince == 0:
 		return nil
 	case have < 3:
-		c.problem("it keeps a change feed, but has only %d of its 3 buckets", have)
+		c.fatal("it keeps a change feed, but has only %d of its 3 buckets", have)
 		return nil
 	}
 	tombstones := 0
@@ -49,15 +49,15 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 		tombstones++
 	}
 	if tombstones != st.tombstones {
-		c.problem("it has %d tombstones, and its info record says %d", tombstones, st.tombstones)
+		c.fatal("it has %d tombstones, and its info record says %d", tombstones, st.tombstones)
 	}
 	places, err := getPlaces(b, c.name)
 	if err != nil {
-		c.problem("%v", err)
+		c.fatal("%v", err)
 	}
 	for name, place := range places {
 		if place.Seq >= st.NextSeq {
-			c.problem("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
+			c.fatal("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
 		}
 	}
 	return nil
@@ -93,19 +93,23 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) {
 	case err != nil: // the pages of records have it
 	case !have.found:
 		c.problem("the change feed names %s, which is not there", legible(string(key)))
+		c.damage.hole(string(key))
 	case have.Seq != seq:
 		c.problem("the change feed has %s at number %d, and its record says %d", legible(string(key)), seq, have.Seq)
+	default:
+		return
 	}
+	c.damage.wrongNumber(k)
 }
 
 func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 	seq, ok := parseSeqKey(k)
 	if !ok {
-		c.problem("a tombstone has a number of %d bytes", len(k))
+		c.fatal("a tombstone has a number of %d bytes", len(k))
 		return
 	}
 	if _, err := parseTombstone(c.name, seq, v); err != nil {
-		c.problem("%v", err)
+		c.fatal("%v", err)
 	}
 }
 
@@ -117,5 +121,6 @@ func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h header) {
 	}
 	if string(seqs.Get(seqKey(h.Seq))) != key {
 		c.problem("record %s has sequence number %d, where the change feed does not have it", legible(key), h.Seq)
+		c.damage.lacksNumber(h.Seq, key)
 	}
 }

@@ -75,7 +75,7 @@ func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[in
 
 // CheckContent is the part of Store.Check that looks at the contents.
 func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
-	err = s.checkContent(ctx, &r)
+	err = s.checkContent(ctx, &r, nil)
 	return r, err
 }
 

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// MustRelistDamaged is Info.MustRelist of a collection that has lost something.
+// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed or Resumable.
 const MustRelistDamaged = "damaged"
 
 // Rebuild writes the store anew, after ErrOutcomeUnknown or ErrDamaged. What

@@ -143,6 +143,8 @@ type Store struct {
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
 	writing atomic.Pointer[writing] // nil while nobody has said what for
+	// verified is when Check last found nothing wrong, in Unix nanoseconds; 0 is never.
+	verified atomic.Int64
 
 	mu       sync.Mutex
 	handle   *handle       // guarded by mu; nil once closed
@@ -153,6 +155,7 @@ type Store struct {
 	// exchanging: one is at work, or a compaction; guarded by mu.
 	exchanging bool
 	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
+	lost       map[string]lostKeys      // guarded by mu; by collection, see Collection.TakeLost
 	live       map[*Collection]struct{} // guarded by mu; the open collections
 }
 
@@ -193,8 +196,15 @@ func (s *Store) Failed() <-chan struct{} {
 // Check verifies the whole file: that each page is sound and used once, and
 // what the collections hold. Contents are looked at only if the pages are sound.
 // The error is of reading; what is wrong with the file is in the report.
-func (s *Store) Check(ctx context.Context) (Report, error) {
-	pages, err := s.checkPages(ctx)
+func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, nil) }
+
+// check is Check, held to a rate if p is not nil.
+func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
+	var o boltcheck.WalkOptions
+	if p != nil {
+		o.Pace = p.wait
+	}
+	pages, err := s.walkPages(ctx, o)
 	if err != nil {
 		return Report{}, fmt.Errorf("check %s: %w", s.path, err)
 	}
@@ -202,16 +212,27 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	if len(pages) > 0 {
 		return r, nil
 	}
-	if err := s.checkContent(ctx, &r); err != nil {
+	if err := s.checkContent(ctx, &r, p); err != nil {
 		return r, fmt.Errorf("check %s: %w", s.path, err)
+	}
+	if len(r.Problems) == 0 {
+		s.verified.Store(time.Now().UnixNano())
 	}
 	return r, nil
 }
 
-// Scrub checks the whole file, as Check does. Damage that it finds is treated as if a reader had met it: writing stops (Err,
+// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never.
+func (s *Store) Scrubbed() time.Time {
+	if ns := s.verified.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// Scrub checks the whole file, as Check does, and reads 64 MiB a second at most. Damage that it finds is treated as if a reader had met it: writing stops (Err,
 // Failed) until Rebuild, which the informers on the store call. It is for those who keep a store that is seldom read.
 func (s *Store) Scrub(ctx context.Context) error {
-	report, err := s.Check(ctx)
+	report, err := s.check(ctx, &pace{rate: verifyRate})
 	if err != nil || len(report.Problems) == 0 {
 		return err
 	}

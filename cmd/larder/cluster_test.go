@@ -28,6 +28,8 @@ type cluster struct {
 	server     *fakeapi.Server
 	kubeconfig string
 	running    bool
+	// heal ends the swallowing of events.
+	heal []func()
 }
 
 var kinds = map[string]schema.GroupVersionKind{
@@ -73,6 +75,8 @@ func (c *cluster) close() {
 //	server reset                              the counts
 //	server empty RESOURCE                     fails unless there are none
 //	server fault VERB STATUS [RESOURCE]       answers that from now on, as an API server would; verb may be discovery
+//	server swallow RESOURCE                   sends no events on watches that begin from now on, as if a proxy filtered them, but bookmarks
+//	server heal                               ends that
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	c, ok := ts.Value(clusterKey{}).(*cluster)
@@ -107,6 +111,12 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 			f.Resource = args[3]
 		}
 		c.server.InjectFault(f)
+	case "swallow":
+		c.heal = append(c.heal, c.server.InjectFault(fakeapi.Fault{Verb: "watch", Resource: args[1], SwallowEvents: true}))
+	case "heal":
+		for _, heal := range c.heal {
+			heal()
+		}
 	case "counts":
 		got := c.server.Counts(gvr(args[1])).Lists
 		if strconv.Itoa(got) != args[2] {

@@ -23,21 +23,30 @@ type checkResult struct {
 func newCheck(s IO) *cobra.Command {
 	var file storeFlag
 	var output outputFlag
+	var server serverCheck
 	cmd := &cobra.Command{
 		Use:   "check --store FILE",
 		Short: "Verify every record and index of a store",
 		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion.
-Exits with 1 if there is a problem.`,
+Exits with 1 if there is a problem.
+
+With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of metadata at a gentle rate, and what
+differs is repaired, the file too: an event that a proxy has swallowed, a server that was restored from a backup, a record that is gone. A sync that holds the
+store does it itself, with its own connection. Exits with 1 if something differed. What other programs have stored as Go types they compare themselves.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
+			}
+			if server.asked {
+				return server.run(cmd.Context(), s, file.path, output.format)
 			}
 			return runCheck(cmd.Context(), s, file.path, output.format)
 		},
 	}
 	file.add(cmd)
 	output.add(cmd, "text", "json")
+	server.add(cmd)
 	return cmd
 }
 

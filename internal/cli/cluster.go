@@ -94,7 +94,7 @@ func (c *connection) lookup(id store.Identity) func(context.Context, string) (re
 
 // selected adds the identity's selectors to a request's own.
 func selected(id store.Identity, o metav1.ListOptions) metav1.ListOptions {
-	o.LabelSelector = id.LabelSelector
+	o.LabelSelector, o.ShardSelector = id.LabelSelector, id.ShardSelector
 	switch {
 	case o.FieldSelector == "":
 		o.FieldSelector = id.FieldSelector

@@ -43,6 +43,7 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		OpenAPIHash:   conn.schemas.Hash(r.GroupVersion()),
 		ServerVersion: informer.ServerVersion(conn.raw),
 		Lookup:        conn.lookup(id), ListMetadata: conn.listMetadata(id),
+		ListRefs: informer.ListRefs(conn.raw, id),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)

@@ -15,6 +15,7 @@ const (
 	pathCheck   = "/v1/check"
 	pathObjects = "/v1/objects"
 	pathCompact = "/v1/compact"
+	pathAudit   = "/v1/audit"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.

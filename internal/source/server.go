@@ -41,6 +41,7 @@ func NewServer(src Source, sync Sync) *Server {
 	mux.HandleFunc("GET "+pathCheck, s.check)
 	mux.HandleFunc("GET "+pathObjects, s.objects)
 	mux.HandleFunc("POST "+pathCompact, s.compact)
+	mux.HandleFunc("POST "+pathAudit, s.audit)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
 }

@@ -107,6 +107,9 @@ func (*larderAgent) Known(_ context.Context, refs []reflector.ObjectRef) ([]refl
 	return refs, nil
 }
 
+// Examined implements reflector.Sink.
+func (*larderAgent) Examined(context.Context, reflector.Examination) error { return nil }
+
 // EndReplace implements reflector.Sink.
 func (*larderAgent) EndReplace(context.Context, string) error { return nil }
 

@@ -1,0 +1,171 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// scan goes through the server's identities page by page, and has examined what is not stored so.
+func (a *audit) scan(ctx context.Context) error {
+	after, token := "", ""
+	for {
+		held := a.r.LastSyncResourceVersion()
+		p, took, err := a.page(ctx, token)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !comparableRVs(p.ResourceVersion, held):
+			return ErrNotAuditable
+		case token == "" && newer(held, p.ResourceVersion):
+			a.relistAll(reflector.ReasonAhead)
+			return nil
+		case !inOrder(after, p.Refs):
+			a.relistAll(reflector.ReasonAudit) // which copes with a server that does not sort
+			return nil
+		}
+		a.report.Objects += len(p.Refs)
+		last := ""
+		if n := len(p.Refs); n > 0 && p.Continue != "" {
+			last = p.Refs[n-1].Key
+		}
+		if len(p.Refs) > 0 || p.Continue == "" {
+			more, err := a.comparePage(ctx, p, after, last)
+			if err != nil || !more {
+				return err
+			}
+			after = last
+		}
+		if p.Continue == "" {
+			return nil
+		}
+		token = p.Continue
+		if err := sleep(ctx, a.clock, min(max(auditPause, auditRest*took), auditPauseMax)); err != nil {
+			return err
+		}
+	}
+}
+
+// inOrder reports whether the keys come after the given one, each after the one before.
+func inOrder(after string, refs []reflector.ObjectRef) bool {
+	for _, ref := range refs {
+		if ref.Key <= after {
+			return false
+		}
+		after = ref.Key
+	}
+	return true
+}
+
+// page asks for a page, again and again if need be. A token whose history is gone is exchanged for the one that the server offers: each page is judged by itself.
+func (a *audit) page(ctx context.Context, token string) (p reflector.RefPage, took time.Duration, err error) {
+	begun := a.clock.Now()
+	for delay := storeBackoff(); ; {
+		asked := a.clock.Now()
+		limited, cancel := context.WithTimeout(ctx, auditTimeout)
+		p, err = a.o.ListRefs(limited, metav1.ListOptions{Limit: auditPage, Continue: token})
+		cancel()
+		if err == nil {
+			a.contact(false)
+			return p, a.clock.Since(asked), nil
+		}
+		if ctx.Err() != nil {
+			return p, 0, context.Cause(ctx)
+		}
+		var status apierrors.APIStatus
+		if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
+			token = status.Status().Continue
+			continue
+		}
+		if a.clock.Since(begun) > auditRetry {
+			return p, 0, err
+		}
+		klog.FromContext(ctx).V(2).Info("A page of an audit failed; trying again", "err", err)
+		wait := delay.Step()
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			wait += time.Duration(seconds) * time.Second
+		}
+		if err := sleep(ctx, a.clock, wait); err != nil {
+			return p, 0, err
+		}
+	}
+}
+
+// comparePage compares a page with what is stored behind after, up to last (empty is the end), and asks about what differs. more is false once that is too much.
+func (a *audit) comparePage(ctx context.Context, p reflector.RefPage, after, last string) (more bool, err error) {
+	suspects, err := a.suspects(ctx, p, after, last)
+	if err == nil && len(suspects) > 0 {
+		if err = a.catchUp(ctx, p.ResourceVersion); err == nil {
+			suspects, err = a.suspects(ctx, p, after, last)
+		}
+	}
+	if err != nil || len(suspects) == 0 {
+		return err == nil, err
+	}
+	a.examinations.add(a.ex, suspects)
+	a.report.Suspects += len(suspects)
+	if a.examinations.size(a.ex) > maxSuspects {
+		a.relistAll(reflector.ReasonAudit)
+		return false, nil
+	}
+	a.r.Examine(suspects...)
+	return true, nil
+}
+
+// catchUp waits a little until what is stored is as new as the page: most of what differs is only under way.
+func (a *audit) catchUp(ctx context.Context, to string) error {
+	limited, cancel := context.WithTimeout(ctx, auditBehind)
+	defer cancel()
+	for newer(to, a.r.LastSyncResourceVersion()) {
+		if sleep(limited, a.clock, auditBehind/20) != nil {
+			break
+		}
+	}
+	if err := a.queue.WaitIdle(limited); err != nil && limited.Err() == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// suspects returns the keys of which the page has something else than is stored, unless it is known why.
+func (a *audit) suspects(ctx context.Context, p reflector.RefPage, after, last string) (keys []string, err error) {
+	stored, err := a.refsAfter(ctx, after, last)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range p.Refs {
+		for len(stored) > 0 && stored[0].Key < server.Key {
+			if !newer(stored[0].ResourceVersion, p.ResourceVersion) { // else it came after the page
+				keys = append(keys, stored[0].Key)
+			}
+			stored = stored[1:]
+		}
+		if len(stored) == 0 || stored[0].Key != server.Key {
+			if !a.audits.isDeleted(server.Key) && !a.isUnstorable(server) {
+				keys = append(keys, server.Key)
+			}
+			continue
+		}
+		have := reflector.ObjectRef(stored[0])
+		stored = stored[1:]
+		if have != server && !newer(have.ResourceVersion, p.ResourceVersion) && !a.isUnstorable(server) {
+			keys = append(keys, server.Key)
+		}
+	}
+	for _, ref := range stored {
+		if !newer(ref.ResourceVersion, p.ResourceVersion) {
+			keys = append(keys, ref.Key)
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,290 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// swallow makes changes of which no watch is told.
+func (s *server) swallow(change func()) {
+	s.mu.Lock()
+	watches, history := s.watches, s.history
+	s.watches = map[*stream]bool{}
+	s.mu.Unlock()
+	change()
+	s.mu.Lock()
+	s.watches, s.history = watches, history
+	s.log = nil
+	s.mu.Unlock()
+}
+
+// audit audits while bookmarks come.
+func (r *rig) audit() AuditReport {
+	r.t.Helper()
+	report, err := r.auditErr()
+	if err != nil {
+		r.t.Error(err)
+	}
+	return report
+}
+
+func (r *rig) auditErr() (report AuditReport, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		report, err = r.i.Audit(context.Background())
+	}()
+	for {
+		synctest.Wait()
+		select {
+		case <-done:
+			synctest.Wait()
+			return report, err
+		case <-time.After(time.Minute):
+			r.srv.bookmark()
+		}
+	}
+}
+
+func kinds(found []Finding) (out []string) {
+	for _, f := range found {
+		out = append(out, string(f.Kind)+" "+f.Key+" "+f.Stored.ResourceVersion+" "+f.Server.ResourceVersion)
+	}
+	return out
+}
+
+// TestAuditRepairs: what a proxy has swallowed is found and put right, and the handlers are told.
+func TestAuditRepairs(t *testing.T) {
+	for name, residency := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Residency = residency
+				for n := range 10 {
+					r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+				}
+				h := &recorder{}
+				i := r.start(h)
+				r.srv.swallow(func() {
+					r.srv.write("a/10", "new")
+					r.srv.write("a/03", "changed")
+					r.srv.delete("a/05")
+					r.srv.delete("a/07")
+					r.srv.write("a/07", "again")
+				})
+				h.take()
+				report := r.audit()
+				want := []string{"Differs a/03 104 112", "Ghost a/05 106 ", "OtherObject a/07 108 115", "Missing a/10  111"}
+				equal(t, "findings", kinds(report.Findings), want)
+				if report.Objects != 10 || report.Suspects != 4 || report.Listed || report.More != 0 {
+					t.Errorf("report %+v", report)
+				}
+				equal(t, "store", r.stored(), r.srv.state())
+				told := h.take()
+				slices.Sort(told)
+				equal(t, "handler", told, []string{
+					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed", "update a/07@108=x to a/07@115=again",
+				})
+				s := i.Status()
+				if len(s.Incidents) != 1 || s.IncidentTotals[CauseAudit] != 1 || len(s.Reflector.Relists) != 0 || s.Err != nil {
+					t.Errorf("status %+v", s)
+				}
+				if again := r.audit(); len(again.Findings) > 0 || again.Suspects > 0 {
+					t.Errorf("a second audit found %+v", again)
+				}
+				r.srv.write("a/03", "goes on")
+				synctest.Wait()
+				equal(t, "after it", h.take(), []string{"update a/03@112=changed to a/03@116=goes on"})
+				r.close()
+			})
+		})
+	}
+}
+
+// TestAuditInMemory: an informer without a file is audited too.
+func TestAuditInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.InMemory = true
+		r.srv.write("a/1", "x")
+		r.start()
+		r.srv.swallow(func() { r.srv.delete("a/1"); r.srv.write("a/2", "x") })
+		equal(t, "findings", kinds(r.audit().Findings), []string{"Ghost a/1 101 ", "Missing a/2  103"})
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestAuditsOfABusyServer find nothing where nothing was lost: the server writes several times a second for ten minutes, and the connection is lost now and then.
+func TestAuditsOfABusyServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.AuditEvery = time.Minute
+		r.o.PageSize = 50
+		key := func(n int) string { return fmt.Sprintf("a/%03d", n%700) }
+		for n := range 700 {
+			r.srv.write(key(n), "x")
+		}
+		i := r.start()
+		for n := range 3000 {
+			r.srv.write(key(n*7), "y")
+			if n%4 == 0 {
+				r.srv.delete(key(n * 13))
+			}
+			if n%500 == 499 {
+				r.srv.disconnect()
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		s := i.Status()
+		if len(s.Incidents) > 0 || len(s.Reflector.Relists) > 0 {
+			t.Errorf("incidents %+v, relists %v", s.Incidents, s.Reflector.Relists)
+		}
+		if s.Audit.Ended.IsZero() || s.Audit.Err != nil || s.Audit.Report.Objects < 100 {
+			t.Errorf("audit %+v", s.Audit)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestAuditListsWhatIsTooMuch: one list, and one incident with what it found.
+func TestAuditListsWhatIsTooMuch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 600 {
+			r.srv.write(fmt.Sprintf("a/%03d", n), "x")
+		}
+		i := r.start()
+		time.Sleep(5 * time.Minute) // a list was made a moment ago
+		r.srv.swallow(func() {
+			for n := range 201 {
+				r.srv.write(fmt.Sprintf("a/%03d", n), "y")
+			}
+		})
+		report := r.audit()
+		if !report.Listed || len(report.Findings) != maxFindings || report.More != 101 {
+			t.Errorf("listed %v, %d findings and %d more", report.Listed, len(report.Findings), report.More)
+		}
+		s := i.Status()
+		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 || len(s.Incidents) != 1 || s.Incidents[0].Reason != reflector.ReasonAudit {
+			t.Errorf("relists %v, %d incidents", s.Reflector.Relists, len(s.Incidents))
+		}
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestAuditOfWhatCanNotBeStored: an object that the transform refuses is not missing.
+func TestAuditOfWhatCanNotBeStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/bad", "x")
+		r.srv.write("a/good", "x")
+		i := r.open()
+		err := i.SetTransform(func(obj any) (any, error) {
+			if obj.(*corev1.Pod).Name == "bad" {
+				return nil, errors.New("from the test")
+			}
+			return obj, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		first, skipped := r.audit(), i.Status().Skipped
+		second := r.audit()
+		if len(first.Findings)+len(second.Findings) > 0 || second.Suspects > 0 || i.Status().Skipped != skipped {
+			t.Errorf("first %+v, second %+v", first, second)
+		}
+		r.close()
+	})
+}
+
+// TestAuditRefuses what it can not judge.
+func TestAuditRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.open()
+		if _, err := i.Audit(context.Background()); !errors.Is(err, ErrNotLive) {
+			t.Errorf("before the run: %v", err)
+		}
+		r.run()
+		r.srv.setFail(func(verb string, o metav1.ListOptions) error { return errors.New("from the test") })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if _, err := i.Audit(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a server: %v", err)
+		}
+		cancel()
+		r.srv.setFail(nil)
+		done := make(chan error)
+		r.srv.swallow(func() { r.srv.write("a/2", "x") }) // needs a bookmark, which does not come
+		go func() {
+			_, err := i.Audit(context.Background())
+			done <- err
+		}()
+		time.Sleep(10 * time.Second)
+		r.stop()
+		if err := <-done; !errors.Is(err, errStopped) && !errors.Is(err, context.Canceled) {
+			t.Errorf("at the end of the run: %v", err)
+		}
+		r.close()
+	})
+}
+
+// TestAuditOfAResumedWatch: what was lost in an earlier life is found, also where handlers wait for nothing.
+func TestAuditOfAResumedWatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 30 {
+			r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+		}
+		r.start()
+		r.srv.swallow(func() { r.srv.delete("a/03") }) // not one of the newest, which the guard looks up
+		r.close()
+		r.srv.write("a/40", "x")
+		h := &recorder{}
+		i := r.start(h)
+		h.take()
+		equal(t, "findings", kinds(r.audit().Findings), []string{"Ghost a/03 104 "})
+		equal(t, "handler", h.take(), []string{"gone a/03 last a/03@104=x"})
+		if s := i.Status(); len(s.Reflector.Relists) > 0 || s.Reflector.Lists > 0 {
+			t.Errorf("%+v", s.Reflector)
+		}
+		equal(t, "store", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestFindingsAsText is what logs and the command line say.
+func TestFindingsAsText(t *testing.T) {
+	ref := func(uid, rv string) reflector.ObjectRef {
+		return reflector.ObjectRef{Key: "a/1", UID: uid, ResourceVersion: rv}
+	}
+	for _, f := range []Finding{
+		{"a/1", Missing, reflector.ObjectRef{}, ref("u", "9")},
+		{"a/1", Ghost, ref("u", "5"), reflector.ObjectRef{}},
+		{"a/1", Differs, ref("u", "5"), ref("u", "9")},
+		{"a/1", OtherObject, ref("u", "5"), ref("v", "9")},
+		{"a/1", Differs, ref("", ""), ref("v", "9")},
+	} {
+		if s := f.String(); !strings.HasPrefix(s, "a/1: ") || f.Server.ResourceVersion != "" && !strings.Contains(s, "9") {
+			t.Errorf("%+v: %q", f, s)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// auditWait is how long an informer may take until it is in contact with the server, and has caught up.
+const auditWait = 2 * time.Minute
+
+// serverCheck are the flags of check --against-server.
+type serverCheck struct {
+	asked   bool
+	cluster *genericclioptions.ConfigFlags
+}
+
+func (o *serverCheck) add(cmd *cobra.Command) {
+	o.cluster = newConfigFlags()
+	cmd.Flags().BoolVar(&o.asked, "against-server", false, "compare the objects with those of the API server too, and repair what differs")
+	o.cluster.AddFlags(cmd.Flags())
+}
+
+// serverResult is what check --against-server -o json prints.
+type serverResult struct {
+	Store       string           `json:"store"`
+	Collections []source.Audited `json:"collections"`
+}
+
+// run compares every collection of the file with the server, or has the sync that holds the file do it.
+func (o *serverCheck) run(ctx context.Context, s IO, path, format string) error {
+	all, err := o.audit(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		if err := printJSON(s, serverResult{path, all}); err != nil {
+			return err
+		}
+	} else {
+		printAudits(s, all)
+	}
+	failed, repaired := false, 0
+	for _, a := range all {
+		failed = failed || a.Error != ""
+		repaired += a.Repaired()
+	}
+	if repaired > 0 {
+		fmt.Fprintf(s.Err, "hint: what differed has been repaired; larder check --against-server says so when it is run again\n")
+	}
+	if failed || repaired > 0 {
+		return errSilent
+	}
+	return nil
+}
+
+func (o *serverCheck) audit(ctx context.Context, s IO, path string) ([]source.Audited, error) {
+	src, err := source.Open(ctx, path, source.Options{})
+	if err != nil {
+		return nil, storeError(path, err)
+	}
+	announce(ctx, s, src)
+	if held, ok := src.(source.Auditor); ok {
+		defer func() { _ = src.Close() }() // nothing is left to say
+		return held.Audit(ctx)
+	}
+	if err := src.Close(); err != nil {
+		return nil, err
+	}
+	config, err := clientConfig(o.cluster)
+	if err != nil {
+		return nil, err
+	}
+	return auditFile(ctx, config, path)
+}
+
+// announce says how much there is to compare.
+func announce(ctx context.Context, s IO, src source.Source) {
+	status, err := src.Status(ctx)
+	if err != nil {
+		return // whoever compares will say so
+	}
+	objects, least := 0, time.Duration(0)
+	for _, c := range status.Collections {
+		objects += c.Objects
+		least += informer.AuditTime(c.Objects)
+	}
+	fmt.Fprintf(s.Err, "comparing %s with the API server, at a gentle rate: it takes %v at least\n", counted(objects, "object"), least)
+}
+
+// auditFile runs the informers of a sync for as long as it takes.
+func auditFile(ctx context.Context, config *rest.Config, path string) (all []source.Audited, err error) {
+	logger := klog.FromContext(ctx)
+	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger})
+	if err != nil {
+		return nil, err
+	}
+	m := &mirror{File: source.NewFile(st)}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	infos, err := st.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		if why := notAudited(info); why != "" {
+			all = append(all, auditedOf(info.Identity, resource{info.Identity.GroupVersionResource, info.Resource}, why))
+			continue
+		}
+		conn, err := connect(config)
+		if err != nil {
+			return nil, err
+		}
+		p := planned{resource{info.Identity.GroupVersionResource, info.Resource}, info.Identity, conn}
+		if err := p.reach(ctx); err != nil {
+			return nil, err
+		}
+		mb, err := newMember(st, p, true) // secrets that are in the file are there already
+		if err != nil {
+			return nil, err
+		}
+		m.members = append(m.members, mb)
+	}
+	running, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.run(running) }) // what stops it is in the results
+	audited, err := m.Audit(ctx)
+	stop()
+	wg.Wait()
+	return append(audited, all...), err
+}
+
+// notAudited is why a collection can not be compared here; empty if it can.
+func notAudited(info store.Info) string {
+	switch {
+	case !info.Complete:
+		return "its first list has not been finished: nothing can be missing yet"
+	case info.Identity.Representation != store.Unstructured:
+		return "another program has stored it (" + string(info.Identity.Representation) + "): call Audit of its informer there, or set AuditEvery"
+	}
+	return ""
+}
+
+// reach fails if the server does not answer, or refuses to list.
+func (p planned) reach(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	if _, err := informer.ServerVersion(p.conn.raw)(limited); err != nil {
+		return serverError(err, ", and nothing was compared")
+	}
+	_, err := p.ask(ctx)
+	return err
+}
+
+// Audit implements source.Auditor.
+func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
+	for _, mb := range m.members {
+		a := auditedOf(mb.identity, mb.resource, "")
+		report, err := mb.audit(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		a.Objects, a.Listed, a.More = report.Objects, report.Listed, report.More
+		for _, f := range report.Findings {
+			a.Findings = append(a.Findings, f.String())
+		}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// audit waits until the informer is live, and audits.
+func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
+	limited, cancel := context.WithTimeout(ctx, auditWait)
+	defer cancel()
+	for mb.informer.Status().Source != informer.Live {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limited.Done():
+			err := mb.informer.Status().Err
+			return informer.AuditReport{}, errors.Join(informer.ErrNotLive, err)
+		}
+	}
+	return mb.informer.Audit(ctx)
+}
+
+func auditedOf(id store.Identity, r resource, skipped string) source.Audited {
+	sc := scope(source.NewCollection(store.Info{Identity: id}))
+	if sc == "all" {
+		sc = ""
+	}
+	return source.Audited{Collection: id.ID(), Resource: r.String(), Scope: sc, Findings: []string{}, Skipped: skipped}
+}
+
+func printAudits(s IO, all []source.Audited) {
+	for _, a := range all {
+		what := a.Resource
+		if a.Scope != "" {
+			what += " (" + a.Scope + ")"
+		}
+		for _, line := range a.Findings {
+			fmt.Fprintf(s.Out, "%s %s\n", what, line)
+		}
+		if a.More > 0 {
+			fmt.Fprintf(s.Out, "%s … and %d more\n", what, a.More)
+		}
+		verdict := "ok"
+		switch {
+		case a.Skipped != "":
+			verdict = "not compared: " + a.Skipped
+		case a.Error != "":
+			verdict = "not compared to the end: " + strings.Join(strings.Fields(a.Error), " ")
+		case a.Repaired() > 0:
+			verdict = fmt.Sprintf("%d repaired", a.Repaired())
+		}
+		if a.Skipped != "" {
+			fmt.Fprintf(s.Out, "%s: %s\n", what, verdict)
+			continue
+		}
+		fmt.Fprintf(s.Out, "%s: %s: the server has %s\n", what, verdict, counted(a.Objects, "object"))
+	}
+}

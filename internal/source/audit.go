@@ -1,0 +1,56 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// Audited is what came of comparing one collection with the server.
+type Audited struct {
+	// Collection is the id; Resource and Scope say what it holds.
+	Collection string `json:"collection"`
+	Resource   string `json:"resource"`
+	Scope      string `json:"scope,omitempty"`
+	// Objects is how many the server has.
+	Objects int `json:"objects"`
+	// Findings are what was repaired, a line each, and More how many others were. Listed: everything was listed for that.
+	Findings []string `json:"findings"`
+	More     int      `json:"more,omitempty"`
+	Listed   bool     `json:"listed,omitempty"`
+	// Skipped is why it was not compared; empty if it was. Error is why that was not finished.
+	Skipped string `json:"skipped,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Repaired is how many objects were not what the server has.
+func (a Audited) Repaired() int { return len(a.Findings) + a.More }
+
+// Auditor is a Source that can compare its collections with the server: that of a running sync.
+type Auditor interface {
+	// Audit compares every collection, and repairs what differs.
+	Audit(ctx context.Context) ([]Audited, error)
+}
+
+var errNoAudit = errors.New("what holds the store can not compare it with the server")
+
+func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+	a, ok := s.source.(Auditor)
+	if !ok {
+		writeError(w, errNoAudit)
+		return
+	}
+	all, err := a.Audit(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, all)
+}
+
+// Audit implements Auditor. It takes minutes for a large cluster.
+func (c *Client) Audit(ctx context.Context) ([]Audited, error) {
+	var all []Audited
+	err := c.doJSON(ctx, http.MethodPost, pathAudit, &all)
+	return all, err
+}

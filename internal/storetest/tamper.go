@@ -1,0 +1,56 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// Flip damages the records of these keys in a file that nobody has open, in whichever collections they are.
+func Flip(t testing.TB, path string, keys ...string) {
+	t.Helper()
+	tamper(t, path, keys, func(objects *bbolt.Bucket, key []byte) error {
+		data := bytes.Clone(objects.Get(key))
+		data[len(data)-2] ^= 1
+		return objects.Put(key, data)
+	})
+}
+
+// Punch removes records, and nothing else: indexes and counts stay as they were.
+func Punch(t testing.TB, path string, keys ...string) {
+	t.Helper()
+	tamper(t, path, keys, (*bbolt.Bucket).Delete)
+}
+
+func tamper(t testing.TB, path string, keys []string, change func(objects *bbolt.Bucket, key []byte) error) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	err = db.Update(func(tx *bbolt.Tx) error {
+		root := tx.Bucket([]byte("larder"))
+		return root.ForEachBucket(func(name []byte) error {
+			objects := root.Bucket(name).Bucket([]byte("objects"))
+			for _, key := range keys {
+				if objects.Get([]byte(key)) == nil {
+					return fmt.Errorf("%s is not in the file", key)
+				}
+				if err := change(objects, []byte(key)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

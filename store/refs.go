@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see Interface.
+func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]ObjectRef, error) {
+	var refs []ObjectRef
+	err := c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		refs = nil
+		s := scanOver(objects, over, after)
+		for key, data, x, ok := s.next(); ok && len(refs) < limit; key, data, x, ok = s.next() {
+			ref, err := c.refOf(key, data, x)
+			if err != nil {
+				return err
+			}
+			refs = append(refs, ref)
+		}
+		return s.err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r := c.inMemory(); r != nil {
+		refs = r.doubt(refs, after, limit)
+	}
+	return refs, nil
+}
+
+// Ref returns the identity of the object with that key; see Interface.
+func (c *Collection) Ref(ctx context.Context, key string) (ref ObjectRef, found bool, err error) {
+	err = c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) (err error) {
+		x := over.get(key)
+		data := objects.Get([]byte(key))
+		if found = x != nil && !x.del || x == nil && data != nil; found {
+			ref, err = c.refOf(key, data, x)
+		}
+		return err
+	})
+	if err != nil {
+		return ObjectRef{}, false, err
+	}
+	if r := c.inMemory(); r != nil {
+		now := r.table.state(key)
+		if (now != nil) != found || found && !now.is(ref) {
+			return ObjectRef{Key: key}, true, nil
+		}
+	}
+	return ref, found, nil
+}
+
+// refOf is what a record, or the write that is pending over it, says. The checksum of the whole record is verified.
+func (r *reader) refOf(key string, data []byte, x *write) (ObjectRef, error) {
+	if x != nil {
+		return ObjectRef{Key: key, UID: x.uid, ResourceVersion: x.rv}, nil
+	}
+	h, err := parseHeader(r.name, key, data)
+	return ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
+}
+
+func (s *rowState) is(ref ObjectRef) bool { return s.uid == ref.UID && s.rv == ref.ResourceVersion }
+
+// doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there only.
+func (r *resident) doubt(refs []ObjectRef, after string, limit int) []ObjectRef {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var out []ObjectRef
+	r.table.each(after, func(e *row) bool {
+		for len(refs) > 0 && refs[0].Key < e.key {
+			out, refs = append(out, ObjectRef{Key: refs[0].Key}), refs[1:]
+		}
+		switch {
+		case len(refs) == 0 || refs[0].Key != e.key:
+			out = append(out, ObjectRef{Key: e.key})
+		case !e.now.Load().is(refs[0]):
+			out, refs = append(out, ObjectRef{Key: e.key}), refs[1:]
+		default:
+			out, refs = append(out, refs[0]), refs[1:]
+		}
+		return len(out) < limit
+	})
+	for _, ref := range refs {
+		out = append(out, ObjectRef{Key: ref.Key})
+	}
+	return out[:min(len(out), limit)]
+}
+
+// Refs returns the identities of the objects whose keys follow the given one; see Interface.
+func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []ObjectRef, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.table.each(after, func(e *row) bool {
+		now := e.now.Load()
+		refs = append(refs, ObjectRef{Key: e.key, UID: now.uid, ResourceVersion: now.rv})
+		return len(refs) < limit
+	})
+	return refs, ctx.Err()
+}
+
+// Ref returns the identity of the object with that key; see Interface.
+func (m *Memory) Ref(ctx context.Context, key string) (ref ObjectRef, found bool, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if now := m.table.state(key); now != nil {
+		ref, found = ObjectRef{Key: key, UID: now.uid, ResourceVersion: now.rv}, true
+	}
+	return ref, found, ctx.Err()
+}
