@@ -65,7 +65,7 @@ func ratioText(ratio *float64) string {
 	case ratio == nil:
 		return ""
 	case *ratio > 0 && *ratio < 0.1:
-		return "1/" + digits(math.Round(1 / *ratio))
+		return "1/" + count(1 / *ratio)
 	}
 	return digits(*ratio) + "×"
 }
