@@ -30,9 +30,9 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		return s.deliverBookmark(ctx, ev)
 	}
 	if s.leaveOut(ctx, ev.Object) {
-		// The sink hears of this place with the next bookmark or event. What is held under that key, and doubted, is another object.
+		// What is held under that key, and doubted, is another object.
 		cur := s.cur
-		cur.advance(eventRV(ev))
+		s.untold = cur.advance(eventRV(ev)) != "" || s.untold
 		s.moveTo(cur)
 		return nil
 	}
@@ -48,6 +48,7 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		return err
 	}
 	s.moveTo(cur)
+	s.untold = s.untold && rv == ""
 	delete(s.doubts, ref.Key)
 	if ev.Type == watch.Deleted {
 		s.newest.remove(ref.Key)
@@ -66,13 +67,17 @@ func (s *session) deliverBookmark(ctx context.Context, ev watch.Event) error {
 	if at := cur.advance(rv); at == "" || at != rv {
 		return nil
 	}
-	if s.resumable(rv) != "" {
-		if err := s.sink.Bookmark(ctx, rv); err != nil {
-			return err
-		}
-	}
 	s.moveTo(cur)
-	return nil
+	return s.tellPlace(ctx)
+}
+
+// tellPlace tells the sink where the stream stands.
+func (s *session) tellPlace(ctx context.Context) error {
+	s.untold = false
+	if s.resumable(s.cur.rv) == "" {
+		return nil
+	}
+	return s.sink.Bookmark(ctx, s.cur.rv)
 }
 
 // eventRV is the resourceVersion of an event or bookmark; empty if it has none.

@@ -43,7 +43,8 @@ type Examination struct {
 // that holds: once the watch has reached the resourceVersion of the answer, which on a quiet resource is with the next bookmark. It does not
 // wait. Each key is told once, and one that is asked about again before that once for both, unless Run ends before. They wait
 // while there is no healthy watch. If objects can not be looked up one by one (Status.NoLookups), resourceVersions can not be
-// compared, or the stream does not come to an answer within three minutes, everything is listed, for ReasonAudit.
+// compared, or the stream does not come to an answer within three minutes (longer where the link is so slow that a watch may be silent for
+// longer), everything is listed, for ReasonAudit.
 func (r *Reflector) Examine(keys ...string) {
 	if len(keys) == 0 {
 		return
@@ -223,13 +224,18 @@ func (q *inquiry) arm() {
 	q.disarm()
 	at := q.retryAt
 	if len(q.answered) > 0 {
-		if end := q.answered[0].since.Add(examineLimit); at.IsZero() || end.Before(at) {
+		if end := q.answered[0].since.Add(q.limit()); at.IsZero() || end.Before(at) {
 			at = end
 		}
 	}
 	if !at.IsZero() {
 		q.timer = q.s.o.Clock.NewTimer(max(0, at.Sub(q.s.o.Clock.Now())))
 	}
+}
+
+// limit is how long an answer may wait: not so short that a watch which may be dead has not been found to be so.
+func (q *inquiry) limit() time.Duration {
+	return max(examineLimit, q.s.silence.limit(q.s.stream, q.s.cur.rv)+drainGrace)
 }
 
 func (q *inquiry) disarm() {
@@ -250,7 +256,7 @@ func (q *inquiry) timerC() <-chan time.Time {
 // alarm makes a request that has failed once more, and lists if the stream does not come to an answer.
 func (q *inquiry) alarm(ctx context.Context) outcome {
 	now := q.s.o.Clock.Now()
-	if len(q.answered) > 0 && now.Sub(q.answered[0].since) >= examineLimit {
+	if len(q.answered) > 0 && now.Sub(q.answered[0].since) >= q.limit() {
 		klog.FromContext(ctx).Info("Neither an event nor a bookmark has come since objects were examined", "objects", len(q.answered),
 			"resourceVersion", q.s.cur.rv, "server", q.answered[0].at)
 		return q.s.listFor(ReasonAudit)
@@ -326,6 +332,11 @@ func (q *inquiry) tell(ctx context.Context, u *suspect) error {
 	e := Examination{Key: u.key, Outcome: Moot, ResourceVersion: u.at}
 	if !u.moot() {
 		e.Outcome, e.Object = Settled, u.obj
+	}
+	if q.s.untold {
+		if err := q.s.tellPlace(ctx); err != nil {
+			return err
+		}
 	}
 	if err := q.s.sink.Examined(ctx, e); err != nil {
 		return err

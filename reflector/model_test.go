@@ -326,6 +326,7 @@ func (m *model) reasons() {
 	for reason, n := range st.Relists {
 		switch {
 		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
+		case reason == ReasonAudit && m.muted: // without bookmarks nothing shows that an answer has been reached
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
 		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList && (m.muted || n <= m.rewinds+m.breaks):

@@ -70,9 +70,10 @@ type session struct {
 	astray bool
 	// stray is why the newest of them is one.
 	stray error
-	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some.
-	foreign   foreigners
-	unsharded bool
+	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some. untold: the stream stands at an event of one, and
+	// the sink, which hears of that with the next bookmark or event, has not been told.
+	foreign           foreigners
+	unsharded, untold bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
 	// lastList is when the last list ended.
@@ -189,7 +190,9 @@ func (s *session) enter(ctx context.Context) outcome {
 // outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch that ended in order begins there.
 func (s *session) outOfTouch() bool {
 	switch s.pos.State {
-	case Backoff, Degraded, Relist, Stopped:
+	case Backoff:
+		return s.spread == 0 || s.pos.Reason != "" // a moment between two watches, the first of which ended well, is none
+	case Degraded, Relist, Stopped:
 		return true
 	case Drain:
 		return s.last == lost
