@@ -135,6 +135,7 @@ func (l *list) judge(ctx context.Context) outcome {
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
 		l.s.report(ctx, p.overdue)
+		l.s.yield()
 		l.pages.err = p.overdue
 		return outcome{}
 	}

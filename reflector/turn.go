@@ -21,7 +21,10 @@ func (s *session) connect(ctx context.Context) bool {
 		return true
 	}
 	var err error
-	s.turn, err = s.o.Link.Connect(ctx, s.showDown)
+	s.turn, err = s.o.Link.Connect(ctx, func(err error) {
+		s.showDown(err)
+		s.setLive(false) // there is no watch, and others may try for long before there can be one, in whatever way the last one ended
+	})
 	return err == nil
 }
 
@@ -34,6 +37,12 @@ func (s *session) showDown(err error) {
 func (s *session) connected() {
 	s.turn.Done()
 	s.turn = nil
+}
+
+// yield lets others connect and list while a call is overdue, which may never return.
+func (s *session) yield() {
+	s.connected()
+	s.listing.give()
 }
 
 // relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for one has nothing to connect for.

@@ -58,6 +58,8 @@ type ganger struct {
 	r *Reflector
 	// answer, if set, answers every request.
 	answer func(ctx context.Context) error
+	// before, if set, is called before a list request is answered.
+	before func(o metav1.ListOptions)
 	// onPage, if set, is called before a page is taken in.
 	onPage  func(ctx context.Context)
 	listing bool // of the sink
@@ -68,6 +70,9 @@ func (m *ganger) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	if o.Limit == 1 {
 		m.g.connecting.up()
 		defer m.g.connecting.down()
+	}
+	if m.before != nil {
+		m.before(o)
 	}
 	if err := m.ask(ctx); err != nil {
 		return nil, err

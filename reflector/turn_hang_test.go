@@ -1,0 +1,82 @@
+package reflector
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order.
+func TestNotLiveInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGang(t, 40, nil)
+		time.Sleep(time.Minute)
+		g.away.Store(true)
+		for _, m := range g.members {
+			m.cut(nil)
+		}
+		time.Sleep(5 * time.Second)
+		for i, m := range g.members {
+			if m.r.Live() {
+				t.Errorf("%d is live, with %+v", i, m.r.Status())
+			}
+		}
+		g.away.Store(false)
+		time.Sleep(time.Minute)
+		for i, m := range g.members {
+			if !m.r.Live() {
+				t.Errorf("%d is not live, with %+v", i, m.r.Status())
+			}
+		}
+		g.end()
+	})
+}
+
+// TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The others connect and list.
+func TestSomeDoNotHeedTheirContext(t *testing.T) {
+	for _, what := range []string{"probe", "first page", "second page"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				released := make(chan struct{})
+				g := newGang(t, 20, func(i int, m *ganger) {
+					if i >= 8 {
+						return
+					}
+					m.before = func(o metav1.ListOptions) {
+						hangs := false
+						switch what {
+						case "probe":
+							hangs = o.Limit == 1
+						case "first page":
+							hangs = o.Limit > 1 && o.Continue == ""
+						case "second page":
+							hangs = o.Continue != ""
+						}
+						if hangs {
+							<-released
+						}
+					}
+				})
+				if what == "probe" {
+					time.Sleep(time.Minute)
+					for _, m := range g.members {
+						m.cut(apierrors.NewInternalError(errRefused))
+					}
+				}
+				time.Sleep(10 * time.Minute)
+				if n := g.live(); n != 12 {
+					t.Errorf("%d of 12 are live", n)
+				}
+				close(released)
+				time.Sleep(5 * time.Minute)
+				if n := g.live(); n != 20 {
+					t.Errorf("%d of 20 are live", n)
+				}
+				g.end()
+			})
+		})
+	}
+}
