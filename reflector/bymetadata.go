@@ -64,7 +64,9 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if err != nil {
 		return l.wholeInstead(ctx, err)
 	}
+	taken := l.s.listing.lend()
 	lacking, err := l.s.sink.Known(ctx, refs)
+	taken()
 	if err != nil {
 		return l.s.sinkClosed(err)
 	}

@@ -146,7 +146,7 @@
 //
 // Those that share an Options.Link connect, eight at a time, and list, two at a time, in the order in which they come. A turn to connect is
 // given back when the server has accepted the watch, or answered the first page; a place to list at the end, while a page waits to be asked for again, and while the sink
-// has not taken one in for ten seconds.
+// has not taken in what it was given for ten seconds. Both are given back while a call is overdue. Who waits for a turn while the link is down is not live.
 //
 // When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the link is down. The first wait is
 // each reflector's own; from the second failure on there is one back-off for all, with the same terms: one of them tries, in turn, and another after ten seconds

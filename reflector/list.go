@@ -69,6 +69,7 @@ func newList(s *session, reason Reason) *list {
 // abort forgets what the sink was given, if anything, and returns what is to come of the list.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
+		defer l.s.listing.lend()()
 		if err := l.s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
 			return l.s.sinkClosed(err)
 		}
@@ -201,6 +202,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 		})
 	}
 	l.begun = true
+	defer l.s.listing.lend()()
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
@@ -246,6 +248,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 		l.newest.remove(ref.Key)
 		return nil
 	}
+	defer s.listing.lend()()
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
@@ -323,6 +326,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	if comparableRV(l.fold.rv) {
 		rv = l.fold.rv
 	}
+	defer s.listing.lend()()
 	err := s.sink.EndReplace(ctx, s.resumable(rv))
 	if err == nil {
 		err = s.inquiry.listed(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
-// lendAfter is how long the sink may take a page in until another list may begin meanwhile: a sink that is full may be so for good.
+// lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may be so for good.
 const lendAfter = 10 * time.Second
 
 // connect waits for this session's turn on Options.Link, unless it has it. It is false if ctx has ended.
@@ -133,5 +133,5 @@ func (p *place) give() {
 	p.turn = nil
 }
 
-// lend gives it if what is done until the function returned is called takes long.
+// lend gives it if what the sink does until the function returned is called takes long.
 func (p *place) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }
