@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -20,7 +18,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Settled: Object is what the server had at ResourceVersion. The stream has reached that, and no later event was about the object: so if
+	// Settled: Object is what the server had at ResourceVersion. The stream has reached that, and no later event that was delivered was about the object: so if
 	// what is held of it is something else, something was lost.
 	Settled Outcome = "Settled"
 	// Moot: the stream has brought a newer state, or delete, of the object.
@@ -77,7 +75,7 @@ type suspect struct {
 	at    string
 	obj   runtime.Object
 	since time.Time
-	// seen is the highest resourceVersion of an event about it; unclear is set by one that can not be compared.
+	// seen is the highest resourceVersion of an event about it that was delivered; unclear is set by one that can not be compared.
 	seen    string
 	unclear bool
 }
@@ -293,20 +291,12 @@ func (q *inquiry) pick(ctx context.Context, list runtime.Object, key string) (ob
 	return obj, found || !others
 }
 
-// note is told of each event before it is delivered.
-func (q *inquiry) note(ev watch.Event) {
-	if len(q.all) == 0 || ev.Type == watch.Bookmark {
-		return
-	}
-	acc, err := meta.Accessor(ev.Object)
-	if err != nil {
-		return
-	}
-	u := q.all[cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String()]
-	switch rv := acc.GetResourceVersion(); {
+// note is told of each event that was delivered. What was left out, of another shard or a stray, brings nothing newer of what is held.
+func (q *inquiry) note(ref ObjectRef) {
+	switch u := q.all[ref.Key]; {
 	case u == nil:
-	case comparableRV(rv):
-		u.seen = maxRV(u.seen, rv)
+	case comparableRV(ref.ResourceVersion):
+		u.seen = maxRV(u.seen, ref.ResourceVersion)
 	default:
 		u.unclear = true
 	}

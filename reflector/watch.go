@@ -100,7 +100,6 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
-	s.inquiry.note(ev)
 	err := s.deliver(ctx, ev)
 	if err == nil {
 		err = s.inquiry.settle(ctx)
