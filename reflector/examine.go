@@ -40,8 +40,8 @@ type Examination struct {
 // Examine asks the server for each of these objects, one at a time, and tells the sink with Examined what it has, at a place in the stream where
 // that holds: once the watch has reached the resourceVersion of the answer, which on a quiet resource is with the next bookmark. It does not
 // wait. Each key is told once, and one that is asked about again before that once for both, unless Run ends before. They wait
-// while there is no healthy watch. If objects can not be looked up one by one (Status.NoLookups), resourceVersions can not be
-// compared, or the stream does not come to an answer within three minutes (longer where the link is so slow that a watch may be silent for
+// while there is no healthy watch. If objects can not be looked up one by one (Status.NoLookups), or one is cut off again and again, as API servers
+// do after a minute, resourceVersions can not be compared, or the stream does not come to an answer within three minutes (longer where the link is so slow that a watch may be silent for
 // longer), everything is listed, for ReasonAudit.
 func (r *Reflector) Examine(keys ...string) {
 	if len(keys) == 0 {
@@ -83,11 +83,12 @@ type suspect struct {
 // moot reports that an event has brought something newer than the answer.
 func (u *suspect) moot() bool { return u.unclear || u.seen != "" && below(u.at, u.seen) }
 
-// reply is the answer to one request, or that it is overdue.
+// reply is the answer to one request, with how long it took, or that it is overdue.
 type reply struct {
 	list    runtime.Object
 	rv      string
 	err     error
+	took    time.Duration
 	overdue bool
 }
 
@@ -113,6 +114,8 @@ type inquiry struct {
 	// retryAt is set while a failed request waits for another try.
 	retryAt time.Time
 	backoff backoff
+	// hopeless counts the requests in a row that more time would not help.
+	hopeless int
 	// timer is set for that, and for the time when the stream should have reached the oldest answer.
 	timer clock.Timer
 }
@@ -158,13 +161,15 @@ func (q *inquiry) ask(ctx context.Context) outcome {
 // request makes the request. It must be one of the newest state: the default of a list without a resourceVersion.
 func (q *inquiry) request(ctx context.Context, within time.Duration, key string) reply {
 	q.s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+	begun := time.Now()
 	list, m, err := q.s.listRequest(ctx, q.s.lw, within, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, func(err error) {
 		q.answers <- reply{err: err, overdue: true}
 	})
+	took := time.Since(begun)
 	if err != nil {
-		return reply{err: err}
+		return reply{err: err, took: took}
 	}
-	return reply{list: list, rv: m.GetResourceVersion()}
+	return reply{list: list, rv: m.GetResourceVersion(), took: took}
 }
 
 // take takes an answer in.
@@ -180,6 +185,13 @@ func (q *inquiry) take(ctx context.Context, a reply) outcome {
 	}
 	q.asking, q.overdue = false, false
 	q.cancel()
+	if !q.s.patience.learn(a.took, a.err) {
+		q.hopeless = 0
+	} else if q.hopeless++; q.hopeless == 2 { // one may have been a connection that broke by itself
+		klog.FromContext(ctx).Info("An object is too large to be looked up over this link; listing instead", "key", u.key, "err", a.err)
+		q.hopeless = 0
+		return q.s.listFor(ReasonAudit)
+	}
 	if a.err != nil {
 		return q.failed(ctx, u, a.err)
 	}
