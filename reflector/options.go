@@ -78,7 +78,7 @@ type Options struct {
 	OnContact func(caughtUp bool)
 	// RelistSpread is the most that a list waits for after a 410, at random, if Synced has been called in this run, so that what is held can be served
 	// meanwhile: an API server that restarts loses its history, and a fleet that lists at once is more than it can serve. It is for fleets; see
-	// docs/fleet.md for how long. Status.Err is the 410 until the list. Default 0: at once.
+	// docs/fleet.md for how long. Status.Err is the 410 until the list. The back-off after a list less than two minutes ago comes on top. Default 0: at once.
 	RelistSpread time.Duration
 	// Link, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them tries, in turn, and never more
 	// than a few connect, or list, at a time. Default: this reflector's back-off is its own.

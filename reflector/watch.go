@@ -175,7 +175,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	}
 	if !full {
 		// Whoever ended it has ended those of a whole fleet. This is no failure, and does not count as one.
-		s.spread = backoffBase
+		s.spread, s.lastErr = backoffBase, nil
 		return outcome{Kind: failed}
 	}
 	return outcome{Kind: ended}
