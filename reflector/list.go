@@ -210,7 +210,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
-		if l.s.leaveOut(ctx, obj) {
+		if l.s.leaveOutItem(ctx, obj) {
 			continue
 		}
 		ref, err := l.s.refOf(obj)
