@@ -314,6 +314,14 @@ func (q *inquiry) note(ref ObjectRef) {
 	}
 }
 
+// furthest is the highest resourceVersion of the answers that are still to be told; empty if there is none.
+func (q *inquiry) furthest() (rv string) {
+	for _, u := range q.answered {
+		rv = maxRV(rv, u.at)
+	}
+	return rv
+}
+
 // settle tells the sink of the suspects whose answers the stream has reached. An error is the sink's.
 func (q *inquiry) settle(ctx context.Context) (err error) {
 	if len(q.answered) == 0 || q.s.pos.State != Watch {

@@ -65,3 +65,29 @@ func TestExamineBesideOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestExaminedInALostHistory: the server was restored to a backup from before an answer that the stream has not come to. The answer is not one of the history that goes on.
+func TestExaminedInALostHistory(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.sleep(3 * time.Minute)
+		g.s.other(10)
+		b := g.s.backup()
+		g.s.lose("a/y", func() { g.s.put("a/y", "lost") })
+		g.r.Examine("a/y")
+		g.sleep(time.Millisecond)
+		g.s.restore(b)
+		g.sleep(10 * time.Second)
+		g.s.other(50)
+		g.sleep(10 * time.Minute)
+		g.converged()
+		if st := g.r.Status(); st.Relists[ReasonAhead] != 1 || !slices.Contains(g.m.lines(), "EXAMINED a/y Listed") {
+			t.Errorf("relists %v, told %q", st.Relists, g.m.lines())
+		}
+		g.cancel() // not stop: the place of the bookmark went back with the server
+		if err := <-g.done; err != nil {
+			t.Error(err)
+		}
+	})
+}
