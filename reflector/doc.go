@@ -30,8 +30,8 @@
 //     the watch has reached the probe's resourceVersion; else relist, ReasonRewound. The look-ups come before the probe: so
 //     whatever they saw is below it, also if the object is written all the time.
 //
-// Five are looked up at the start and after every watch that ended with an error or before its time: an API server
-// ends its watches so when it is stopped or its storage is replaced. After a watch that ended in order at its own time-out
+// Five are looked up at the start and after every watch that ended with an error or before its time (an API server
+// ends its watches so when it is stopped or its storage is replaced), or if others on Options.Link found the link down since. After a watch that ended in order at its own time-out
 // (every five to ten minutes) one is, and after a drain none: a routine reconnect costs two requests of one object, and the
 // watch. What a lost connection left in doubt is looked up first at the next.
 //

@@ -23,7 +23,9 @@ func (s *session) connect(ctx context.Context) bool {
 	var err error
 	s.turn, err = s.o.Link.Connect(ctx, func(err error) {
 		s.showDown(err)
-		s.setLive(false) // there is no watch, and others may try for long before there can be one, in whatever way the last one ended
+		// In whatever way our own watch ended: it may be long until there is another one, and of another server.
+		s.last = lost
+		s.setLive(false)
 	})
 	return err == nil
 }

@@ -9,30 +9,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order.
+// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order, at its time-out or before. When
+// there is a connection it is live once all that has happened meanwhile has been delivered, and not before.
 func TestNotLiveInTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGang(t, 40, nil)
-		time.Sleep(time.Minute)
-		g.away.Store(true)
-		for _, m := range g.members {
-			m.cut(nil)
-		}
-		time.Sleep(5 * time.Second)
-		for i, m := range g.members {
-			if m.r.Live() {
-				t.Errorf("%d is live, with %+v", i, m.r.Status())
-			}
-		}
-		g.away.Store(false)
-		time.Sleep(time.Minute)
-		for i, m := range g.members {
-			if !m.r.Live() {
-				t.Errorf("%d is not live, with %+v", i, m.r.Status())
-			}
-		}
-		g.end()
-	})
+	for _, how := range []string{"before", "at its time-out"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGang(t, 100, nil)
+				time.Sleep(time.Minute)
+				g.away.Store(true)
+				for range 10 {
+					time.Sleep(time.Minute)
+					for _, m := range g.members {
+						if m.other(1); how == "before" {
+							m.cut(nil)
+						}
+					}
+				}
+				time.Sleep(5 * time.Second)
+				for i, m := range g.members {
+					if m.r.Live() {
+						t.Errorf("%d is live, with %+v", i, m.r.Status())
+					}
+					m.put("a/new", "1")
+				}
+				g.away.Store(false)
+				time.Sleep(time.Minute)
+				for i, m := range g.members {
+					if !m.r.Live() || m.syncs() != 2 {
+						t.Errorf("%d was told %d times that it has synced, with %+v", i, m.syncs(), m.r.Status())
+					}
+				}
+				g.end()
+			})
+		})
+	}
 }
 
 // TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The others connect and list.
