@@ -84,7 +84,7 @@ func (l *list) run(ctx context.Context) outcome {
 		if l.complete() {
 			return l.judge(ctx)
 		}
-		if l.pages.done && l.tail.dead != nil {
+		if l.tail.dead != nil && (l.pages.done || l.ahead()) {
 			return l.again(l.tail.dead) // it has been reported
 		}
 		var o outcome
@@ -111,8 +111,11 @@ func (l *list) run(ctx context.Context) outcome {
 // complete: the last page has been delivered, and the fold has passed every page. If resourceVersions
 // can not be compared, nothing is folded, and the pages have to do.
 func (l *list) complete() bool {
-	return l.begun && l.pages.done && (!comparableRV(l.fold.rv) || l.fold.reached(l.target))
+	return l.begun && l.pages.done && !l.ahead()
 }
+
+// ahead reports that the pages are ahead of the fold, so that the list can not end without the watch.
+func (l *list) ahead() bool { return l.begun && comparableRV(l.fold.rv) && !l.fold.reached(l.target) }
 
 // judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {

@@ -49,7 +49,7 @@ type Options struct {
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for metadata alone. Then a relist for ReasonExpired or
 	// ReasonStore asks for that first, and fetches the bodies of those objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its
 	// name; or, if they are more than a quarter of a page, that page and those after it whole. What is held has been admitted, so Admit is not asked about it. Probes, and look-ups
-	// without Lookup, are asked for by metadata too. A ListMetadata that is refused is not called again in this run. Bounded as the ListerWatcher's own
+	// without Lookup, are asked for by metadata too. A ListMetadata that is refused is not called again in this run, but for 403, 404 and 405, which may pass. Bounded as the ListerWatcher's own
 	// requests. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is asked before each such list whether bodies are so much larger than metadata that it is worth an additional request for each

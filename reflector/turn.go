@@ -72,7 +72,7 @@ func (s *session) tellLink(err error) {
 }
 
 // isUnanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it has no server. Of what it says
-// when it is the server itself that is meant the same is true.
+// when it is the server itself that is meant the same is true. A silent watch is none of it: if the link is down the next request shows that.
 func isUnanswered(err error) bool {
 	if status, ok := apiStatus(err); ok {
 		switch status.Code {
@@ -82,7 +82,7 @@ func isUnanswered(err error) bool {
 		return false
 	}
 	var failed net.Error
-	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrSilent)
+	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that

@@ -1,12 +1,15 @@
 package reflector
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order, at its time-out or before. When
@@ -90,4 +93,24 @@ func TestSomeDoNotHeedTheirContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestASilentWatchIsNoOutage: the server has just answered that it has moved on, so one dead connection says nothing about the link.
+func TestASilentWatchIsNoOutage(t *testing.T) {
+	bubble(t, func(g *rig) {
+		l := uplink.New()
+		g.s.put("a/x", "1")
+		g.start(Options{Link: l})
+		g.s.other(1)
+		g.sleep(time.Minute) // a bookmark
+		g.s.mute()
+		g.s.put("a/x", "2")
+		g.sleep(silenceLimit)
+		if n, _, _ := l.Down(); n != 0 || !errors.Is(g.r.Status().Err, ErrSilent) {
+			t.Errorf("%d failures of the link; %v", n, g.r.Status().Err)
+		}
+		g.sleep(time.Minute)
+		g.converged()
+		g.stop()
+	})
 }
