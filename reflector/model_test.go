@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // model is a random life of one server and one sink.
@@ -33,6 +35,9 @@ type model struct {
 	probed string
 	// muted: at some time there were no bookmarks, so that a drain can not be exact.
 	muted bool
+	// l is Options.Link, if there is one; nobody is what a request is told while nobody listens.
+	l      *uplink.Link
+	nobody error
 	// swallowed: events were lost, and nothing that repairs it has been made yet.
 	swallowed bool
 }
@@ -86,6 +91,12 @@ func (m *model) run() {
 	if rapid.Bool().Draw(m.t, "by metadata") {
 		m.o.ListMetadata = (&metadata{s: m.s}).list
 	}
+	m.o.RelistSpread = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second}).Draw(m.t, "spread")
+	m.nobody = errRefused
+	if rapid.Bool().Draw(m.t, "link") {
+		m.l, m.nobody = uplink.New(), errNobody
+		m.o.Link = m.l
+	}
 	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
 		m.write()
 	}
@@ -115,6 +126,9 @@ func (m *model) run() {
 		{"rewind", m.rewind},
 		{"examine", func() { m.r.Examine(m.anyKey(), m.anyKey()) }},
 		{"swallow", m.swallow},
+		{"others lose the link", func() { m.l.Lost(errNobody) }},
+		{"others hear", func() { m.l.Heard() }},
+		{"relist", func() { m.r.Relist(ReasonOpenAPI) }},
 	}
 	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
 		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
@@ -125,9 +139,13 @@ func (m *model) run() {
 	}
 	m.settle()
 	if m.swallowed {
+		if rapid.Bool().Draw(m.t, "writes beside the examination") {
+			m.slow(func(request) { m.write() })
+		}
 		for n := range 23 {
 			m.r.Examine(modelKey(n))
 		}
+		m.sleep(5 * time.Minute)
 		m.settle()
 	}
 	m.converged()
@@ -136,6 +154,29 @@ func (m *model) run() {
 	}
 	m.reasons()
 	m.stop()
+	m.placesAreFree()
+}
+
+// placesAreFree: a run that has ended has given back all that it had of the link.
+func (m *model) placesAreFree() {
+	if m.l == nil {
+		return
+	}
+	m.l.Heard()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for what, places := range map[string]struct {
+		n    int
+		take func(context.Context, func(error)) (*uplink.Turn, error)
+	}{"connect": {8, m.l.Connect}, "list": {2, m.l.List}} {
+		for range places.n {
+			turn, err := places.take(ctx, nil)
+			if err != nil {
+				m.t.Errorf("a turn to %s is lost", what)
+			}
+			defer turn.Done()
+		}
+	}
 }
 
 // fault is what the next request gets instead of an answer.
@@ -144,7 +185,7 @@ func (m *model) fault() error {
 	defer m.s.mu.Unlock()
 	if m.down {
 		m.breaks++
-		return errRefused
+		return m.nobody
 	}
 	if len(m.faults) == 0 {
 		return nil
@@ -231,6 +272,9 @@ func (m *model) burst() {
 
 func (m *model) nap() {
 	m.sleep(time.Duration(rapid.SampledFrom([]int{1, 200, 900, 3000, 20_000, 100_000, 400_000}).Draw(m.t, "ms")) * time.Millisecond)
+	if st := m.r.Status(); st.Live && st.Err != nil {
+		m.t.Errorf("live with an error: %+v", st)
+	}
 }
 
 func (m *model) statusError() *apierrors.StatusError {
@@ -244,7 +288,7 @@ func (m *model) statusError() *apierrors.StatusError {
 
 func (m *model) inject() {
 	n := rapid.IntRange(1, 4).Draw(m.t, "n")
-	err := rapid.SampledFrom([]error{errRefused, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
+	err := rapid.SampledFrom([]error{errRefused, errNobody, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	for range n {
@@ -261,6 +305,7 @@ func (m *model) compact() {
 func (m *model) again() {
 	m.reasons()
 	m.stop()
+	m.placesAreFree()
 	m.m.mu.Lock()
 	m.m.replace = nil
 	m.m.mu.Unlock()
@@ -327,6 +372,7 @@ func (m *model) reasons() {
 		switch {
 		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
 		case reason == ReasonAudit && m.muted: // without bookmarks nothing shows that an answer has been reached
+		case reason == ReasonOpenAPI: // asked for
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
 		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList && (m.muted || n <= m.rewinds+m.breaks):

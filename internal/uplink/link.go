@@ -110,7 +110,7 @@ func (l *Link) enter(of func(*Link) *places) *waiter {
 	p := of(l)
 	p.queue = append(p.queue, w)
 	l.grantLocked()
-	if l.failures > 0 {
+	if l.failures > 0 && slices.Contains(p.queue, w) {
 		w.told <- l.err
 	}
 	return w
