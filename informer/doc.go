@@ -98,7 +98,7 @@
 // # Where data come from
 //
 // Status.Source is None until a list is complete, Live while the watch is open and everything that came over it has been applied, and FromDisk otherwise: from the start, until the server has
-// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, and while the store fails. The first list makes it FromDisk
+// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, while the store fails, and while something is missing that it has lost. The first list makes it FromDisk
 // for the moment until its watch is open. Stale is for what is too old, see below. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
 //
 // # What is too old

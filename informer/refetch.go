@@ -39,7 +39,7 @@ func (p *pump) repairInPlace(ctx context.Context) (done bool, err error) {
 	case err != nil:
 		p.unhealthy(ctx, fmt.Errorf("repair the store: %w", err))
 		return false, err
-	case mended == nil:
+	case mended == nil && p.lossesNow() == p.losses: // else another informer has repaired it this moment
 		return false, nil
 	}
 	p.noteRestored(ctx, mended)
@@ -106,8 +106,8 @@ func (p *pump) refetched(ctx context.Context, ex *examination) {
 	p.fetches--
 	p.refetching.Store(p.fetches > 0)
 	p.noteIncident(ctx, CauseDamaged, "", ex.found)
-	if ex.relisted || p.void {
-		return
+	if ex.relisted || p.void || p.listDue || p.fetches > 0 {
+		return // the list makes up for the rest, or the last of those who fetch
 	}
 	p.lack(false)
 	if err := p.mendFile.Resumable(ctx); err != nil && ctx.Err() == nil {

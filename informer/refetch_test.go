@@ -107,13 +107,19 @@ type fakeMender struct {
 	*failingFile
 	mended []store.Mended
 	lost   []string
+	// resumable counts the calls of Resumable.
+	resumable int
 }
 
 func (m *fakeMender) Mend(ctx context.Context) ([]store.Mended, error) {
 	return m.mended, m.rebuild(ctx)
 }
 func (m *fakeMender) TakeLost() ([]string, int)       { return m.lost, 0 }
-func (m *fakeMender) Resumable(context.Context) error { return nil }
+
+func (m *fakeMender) Resumable(context.Context) error {
+	m.resumable++
+	return nil
+}
 
 // TestRestoredFromMemory: what the repair has written again from memory is an incident, and nobody is asked or told.
 func TestRestoredFromMemory(t *testing.T) {

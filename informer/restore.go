@@ -111,6 +111,7 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
 	}
 	p.setRewriting(reflector.ReasonUnreadable)
 	p.lack(true)
+	p.listDue = true
 	p.relist(reflector.ReasonUnreadable)
 	return nil
 }

@@ -75,7 +75,8 @@ func (p *places) add(name string, place Place) {
 }
 
 // ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It fails with
-// ErrNoHandler if there is none of that name, and with ErrHandlerOpen while it is registered. After the last one the change feed is dropped.
+// ErrNoHandler if there is none of that name, and with ErrHandlerOpen while it is registered. After the last one the change feed is dropped. As Drop
+// does it may take the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 	if err := c.forgetHandler(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -94,7 +95,7 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = c.writeLocked(ctx, nil, func(w *writer) error {
+	err = c.writeLockedFor(ctx, forgetting, nil, func(w *writer) error {
 		if delete(w.places.places, name); len(w.places.places) == 0 {
 			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
 			return dropFeed(w.bucket)
