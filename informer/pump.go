@@ -44,6 +44,8 @@ type pump struct {
 	unseen map[string]bool
 	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
 	lacking bool
+	// listDue: which they are a list has to tell, which has been asked for.
+	listDue bool
 	// fetches is how many times what the file has lost is being fetched.
 	fetches int
 	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
