@@ -53,8 +53,19 @@ func connect(config *rest.Config) (*connection, error) {
 	return c, nil
 }
 
-// listWatch lists and watches what the identity selects.
+// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata.
 func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
+	if id.Representation == store.Metadata {
+		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return objects.List(ctx, selected(id, o))
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return objects.Watch(ctx, selected(id, o))
+			},
+		}
+	}
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

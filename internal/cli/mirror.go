@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,18 +35,19 @@ type member struct {
 
 func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
-	example := &unstructured.Unstructured{}
-	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
-	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
+	o := informer.Options{
 		Residency: store.None, // nobody reads through this informer
 
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
-		OpenAPIHash:   conn.schemas.Hash(r.GroupVersion()),
 		ServerVersion: informer.ServerVersion(conn.raw),
 		Lookup:        conn.lookup(id), ListMetadata: conn.listMetadata(id),
 		ListRefs: informer.ListRefs(conn.raw, id),
-	})
+	}
+	if id.Representation != store.Metadata { // which do not depend on it
+		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
+	}
+	inf, err := informer.New(conn.listWatch(id), exampleOf(p), o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -52,6 +55,16 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	return &member{resource: r, identity: id, informer: inf, conn: conn}, nil
+}
+
+// exampleOf is an object of the kind and in the form of what is mirrored.
+func exampleOf(p planned) runtime.Object {
+	if p.identity.Representation == store.Metadata {
+		return &metav1.PartialObjectMetadata{}
+	}
+	example := &unstructured.Unstructured{}
+	example.SetGroupVersionKind(p.resource.GroupVersion().WithKind(p.resource.Kind))
+	return example
 }
 
 // logQuietly is the watch error handler. What it hears is in the status, and so in the display; client-go's own
