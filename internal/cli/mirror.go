@@ -157,7 +157,10 @@ func (mb *member) collection() source.Collection {
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
-		Pending: st.Pending, Skipped: st.Skipped,
+		Pending: st.Pending, Skipped: st.Skipped, Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
+	}
+	for cause, n := range st.IncidentTotals {
+		live.IncidentTotals[string(cause)] = n
 	}
 	for reason, n := range st.Reflector.Relists {
 		live.Relists[string(reason)] = n
@@ -167,4 +170,15 @@ func (mb *member) collection() source.Collection {
 	}
 	c.Live = &live
 	return c
+}
+
+func incidentsOf(newest []informer.Incident) (all []source.Incident) {
+	for _, inc := range newest {
+		i := source.Incident{At: inc.At, Cause: string(inc.Cause), Relist: string(inc.Reason), Objects: len(inc.Findings) + inc.More}
+		for _, f := range inc.Findings {
+			i.Findings = append(i.Findings, f.String())
+		}
+		all = append(all, i)
+	}
+	return all
 }
