@@ -41,8 +41,7 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
 		ServerVersion: informer.ServerVersion(conn.raw),
-		Lookup:        conn.lookup(id), ListMetadata: conn.listMetadata(id),
-		ListRefs: informer.ListRefs(conn.raw, id),
+		ListMetadata:  informer.ListMetadata(conn.raw, id),
 	}
 	if id.Representation != store.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
