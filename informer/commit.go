@@ -113,6 +113,7 @@ func (p *pump) lack(something bool) {
 		p.retention.catchUp()
 	}
 	p.lacking = something
+	p.lacks.Store(something)
 }
 
 // rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has the same effect.

@@ -36,7 +36,7 @@ func (i *Informer) SubscribeSource(fn func(SourceChange)) (cancel func()) {
 type facts struct {
 	complete bool // there is a whole state, in memory or on disk
 	live     bool // the reflector is
-	applied  bool // the pump has come to where the reflector was when it became live
+	applied  bool // the pump has come to where the reflector was when it became live, and lacks nothing before that
 	healthy  bool // the store takes what comes
 	stopped  bool // the run has ended
 	tooOld   bool // see Options.RefuseAfter
@@ -64,7 +64,7 @@ func (i *Informer) reviewSource() {
 	i.mu.Lock()
 	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
 	i.mu.Unlock()
-	f.applied = i.drainsApplied.Load() == i.drainsPushed.Load()
+	f.applied = i.drainsApplied.Load() == i.drainsPushed.Load() && !i.lacks.Load()
 	f.live, f.tooOld = r != nil && r.Live(), !i.retention.serves()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
