@@ -237,3 +237,41 @@ func TestTwoRepairs(t *testing.T) {
 		})
 	}
 }
+
+// TestLostIsNotLive: while an object that the file has lost is being fetched, readers miss it, and the status says so.
+func TestLostIsNotLive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		i := r.open()
+		f := &failingFile{failed: make(chan struct{})}
+		m := &fakeMender{failingFile: f, mended: []store.Mended{}}
+		losses := 0
+		i.failure, i.mendFile, i.losses = f, m, func() int { return losses }
+		r.run()
+		r.srv.bookmark()
+		synctest.Wait()
+		if s := i.Status(); s.Source != Live {
+			t.Fatalf("%+v", s)
+		}
+		op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: "a/2"}}
+		if _, err := i.store.Apply(context.Background(), store.Batch{Ops: []store.Op{op}}); err != nil { // as a repair does
+			t.Fatal(err)
+		}
+		losses, m.lost = 1, []string{"a/2"}
+		r.srv.swallow(func() { r.srv.write("b/1", "x") }) // the server moves on, and the stream has not come to the answer
+		f.fail(store.ErrDamaged)
+		synctest.Wait()
+		if s := i.Status(); s.Source == Live || len(r.stored()) != 1 {
+			t.Errorf("%d objects, %s", len(r.stored()), s.Source)
+		}
+		time.Sleep(2 * time.Minute)
+		r.srv.bookmark()
+		synctest.Wait()
+		if s := i.Status(); s.Source != Live || len(r.stored()) != 2 || s.Reflector.Lists > 1 {
+			t.Errorf("%d objects, %+v", len(r.stored()), s)
+		}
+		r.close()
+	})
+}

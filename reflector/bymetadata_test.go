@@ -269,7 +269,6 @@ func TestFetchesInVain(t *testing.T) {
 		o := Options{ListMetadata: (&metadata{s: g.s}).list}
 		g.fill(60)
 		g.start(o)
-		lists := 0
 		g.onFetch(func(n int, _ string) error {
 			time.Sleep(time.Second)
 			if n == 3 {
@@ -278,12 +277,11 @@ func TestFetchesInVain(t *testing.T) {
 				g.s.put("a/05", "3")
 				g.s.compact()
 			}
-			lists = count(g.m.lines(), "BEGIN")
 			return nil
 		})
 		g.missed(func() { g.change(3, 14, 29, 30, 31, 32, 33, 34, 35, 36) }, o)
 		g.sleep(5 * time.Second)
-		if l := g.m.lines(); lists != 1 || count(l, "ABORT") != 1 || g.r.Status().Fetches > 5 {
+		if l := g.m.lines(); count(l, "ABORT") != 1 || g.r.Status().Fetches > 5 {
 			t.Errorf("%d were fetched; told %q", g.r.Status().Fetches, l)
 		}
 		g.sleep(5 * time.Minute)

@@ -38,6 +38,11 @@ type model struct {
 	// l is Options.Link, if there is one; nobody is what a request is told while nobody listens.
 	l      *uplink.Link
 	nobody error
+	// deaf is how many of the next requests return after a time that is their own; deafened: there were some.
+	deaf     int
+	deafened bool
+	// neighbour uses the same link, and has a server of its own that is always well.
+	neighbour *rig
 	// swallowed: events were lost, and nothing that repairs it has been made yet.
 	swallowed bool
 }
@@ -77,6 +82,21 @@ func (m *model) run() {
 		m.probed = ""
 	}
 	m.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, m.fault() }
+	m.draw()
+	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
+		m.write()
+	}
+	m.start(m.o)
+	actions := m.actions()
+	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
+		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
+		m.prefix()
+	}
+	m.end()
+}
+
+// draw draws what the server and the reflector are like.
+func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
 	m.o.UseWatchList = rapid.Bool().Draw(m.t, "watch list")
@@ -92,19 +112,17 @@ func (m *model) run() {
 		m.o.ListMetadata = (&metadata{s: m.s}).list
 	}
 	m.o.RelistSpread = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second}).Draw(m.t, "spread")
-	m.nobody = errRefused
-	if rapid.Bool().Draw(m.t, "link") {
-		m.l, m.nobody = uplink.New(), errNobody
-		m.o.Link = m.l
-	}
-	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
-		m.write()
-	}
-	m.start(m.o)
-	actions := []struct {
-		name string
-		f    func()
-	}{
+	m.drawLink()
+}
+
+// action is something that happens.
+type action struct {
+	name string
+	f    func()
+}
+
+func (m *model) actions() []action {
+	return []action{
 		{"write", m.write}, {"write", m.write}, {"write", m.write},
 		{"burst", m.burst},
 		{"other", func() { m.s.other(rapid.IntRange(1, 20).Draw(m.t, "n")) }},
@@ -128,12 +146,14 @@ func (m *model) run() {
 		{"swallow", m.swallow},
 		{"others lose the link", func() { m.l.Lost(errNobody) }},
 		{"others hear", func() { m.l.Heard() }},
+		{"deaf", m.deafen},
+		{"the neighbour's watch ends", m.cutNeighbour},
 		{"relist", func() { m.r.Relist(ReasonOpenAPI) }},
 	}
-	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
-		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
-		m.prefix()
-	}
+}
+
+// end: at last all is well.
+func (m *model) end() {
 	if got := m.m.repairs(); len(got) > 0 && !m.swallowed {
 		m.t.Errorf("%q were repaired, and nothing had been lost", got)
 	}
@@ -154,35 +174,22 @@ func (m *model) run() {
 	}
 	m.reasons()
 	m.stop()
+	m.neighbourIsWell()
 	m.placesAreFree()
-}
-
-// placesAreFree: a run that has ended has given back all that it had of the link.
-func (m *model) placesAreFree() {
-	if m.l == nil {
-		return
-	}
-	m.l.Heard()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for what, places := range map[string]struct {
-		n    int
-		take func(context.Context, func(error)) (*uplink.Turn, error)
-	}{"connect": {8, m.l.Connect}, "list": {2, m.l.List}} {
-		for range places.n {
-			turn, err := places.take(ctx, nil)
-			if err != nil {
-				m.t.Errorf("a turn to %s is lost", what)
-			}
-			defer turn.Done()
-		}
-	}
+	time.Sleep(deafness) // what did not heed its context
 }
 
 // fault is what the next request gets instead of an answer.
 func (m *model) fault() error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
+	if m.deaf > 0 {
+		m.deaf--
+		m.breaks++
+		m.s.mu.Unlock()
+		time.Sleep(deafness)
+		m.s.mu.Lock()
+	}
 	if m.down {
 		m.breaks++
 		return m.nobody
@@ -305,7 +312,6 @@ func (m *model) compact() {
 func (m *model) again() {
 	m.reasons()
 	m.stop()
-	m.placesAreFree()
 	m.m.mu.Lock()
 	m.m.replace = nil
 	m.m.mu.Unlock()
@@ -347,10 +353,10 @@ func (m *model) rewind() {
 // settle lets everything come to rest with a healthy server.
 func (m *model) settle() {
 	m.s.mu.Lock()
-	m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = false, nil, false, nil, 0
+	m.deaf, m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = 0, false, nil, false, nil, 0
 	m.s.mu.Unlock()
 	m.s.other(1)
-	m.sleep(12 * time.Minute)
+	m.sleep(12*time.Minute + deafness)
 }
 
 // prefix: the sink's state is the server's at the sink's resourceVersion.
@@ -371,7 +377,7 @@ func (m *model) reasons() {
 	for reason, n := range st.Relists {
 		switch {
 		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
-		case reason == ReasonAudit && m.muted: // without bookmarks nothing shows that an answer has been reached
+		case reason == ReasonAudit && (m.muted || m.deafened): // nothing shows that an answer has been reached, or none comes
 		case reason == ReasonOpenAPI: // asked for
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
