@@ -18,7 +18,11 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	if err != nil || data == nil {
 		return nil, err
 	}
-	return parseDocument(name, data)
+	payload, err := parseDocument(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	return payload, nil
 }
 
 // PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if that is what is there. It

@@ -7,8 +7,36 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
+
+// TestFeedOfAClosedCollection: who has closed a collection must not begin a change feed in it behind the back of the one who has it now.
+func TestFeedOfAClosedCollection(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, store.Options{})
+	before := openPods(t, s, nil)
+	feedOf(t, before, "h").Close()
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := openPods(t, s, nil)
+	if _, err := before.Feed(ctx, "late"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a new handler: %v", err)
+	}
+	if _, err := before.Feed(ctx, "h"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("one that is known: %v", err)
+	}
+	if err := before.ForgetHandler(ctx, "h"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("ForgetHandler: %v", err)
+	}
+	if all, err := c.Handlers(ctx); err != nil || len(all) != 1 {
+		t.Errorf("the file has %+v, %v", all, err)
+	}
+	if err := c.ForgetHandler(ctx, "h"); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestCloseWithDurableHandlers: who closes the store while handlers acknowledge and wait gets what they have acknowledged into the file, and they learn that it is closed.
 func TestCloseWithDurableHandlers(t *testing.T) {

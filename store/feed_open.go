@@ -10,7 +10,7 @@ import (
 // maxHandlerName is how long the name of a durable handler may be, in bytes.
 const maxHandlerName = 256
 
-// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen). The first
+// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen), and none after Close (ErrClosed). The first
 // registration in a collection begins its change feed, which costs one more entry per write from then on.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
 	if err := c.openFeed(ctx, name); err != nil {
@@ -56,6 +56,8 @@ func (p *places) open(name string) (known bool, err error) {
 	defer p.mu.Unlock()
 	h := p.all[name]
 	switch {
+	case p.closed: // another may have the collection, and its places
+		return false, fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	case h == nil:
 		return false, nil
 	case h.open:
@@ -75,7 +77,7 @@ func (p *places) add(name string, place Place) {
 }
 
 // ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It fails with
-// ErrNoHandler if there is none of that name, and with ErrHandlerOpen while it is registered. After the last one the change feed is dropped. As Drop
+// ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed after Close. After the last one the change feed is dropped. As Drop
 // does it may take the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 	if err := c.forgetHandler(ctx, name); err != nil {

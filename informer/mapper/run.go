@@ -15,6 +15,8 @@ const (
 	rewriteAfter = 24 * time.Hour
 	// keepAgain is when a write that failed is tried again. The server can be asked anew, so nobody is in a hurry.
 	keepAgain = 10 * time.Minute
+	// lookEvery is how often it is made sure that the store still has it: a repair of the file removes what is damaged.
+	lookEvery = time.Hour
 	// lastWait is how long the end of Run waits for the store's writer.
 	lastWait = 5 * time.Second
 )
@@ -37,15 +39,16 @@ func (m *Mapper) Run(ctx context.Context) {
 		return
 	}
 	for {
-		var again <-chan time.Time
+		wait := lookEvery
 		if err := m.keep(ctx); err != nil {
-			again = time.After(keepAgain)
+			wait = keepAgain
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.news:
-		case <-again:
+		case <-time.After(wait):
+			m.look(ctx)
 		}
 	}
 }
@@ -113,6 +116,25 @@ func (m *Mapper) keep(ctx context.Context) error {
 		klog.FromContext(ctx).Error(err, "The API server's resources can not be stored; they are known to this process only")
 	}
 	return err
+}
+
+// look finds out whether the store still has what was kept. If not it is kept again.
+func (m *Mapper) look(ctx context.Context) {
+	if m.store == nil {
+		return
+	}
+	data, err := m.store.Document(ctx, documentName)
+	if err != nil && !errors.Is(err, store.ErrDamaged) {
+		return // nobody knows
+	}
+	if err == nil {
+		_, _, err = decodeDocument(data)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.kept = kept{}
+	}
 }
 
 // keepLast writes what a process that ends right after its start has learned.
