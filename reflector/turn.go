@@ -46,7 +46,7 @@ func (s *session) relistInTurn(ctx context.Context) outcome {
 // tellLink tells the others on Options.Link what err says about it.
 func (s *session) tellLink(err error) {
 	switch {
-	case uplink.Answered(err):
+	case uplink.Answered(err), errors.Is(err, ErrPutOff):
 		s.o.Link.Heard()
 	case !isUnanswered(err):
 	case s.turn != nil:
@@ -57,7 +57,9 @@ func (s *session) tellLink(err error) {
 }
 
 // isUnanswered reports that no API server has answered, or that nothing more came.
-func isUnanswered(err error) bool { return uplink.Unanswered(err) || errors.Is(err, ErrSilent) }
+func isUnanswered(err error) bool {
+	return !errors.Is(err, ErrPutOff) && (uplink.Unanswered(err) || errors.Is(err, ErrSilent))
+}
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that
 // tries. After its first failure each waits for itself: a fleet should not come back as one, nor a resource that alone does not answer be tried each time that
