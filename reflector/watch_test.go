@@ -261,8 +261,8 @@ func TestCheckpointWantsARelist(t *testing.T) {
 		{Checkpoint{}, ReasonCold},
 		{Checkpoint{ResourceVersion: "101", Relist: ReasonTransform}, ReasonTransform},
 		{Checkpoint{Relist: ReasonStore}, ReasonStore},
-		{Checkpoint{ResourceVersion: "abc"}, ReasonStore},
-		{Checkpoint{ResourceVersion: "0"}, ReasonStore},
+		{Checkpoint{ResourceVersion: "abc"}, ReasonNotResumable},
+		{Checkpoint{ResourceVersion: "0"}, ReasonNotResumable},
 	}
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {
