@@ -170,6 +170,9 @@ func state(now time.Time, c source.Collection) string {
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"
 	}
+	if c.Live != nil && c.Live.Rewriting != "" {
+		st += ", to be written anew (" + c.Live.Rewriting + ")"
+	}
 	return st
 }
 

@@ -104,6 +104,10 @@ type Live struct {
 	// Pending events have been received but not stored; Skipped objects could not be.
 	Pending int `json:"pending"`
 	Skipped int `json:"skipped"`
+	// Rewriting is why the objects are being, or are to be, listed to be stored anew; empty if they need not be.
+	Rewriting string `json:"rewriting,omitempty"`
+	// Unguarded are the changes of the server that would not be noticed, and why.
+	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
 	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
