@@ -100,7 +100,10 @@
 //	it took 20 s or longer                   the same number: API servers cut what takes a minute
 //	its objects are large                    as many as make 16 MiB, by the mean of up to 64 of them as they are sent, but for compression
 //	it was refused (any other status), or    the same number
-//	the server could not be reached
+//	put off for all of its time (client-go's
+//	REST client heeds Retry-After meanwhile,
+//	ErrPutOff), or the server could not be
+//	reached
 //
 // What can not be asked for in smaller parts (a page of two, a probe, a look-up, an examination) and had not come after its 90 s has twice as much time when it is asked for again, up to
 // twelve minutes. But API servers end an answer after a minute. If the smallest page was ended twice in a row

@@ -225,7 +225,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	case cp.ResourceVersion == "":
 		reason = ReasonCold
 	case !comparableRV(cp.ResourceVersion):
-		reason = ReasonStore
+		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
 		s.moveTo(cursor{rv: cp.ResourceVersion})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for another time.
@@ -79,7 +81,7 @@ func TestSpreadEnds(t *testing.T) {
 			g.lose()
 			if how == "Relist" {
 				g.r.Relist(ReasonOpenAPI)
-				g.sleep(backoffBase)
+				g.sleep(uplink.BackoffBase)
 				if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
 					t.Errorf("status %+v", st)
 				}

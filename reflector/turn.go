@@ -3,9 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -60,10 +57,9 @@ func (s *session) relistInTurn(ctx context.Context) outcome {
 // tellLink tells the others on Options.Link what err says about it.
 func (s *session) tellLink(err error) {
 	switch {
+	case uplink.Answered(err), errors.Is(err, ErrPutOff):
+		s.o.Link.Heard()
 	case !isUnanswered(err):
-		if _, ok := apiStatus(err); ok {
-			s.o.Link.Heard()
-		}
 	case s.turn != nil:
 		s.turn.Failed(err)
 	default:
@@ -71,18 +67,9 @@ func (s *session) tellLink(err error) {
 	}
 }
 
-// isUnanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it has no server. Of what it says
-// when it is the server itself that is meant the same is true. A silent watch is none of it: if the link is down the next request shows that.
+// isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next request shows that.
 func isUnanswered(err error) bool {
-	if status, ok := apiStatus(err); ok {
-		switch status.Code {
-		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
-	}
-	var failed net.Error
-	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return !errors.Is(err, ErrPutOff) && uplink.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that

@@ -158,9 +158,10 @@ func (s *session) listRequest(
 ) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	list, err := lw.list(ctx, limited, o, overdue)
+	var a answers
+	list, err := lw.list(ctx, a.count(limited), o, overdue)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, a.explain(err)
 	}
 	m, err := meta.ListAccessor(list)
 	if err != nil {

@@ -113,6 +113,11 @@ func Tamper(c *Collection, fn func(b *bolt.Bucket) error) error {
 	})
 }
 
+// TamperFile runs fn in a write transaction of the file.
+func TamperFile(s *Store, fn func(tx *bolt.Tx) error) error {
+	return s.update(context.Background(), fn)
+}
+
 // Header returns the seq and the index terms of the record under key.
 func Header(c *Collection, key string) (seq uint64, terms map[string][]string, err error) {
 	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket, _ *captured) error {
