@@ -114,7 +114,7 @@ type fakeMender struct {
 func (m *fakeMender) Mend(ctx context.Context) ([]store.Mended, error) {
 	return m.mended, m.rebuild(ctx)
 }
-func (m *fakeMender) TakeLost() ([]string, int)       { return m.lost, 0 }
+func (m *fakeMender) TakeLost() ([]string, int) { return m.lost, 0 }
 
 func (m *fakeMender) Resumable(context.Context) error {
 	m.resumable++
