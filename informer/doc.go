@@ -167,7 +167,7 @@
 //
 // What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a backup and has overtaken the informer in a way that no
 // guard sees, a record that the file has lost. Informer.Audit, or Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([ListRefs]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
+// ([ListMetadata]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
 // reached the answer, so that nothing is reported that is only under way, however busy the server is. Handlers are told the difference, a delete with a
 // cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them, and the log has a line. A change of an object that keeps its
 // resourceVersion (a new default of a CRD) is none; Options.OpenAPIHash is for that.

@@ -42,7 +42,7 @@ type pump struct {
 	// unseen are the keys of objects that handlers know and that a repair of the store, or a write that
 	// failed, may have removed. The next list shows which of them are gone.
 	unseen map[string]bool
-	// listDue: a list has been asked for because of objects that are missing, and none has been stored since.
+	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
 	listDue bool
 	// fetches is how many times what the file has lost is being fetched.
 	fetches int

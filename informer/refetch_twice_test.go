@@ -59,7 +59,7 @@ func TestLostTwice(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store", r.stored(), []string{"a/1@101=x", "a/3@103=x"})
-		if m.resumable != 0 {
+		if m.whole.Load() != 0 {
 			t.Error("the file says that it is whole")
 		}
 		if s := i.Status(); s.Source != FromDisk || s.Reflector.Lists != 1 {
@@ -69,8 +69,8 @@ func TestLostTwice(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store", r.stored(), r.srv.state())
-		if s := i.Status(); s.Source != Live || m.resumable != 1 || s.Reflector.Lists != 1 {
-			t.Errorf("in the end the source is %s, %d times marked as whole, %d lists", s.Source, m.resumable, s.Reflector.Lists)
+		if s := i.Status(); s.Source != Live || m.whole.Load() != 1 || s.Reflector.Lists != 1 {
+			t.Errorf("in the end the source is %s, %d times marked as whole, %d lists", s.Source, m.whole.Load(), s.Reflector.Lists)
 		}
 		r.close()
 	})
@@ -90,8 +90,8 @@ func TestFetchedBesideAList(t *testing.T) {
 		p.fetches = 1
 		p.listAgain(ctx, reflector.ReasonDamaged)
 		p.refetched(ctx, &examination{})
-		if !p.lacking.Load() || m.resumable != 0 {
-			t.Errorf("lacking %v, marked as whole %d times, and the list has not come", p.lacking.Load(), m.resumable)
+		if !p.lacking.Load() || m.whole.Load() != 0 {
+			t.Errorf("lacking %v, marked as whole %d times, and the list has not come", p.lacking.Load(), m.whole.Load())
 		}
 		i.processor.stop()
 		if err := i.giveBack(); err != nil {

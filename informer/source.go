@@ -65,8 +65,9 @@ func (i *Informer) reviewSource() {
 	i.mu.Lock()
 	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
 	i.mu.Unlock()
-	f.live, f.tooOld = r != nil && r.Live(), !i.retention.serves() // asked first: the mark of what made it live has been counted by then
-	f.applied, f.lacking = i.drainsApplied.Load() == i.drainsPushed.Load(), i.lacking.Load()
+	f.live, f.tooOld = r != nil && r.Live(), !i.retention.serves()
+	// After live, which is said when the mark has been pushed that the pump has to come to.
+	f.applied, f.lacking = i.drainsPushed.Load() == i.drainsApplied.Load(), i.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
 		return // after each batch, so without a look into the store

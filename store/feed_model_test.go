@@ -236,7 +236,7 @@ func (m *feedModel) repair() {
 		_, err := m.c.Apply(ctx, store.Batch{Ops: []store.Op{op}})
 		m.must("fetch", err)
 	}
-	m.must("resumable", m.c.Resumable(ctx))
+	m.must("resumable", m.c.Resumable(ctx, m.losses))
 }
 
 // crash goes back to what is in the file.

@@ -250,15 +250,16 @@ func (c *Collection) TakeLost() (keys []string, unknown int) {
 	return slices.Sorted(maps.Keys(lost.keys)), lost.unknown
 }
 
-// Resumable says that everything which Mend has lost is back, so that the contents need not be listed.
-func (c *Collection) Resumable(ctx context.Context) error {
-	if err := c.resumable(ctx); err != nil {
+// Resumable says that everything which was lost up to these Losses is back, so that the contents need not be listed. If more has been lost since it does
+// nothing.
+func (c *Collection) Resumable(ctx context.Context, losses int) error {
+	if err := c.resumable(ctx, losses); err != nil {
 		return fmt.Errorf("mark %s as whole: %w", c.id, err)
 	}
 	return nil
 }
 
-func (c *Collection) resumable(ctx context.Context) error {
+func (c *Collection) resumable(ctx context.Context, losses int) error {
 	if err := c.store.Flush(ctx); err != nil { // what is back has to be in the file before
 		return err
 	}
@@ -272,13 +273,15 @@ func (c *Collection) resumable(ctx context.Context) error {
 	if c.replacing != nil {
 		return ErrReplacing
 	}
+	whole := false
 	err = c.writeLocked(ctx, nil, func(w *writer) error {
-		if w.state.MustRelist == MustRelistDamaged {
+		whole = c.Losses() == losses // they grow where this is: in the writer's place
+		if whole && w.state.MustRelist == MustRelistDamaged {
 			w.state.MustRelist = ""
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || !whole {
 		return err
 	}
 	c.front.Lock()

@@ -289,7 +289,7 @@ func (s *Store) rebuildCount() int {
 	return s.rebuilds
 }
 
-// Losses returns how many times, since the store was opened, Rebuild has lost
+// Losses returns how many times, since the store was opened, Rebuild or Mend has lost
 // something of the collection, or of a list that was being taken into it. Who
 // takes in changes must list anew when it grows.
 func (c *Collection) Losses() int {
