@@ -78,6 +78,7 @@ func (p *pump) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.durables.start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
