@@ -26,6 +26,7 @@
 //	   ├─ handlers            name               → how far a durable handler has come
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
+//	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
 //
 // Beside it there may be
 //

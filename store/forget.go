@@ -43,7 +43,7 @@ func (s *Store) forgetLater(d time.Duration) {
 }
 
 // forget notes which collections are in use, and drops those that were last
-// used longer ago than Options.ForgetAfter, one in a transaction.
+// used longer ago than Options.ForgetAfter, one after the other.
 func (s *Store) forget(ctx context.Context, now time.Time) error {
 	if err := s.flushUsed(ctx); err != nil {
 		return err

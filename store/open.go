@@ -134,6 +134,7 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 	if !rt.clean || unseen {
 		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
 	}
+	s.clearLeft()
 	s.forgetLater(forgetFirst)
 	return nil
 }

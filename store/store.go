@@ -46,6 +46,8 @@ type Options struct {
 
 	// pageSize of a file that is made, for tests. Default defaultPageSize.
 	pageSize int
+	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default dropStep.
+	dropStep int
 }
 
 // defaultPageSize is that of a file that is made, on every system; docs/adr/0006 has the figures.
