@@ -159,8 +159,19 @@ func (s *Store) openAndEnlist(ctx context.Context, name string, id Identity, o C
 
 // Collections returns the state of every collection in the file, opened or not.
 func (s *Store) Collections(ctx context.Context) ([]Info, error) {
+	states, err := s.states(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var infos []Info
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	for _, st := range states {
+		infos = append(infos, st.Info)
+	}
+	return infos, nil
+}
+
+func (s *Store) states(ctx context.Context) (states []state, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)
 		if root == nil {
 			return nil
@@ -170,14 +181,11 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			infos = append(infos, st.Info)
+			states = append(states, st)
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return infos, nil
+	return states, err
 }
 
 // collectionBucket returns the bucket of that name.

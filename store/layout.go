@@ -13,6 +13,7 @@ var (
 	keyCreated = []byte("created") // RFC 3339
 	keyFileID  = []byte("file-id") // random, hex
 	keyClean   = []byte("clean")   // present while the file was closed cleanly
+	keyTimes   = []byte("times")   // the clocks when it was last noted which collections are used; see steady.go
 
 	// In a collection's bucket.
 	keyInfo       = []byte("info") // msgpack of infoRecord
