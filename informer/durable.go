@@ -86,7 +86,7 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 //
 // A handler has a goroutine of its own and holds up nobody. Up to 1,000 keys may fail, or wait to be told again, while others go on, and of one key 100 changes; from there on
 // it stalls, and Status.Durable says so. The place of a handler that is not registered any more is kept, and with it a tombstone of each object
-// that is deleted, up to 100,000 of them and for a week; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
+// that is deleted, up to 100,000 of them and for a week in which the store is open; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
 // It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
 // and with ErrStale while the informer runs and Options.RefuseAfter has passed.

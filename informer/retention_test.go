@@ -15,9 +15,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAgeOf: a clock that jumps between two processes makes nothing served that would not be, but for one that is behind the last contact.
+// TestAgeOf: a clock that jumps between two processes makes nothing served that would not be, but for one that is behind the last contact, or was not set then.
 func TestAgeOf(t *testing.T) {
 	stored := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	unset := time.Unix(600, 0)
 	for what, tt := range map[string]struct {
 		read  time.Time
 		since time.Duration
@@ -33,6 +34,9 @@ func TestAgeOf(t *testing.T) {
 	} {
 		if got := ageOf(stored, tt.read, tt.since); got != tt.want {
 			t.Errorf("%s: %v, want %v", what, got, tt.want)
+		}
+		if got := ageOf(unset, tt.read, tt.since); got != tt.since {
+			t.Errorf("%s, stored by an unset clock: %v, want %v", what, got, tt.since)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"time"
-
 	"context"
 	"errors"
 
@@ -165,9 +163,4 @@ func Tombstones(c *Collection) (n int) {
 		return -1
 	}
 	return n
-}
-
-// Outdated reports whether a tombstone that was put at a time is too old.
-func Outdated(at, now time.Time) bool {
-	return outdated(tombstone{at: at, key: "a/x"}.append(nil, "c"), now)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
@@ -119,8 +121,14 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 // On a disk that is full or fails the store opens all the same, for what it can serve.
 // unseen: there are branch pages that Open has not looked at.
 func (s *Store) start(h *handle, rt root, unseen bool) error {
-	s.handle = h
-	switch err := s.update(context.Background(), rt.begin); {
+	s.handle, s.steady = h, rt.times.resume(s.wall())
+	begin := func(tx *bolt.Tx) error {
+		if err := rt.begin(tx); err != nil {
+			return err
+		}
+		return s.putTimes(tx)
+	}
+	switch err := s.update(context.Background(), begin); {
 	case errors.Is(err, ErrNoSpace):
 		s.logger().Error(err, "The disk is full: the store can be read, and not be written")
 	case errors.Is(err, ErrOutcomeUnknown):
@@ -134,6 +142,7 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 	if !rt.clean || unseen {
 		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
 	}
+	s.clearLeft()
 	s.forgetLater(forgetFirst)
 	return nil
 }

@@ -154,7 +154,9 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 		return nil, err
 	}
 	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
-	err = c.run(ctx)
+	if err = c.run(ctx); err == nil {
+		err = c.write(s.putTimes)
+	}
 	for _, live := range s.liveCollections() {
 		if err != nil {
 			break
