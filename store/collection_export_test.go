@@ -166,3 +166,6 @@ func Tombstones(c *Collection) (n int) {
 func Outdated(at, now time.Time) bool {
 	return outdated(tombstone{at: at, key: "a/x"}.append(nil, "c"), now)
 }
+
+// SetAttachLimit bounds the transactions that bring c from memory into its file.
+func SetAttachLimit(c *Collection, n int) { c.limits.attach = n }
