@@ -40,9 +40,10 @@ type attachment struct {
 type taken struct {
 	c    *Collection
 	file *Collection
-	// set is that of the indexes as the file has them, and fill what is to be the objects in memory; of adopted ones.
-	set  *indexSet
-	fill *resident
+	// set is that of the indexes as the file has them, whole is whether it has a whole state, and fill what is to be the objects in memory; of adopted ones.
+	set   *indexSet
+	whole bool
+	fill  *resident
 }
 
 // attach takes the file over, or returns why not.
@@ -213,7 +214,11 @@ func (a *attachment) prepare(ctx context.Context, c *Collection) error {
 	if err != nil {
 		return err
 	}
-	a.adopted = append(a.adopted, taken{c: c, file: f, set: set})
+	info, err := f.reader.Info(ctx)
+	if err != nil {
+		return err
+	}
+	a.adopted = append(a.adopted, taken{c: c, file: f, set: set, whole: info.Complete})
 	return nil
 }
 
@@ -287,6 +292,11 @@ func (a *attachment) swap() (old *handle) {
 	}
 	s.unverified, s.wasClean = f.unverified, f.wasClean
 	s.detached.set(nil)
+	for _, t := range a.adopted {
+		if t.whole { // who sees its Info from here on has been told
+			close(t.c.found)
+		}
+	}
 	return old
 }
 
@@ -301,9 +311,6 @@ func (c *Collection) adopt(ctx context.Context, set *indexSet) {
 		c.store.logger().Error(err, "The dictionary of a collection can not be read; another is made", "collection", c.id.String())
 	}
 	c.store.usedNotes.add(map[string]time.Time{c.name: time.Now()})
-	if info, err := c.reader.Info(ctx); err != nil || info.Complete { // an error is met by who reads
-		close(c.found)
-	}
 }
 
 // goOn begins what has to be done with the file, and says that it is there.
