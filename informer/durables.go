@@ -29,6 +29,11 @@ func (s *durables) add(d *durable) error {
 	if s.stopped {
 		return errStopped
 	}
+	for other := range s.all { // without a file the store does not know
+		if other.name == d.name && !other.removed {
+			return store.ErrHandlerOpen
+		}
+	}
 	if s.all == nil {
 		s.all = map[*durable]struct{}{}
 	}

@@ -164,3 +164,6 @@ func Tombstones(c *Collection) (n int) {
 	}
 	return n
 }
+
+// SetAttachLimit bounds the transactions that bring c from memory into its file.
+func SetAttachLimit(c *Collection, n int) { c.limits.attach = n }

@@ -59,7 +59,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 			break
 		}
 		if seq > passed {
-			if left <= f.w.c.limits.tombstones && !outdated(data, f.w.c.store.steady.now()) {
+			if left <= f.w.c.limits.tombstones && !outdated(data, f.w.c.store.steadyNow()) {
 				break
 			}
 			floor = seq
