@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,18 +158,19 @@ func TestDropIsCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		commits, end := 0, func() {}
+		var commits atomic.Int32 // of the Drop; before it they do not come to 3
+		commits.Store(-1 << 20)
 		o := Options{CommitInterval: -1, dropStep: smallStep, Logger: &quiet}
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
-			if commits++; commits == 3 {
-				end()
+			if commits.Add(1) == 3 {
+				cancel()
 			}
 			return commit()
 		}}
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		for range 2 {
 			mustFillToDrop(t, s, pods())
-			commits, end = 0, cancel
+			commits.Store(0)
 			if err := s.Drop(ctx, pods()); err != nil {
 				t.Fatal(err)
 			}
