@@ -96,7 +96,7 @@ func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.
 	return client, func() {
 		transport.CloseIdleConnections()
 		_ = api.Close()
-		<-ended
+		_ = <-ended // that it was closed
 	}
 }
 
