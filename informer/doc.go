@@ -163,6 +163,13 @@
 // A program can not know how many others there are. That they do not come back as one is left to the back-off, which is random; how long the lists of a fleet may take
 // after a lost history is for the fleet's operator to say, by Options.RelistSpread. docs/fleet.md has figures.
 //
+// # A rolling update
+//
+// Two processes can not write one file. Where the new one has to be ready before the old one ends (a Deployment with maxSurge), open the store with store.Options.MemoryWhileLocked: the informers
+// list, sync and serve from memory, Status.Persistent is false, and NotPersistent names the process that has the file. When that has ended what is in memory goes to the file, handlers are told nothing of it, and the next
+// start resumes. Without an API server nothing can be listed: then the informer serves what the file has as soon as it is there, tells the handlers, and resumes.
+// Durable handlers are told of nothing before their places, which are in the file, can be read, and have not synced until then: a process must not wait for them to be ready.
+//
 // # Audits
 //
 // What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a backup and has overtaken the informer in a way that no

@@ -18,6 +18,7 @@
 //	informer_store_resource_version           gauge                The 15 least significant digits of the stored resourceVersion.
 //	larder_objects                            gauge                Objects in the store.
 //	larder_informer_synced                    gauge                1 if HasSynced.
+//	larder_persistent                         gauge                1 if what is held goes to a file; 0 of what is in memory only, for good or until another process gives the file free.
 //	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, stale, none), 0 for the others.
 //	larder_source_changes_total               counter    source    How often they came to come from there. Informer.SubscribeSource tells of each.
 //	larder_degraded                           gauge      class     1 for the class of the error that Status has, 0 for the others.

@@ -11,6 +11,7 @@
 //	   └──mustList──────────┴───────────► Relist ────────listed──────┘
 //
 //	Relist ──listedStale──► Verify, after a list from the server's cache
+//	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
 //	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; and for Options.RelistSpread)

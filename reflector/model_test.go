@@ -159,8 +159,9 @@ func (m *model) end() {
 	}
 	m.settle()
 	if m.swallowed {
+		m.swallow() // what came of those before may have been listed since
 		if rapid.Bool().Draw(m.t, "writes beside the examination") {
-			m.slow(func(request) { m.write() })
+			m.slow(func(request) { m.write(); m.write() })
 		}
 		for n := range 23 {
 			m.r.Examine(modelKey(n))
@@ -264,7 +265,9 @@ func (m *model) swallow() {
 		m.s.swallow[modelKey(n)] = true
 	}
 	m.s.mu.Unlock()
-	m.write()
+	for range rapid.SampledFrom([]int{1, 4, 50}).Draw(m.t, "n") {
+		m.write()
+	}
 	m.s.mu.Lock()
 	m.s.swallow = nil
 	m.s.mu.Unlock()

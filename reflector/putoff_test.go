@@ -96,7 +96,9 @@ func restClient(t *testing.T, qps float32, serve http.HandlerFunc) (client rest.
 	return client, func() {
 		transport.CloseIdleConnections()
 		_ = api.Close()
-		_ = <-ended // that it was closed
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"time"
-
 	"context"
 	"errors"
 
@@ -167,7 +165,5 @@ func Tombstones(c *Collection) (n int) {
 	return n
 }
 
-// Outdated reports whether a tombstone that was put at a time is too old.
-func Outdated(at, now time.Time) bool {
-	return outdated(tombstone{at: at, key: "a/x"}.append(nil, "c"), now)
-}
+// SetAttachLimit bounds the transactions that bring c from memory into its file.
+func SetAttachLimit(c *Collection, n int) { c.limits.attach = n }

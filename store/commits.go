@@ -245,7 +245,7 @@ func (s *Store) commit(snaps map[*Collection]*snapshot, bad map[*Collection]map[
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}
-		return writeUsed(tx, used)
+		return s.writeUsed(tx, used)
 	})
 	if err != nil {
 		s.usedNotes.add(used)

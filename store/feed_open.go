@@ -11,7 +11,8 @@ import (
 const maxHandlerName = 256
 
 // Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen), and none after Close (ErrClosed). The first
-// registration in a collection begins its change feed, which costs one more entry per write from then on.
+// registration in a collection begins its change feed, which costs one more entry per write from then on. A place is kept in the file: while the store is in memory
+// (Options.MemoryWhileLocked) it fails with ErrDetached.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
 	if err := c.openFeed(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -28,6 +29,9 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.store.Detached(); err != nil {
+		return err
+	}
 	known, err := c.places.open(name)
 	if known || err != nil {
 		return err
@@ -89,6 +93,9 @@ func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.store.Detached(); err != nil {
+		return err
+	}
 	// Taken meanwhile, so that nobody registers it.
 	known, err := c.places.open(name)
 	if err == nil && !known {

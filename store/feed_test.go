@@ -285,23 +285,3 @@ func TestFeedOverAnInterruptedList(t *testing.T) {
 	}
 	sound(t, s)
 }
-
-// A device whose clock is not set when it starts must not find all of its tombstones too old as soon as it is.
-func TestTombstonesOfAnUnsetClock(t *testing.T) {
-	now := time.Date(2027, time.May, 1, 0, 0, 0, 0, time.UTC)
-	for _, tc := range []struct {
-		name string
-		at   time.Time
-		want bool
-	}{
-		{"now", now, false},
-		{"six days", now.AddDate(0, 0, -6), false},
-		{"eight days", now.AddDate(0, 0, -8), true},
-		{"the clock was not set", time.Unix(3600, 0), false},
-		{"the clock was ahead", now.AddDate(10, 0, 0), false},
-	} {
-		if got := store.Outdated(tc.at, now); got != tc.want {
-			t.Errorf("%s: %v", tc.name, got)
-		}
-	}
-}

@@ -17,9 +17,6 @@ const (
 	trimPage = 5_000
 )
 
-// clockSet is before this was written: a clock that shows an earlier time is wrong.
-var clockSet = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-
 // settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
 func (f *feedWriter) settle() error {
 	if f == nil || f.w.places == nil {
@@ -62,7 +59,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 			break
 		}
 		if seq > passed {
-			if left <= f.w.c.limits.tombstones && !outdated(data, time.Now()) {
+			if left <= f.w.c.limits.tombstones && !outdated(data, f.w.c.store.steadyNow()) {
 				break
 			}
 			floor = seq
@@ -122,11 +119,10 @@ func (c *Collection) trimPassed() error {
 	return err
 }
 
-// outdated reports whether a tombstone is too old to be kept for a handler that has not passed it. One that was put while the clock was not
-// set, as it is at the start of a device without a battery, has no age.
+// outdated reports whether a tombstone is too old, at a steady time, to be kept for a handler that has not passed it.
 func outdated(tombstone []byte, now time.Time) bool {
 	at, _ := tombstoneTime(tombstone)
-	return at.After(clockSet) && now.Sub(at) > tombstoneAge
+	return now.Sub(at) > tombstoneAge
 }
 
 // ascending ranges over a bucket in the order of its keys.

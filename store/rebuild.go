@@ -31,6 +31,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.readOnly():
 		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
+	case s.Detached() != nil:
+		return fmt.Errorf("rebuild %s: %w", s.path, ErrDetached)
 	case !renamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
 	}
@@ -154,7 +156,9 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 		return nil, err
 	}
 	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
-	err = c.run(ctx)
+	if err = c.run(ctx); err == nil {
+		err = c.write(s.putTimes)
+	}
 	for _, live := range s.liveCollections() {
 		if err != nil {
 			break
