@@ -28,12 +28,9 @@ func TestAttachModel(t *testing.T) {
 		residency      store.Residency
 		compression    store.Compression
 	}{
-		"Late":         {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None},
-		"AtOnce":       {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, residency: store.Bounded(3000)},
-		"Chunked":      {bounds: [2]int{64 << 20, 300}, commitInterval: time.Hour, residency: store.All},
-		"Spilling":     {bounds: [2]int{300, 300}, commitInterval: time.Microsecond, residency: store.Bounded(3000)},
-		"Zstd":         {bounds: [2]int{500, 200}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd},
-		"AllAndAtOnce": {bounds: [2]int{500, 200}, commitInterval: -1, residency: store.All},
+		"Late":     {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd},
+		"Chunked":  {bounds: [2]int{64 << 20, 300}, commitInterval: -1, residency: store.All},
+		"Spilling": {bounds: [2]int{300, 300}, commitInterval: time.Microsecond, residency: store.Bounded(3000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

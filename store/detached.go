@@ -23,19 +23,12 @@ const attachEveryMax = time.Minute
 // holderEvery is how often it is found out who holds the file: that takes a look at every process.
 const holderEvery = 30 * time.Second
 
-// detachment is how a store gets its file after Open.
+// detachment is how a store gets its file after Open. The zero value is that of a store that has it.
 type detachment struct {
 	mu       sync.Mutex
 	why      error         // why it has not got it; nil if it has; guarded by mu
 	free     time.Time     // when the file was first found free; guarded by mu
-	attached chan struct{} // closed when it has
-}
-
-// newDetachment returns that of a store that has its file from the start.
-func newDetachment() *detachment {
-	d := &detachment{attached: make(chan struct{})}
-	close(d.attached)
-	return d
+	attached chan struct{} // closed when it has; nil if it had it from the start
 }
 
 func (d *detachment) set(why error) {
@@ -65,7 +58,14 @@ func (s *Store) Detached() error {
 }
 
 // Attached returns a channel that is closed once the store has its file: from the start, but with Options.MemoryWhileLocked.
-func (s *Store) Attached() <-chan struct{} { return s.detached.attached }
+func (s *Store) Attached() <-chan struct{} {
+	if s.detached.attached == nil {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return s.detached.attached
+}
 
 // openInMemory is what Open does if the file is locked and the program can not wait.
 func (s *Store) openInMemory(why error) error {
@@ -73,7 +73,7 @@ func (s *Store) openInMemory(why error) error {
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	s.detached = &detachment{why: detachedBy(why), attached: make(chan struct{})}
+	s.detached.why, s.detached.attached = detachedBy(why), make(chan struct{}) // nobody has s yet
 	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {
 		return errors.Join(why, err)
 	}

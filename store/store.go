@@ -139,7 +139,7 @@ type Store struct {
 	o    Options
 	// unverified: there are pages of the file that Open has not looked at; wasClean: it had been closed cleanly.
 	unverified, wasClean bool
-	detached             *detachment
+	detached             detachment
 	background           background
 	hooks                hooks
 	commits              commits
