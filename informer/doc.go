@@ -98,7 +98,7 @@
 // # Where data come from
 //
 // Status.Source is None until a list is complete, Live while the watch is open and everything that came over it has been applied, and FromDisk otherwise: from the start, until the server has
-// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, and while the store fails. The first list makes it FromDisk
+// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, while the store fails, and while something is missing that it has lost. The first list makes it FromDisk
 // for the moment until its watch is open. Stale is for what is too old, see below. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
 //
 // # What is too old
@@ -163,11 +163,18 @@
 // A program can not know how many others there are. That they do not come back as one is left to the back-off, which is random; how long the lists of a fleet may take
 // after a lost history is for the fleet's operator to say, by Options.RelistSpread. docs/fleet.md has figures.
 //
+// # A rolling update
+//
+// Two processes can not write one file. Where the new one has to be ready before the old one ends (a Deployment with maxSurge), open the store with store.Options.MemoryWhileLocked: the informers
+// list, sync and serve from memory, Status.Persistent is false, and NotPersistent names the process that has the file. When that has ended what is in memory goes to the file, handlers are told nothing of it, and the next
+// start resumes. Without an API server nothing can be listed: then the informer serves what the file has as soon as it is there, tells the handlers, and resumes.
+// Durable handlers are told of nothing before their places, which are in the file, can be read, and have not synced until then: a process must not wait for them to be ready.
+//
 // # Audits
 //
 // What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a backup and has overtaken the informer in a way that no
 // guard sees, a record that the file has lost. Informer.Audit, or Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([ListRefs]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
+// ([ListMetadata]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
 // reached the answer, so that nothing is reported that is only under way, however busy the server is. Handlers are told the difference, a delete with a
 // cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them, and the log has a line. A change of an object that keeps its
 // resourceVersion (a new default of a CRD) is none; Options.OpenAPIHash is for that.

@@ -88,7 +88,11 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 // it stalls, and Status.Durable says so. The place of a handler that is not registered any more is kept, and with it a tombstone of each object
 // that is deleted, up to 100,000 of them and for a week in which the store is open; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
-// It fails with ErrNotDurable if the objects are in memory only, and with store.ErrHandlerOpen if a handler of that name is registered.
+// While the store waits for its file (store.Options.MemoryWhileLocked) the handler is told nothing, since nothing could be acknowledged, and has not synced; it goes on
+// once the file is there.
+//
+// It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
+// and with ErrStale while the informer runs and Options.RefuseAfter has passed.
 func (i *Informer) AddDurableHandler(name string, handler DurableHandler) (cache.ResourceEventHandlerRegistration, error) {
 	d, err := i.newDurable(name, &callHandler{handler: handler})
 	if err != nil {
@@ -107,6 +111,11 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if i.feeds == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNotDurable, i.volatile)
 	}
+	if i.durables.started() {
+		if err := i.retention.refuses(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
 	feed, err := i.feeds.open(ctx, name)
@@ -114,7 +123,7 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 		return nil, err
 	}
 	place, _, err := feed.Place()
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrDetached) {
 		feed.Close()
 		return nil, err
 	}
@@ -156,6 +165,16 @@ type feed interface {
 }
 
 // fileFeeds are those of a collection in a file.
-type fileFeeds struct{ *store.Collection }
+type fileFeeds struct {
+	*store.Collection
+	// Attached is the store's.
+	Attached func() <-chan struct{}
+}
 
-func (f fileFeeds) open(ctx context.Context, name string) (feed, error) { return f.Feed(ctx, name) }
+func (f fileFeeds) open(ctx context.Context, name string) (feed, error) {
+	opened, err := f.Feed(ctx, name)
+	if errors.Is(err, store.ErrDetached) {
+		return &laterFeed{feeds: f, name: name}, nil
+	}
+	return opened, err
+}

@@ -137,6 +137,7 @@ func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
 		return false, err
 	}
 	if replays {
+		l.foundReplays = i.contentsAppeared()
 		l.startReplay(false)
 	}
 	return replays, i.processor.add(l)

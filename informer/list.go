@@ -15,7 +15,7 @@ import (
 func (p *pump) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void, p.owesSync = false, false // it brings a mark of its own
-	return p.commit(ctx, func() (store.Result, error) {
+	err := p.commit(ctx, func() (store.Result, error) {
 		info, err := p.store.Info(ctx)
 		if err != nil {
 			return store.Result{}, err
@@ -27,6 +27,10 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		}
 		return store.Result{}, err
 	}, p.tellListed)
+	if err != nil {
+		return err
+	}
+	return p.adoptInList(ctx)
 }
 
 // takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.
@@ -117,7 +121,7 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 
 // endList tells the last changes of a list that has been committed, and what else it has shown.
 func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
-	p.list, p.pause = nil, nil
+	p.list, p.pause, p.listDue = nil, nil, false
 	p.lack(false)
 	p.retention.confirm()
 	if p.rewrites {

@@ -90,9 +90,6 @@ func (i *Informer) open() error {
 		}
 		o.Codec = codec
 	}
-	if o.ListRefs == nil {
-		o.ListRefs = listWhole(i.lw, i.Identity().Shards(), admit(i.Identity()))
-	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
@@ -123,11 +120,11 @@ func (i *Informer) open() error {
 	if err != nil {
 		return err
 	}
-	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
+	i.store, i.indexer, i.release, i.appeared = c, c.Indexer(), c.Close, c.Found()
 	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
 	i.mendFile = fileMender{o.Store, c}
 	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
-	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
+	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c, o.Store.Attached}
 	return nil
 }
 
@@ -141,6 +138,7 @@ func (i *Informer) limitAge() error {
 		return errors.Join(err, i.giveBackUnused())
 	}
 	i.retention = newRetention(i.o.RefuseAfter, i.clock, info)
+	i.retention.appeared, i.retention.info = i.appeared, i.store.Info
 	return nil
 }
 

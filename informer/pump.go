@@ -42,8 +42,8 @@ type pump struct {
 	// unseen are the keys of objects that handlers know and that a repair of the store, or a write that
 	// failed, may have removed. The next list shows which of them are gone.
 	unseen map[string]bool
-	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
-	lacking bool
+	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
+	listDue bool
 	// fetches is how many times what the file has lost is being fetched.
 	fetches int
 	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
@@ -58,6 +58,8 @@ type pump struct {
 	waited bool
 	// found is what the list that is being taken in has found, if it is one that repairs.
 	found foundByList
+	// adopted: what has appeared in the store has been told.
+	adopted bool
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
 	// drains counts the fifo.Drained that have come.
@@ -78,6 +80,7 @@ func (p *pump) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.durables.start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (p *pump) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		whole, mark := !p.void && !p.lacking, b.Deltas[0].Type == fifo.Drained
+		whole, mark := !p.void && !p.lacking.Load(), b.Deltas[0].Type == fifo.Drained
 		if whole {
 			b.Ack()
 			p.paySync()
@@ -122,7 +125,7 @@ func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
 			return nil, nil //nolint:nilerr // the run ends, which whoever pops next is told too
 		}
 		switch b.Deltas[0].Type {
-		case storeFailed, storeUnreadable, cache.SyncAll: // they are ours
+		case storeFailed, storeUnreadable, storeFound, cache.SyncAll: // they are ours
 			if err := p.process(ctx, b.Deltas); err != nil {
 				return nil, err
 			}
@@ -135,7 +138,12 @@ func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
 
 func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
+	if err := p.adopt(ctx, d); err != nil {
+		return err
+	}
 	switch {
+	case d.Type == storeFound:
+		return nil // see adopt
 	case d.Type == cache.SyncAll:
 		return p.resync(ctx)
 	case d.Type == storeFailed:

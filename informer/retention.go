@@ -23,9 +23,11 @@ var ErrStale = errors.New("the stored objects are too old to be served")
 type retention struct {
 	limit time.Duration
 	clock clock.WithTicker
-	// stored is when the objects of an earlier run were last known to be good, and made when that was read; held is whether there are any.
-	stored, made time.Time
-	held         bool
+	// held is what an earlier run has left.
+	held atomic.Pointer[heldObjects]
+	// appeared is closed when objects of an earlier run have come after the start; info says which. Both are set before there is another goroutine.
+	appeared <-chan struct{}
+	info     func(ctx context.Context) (store.Info, error)
 
 	// behind counts what keeps signs of life from counting: marks that the pump has yet to come to, and objects that it lacks.
 	behind atomic.Int64
@@ -37,7 +39,40 @@ func newRetention(limit time.Duration, c clock.WithTicker, info store.Info) *ret
 	if limit == 0 {
 		return nil
 	}
-	return &retention{limit: limit, clock: c, stored: info.LastContact, held: info.Complete, made: c.Now()}
+	r := &retention{limit: limit, clock: c}
+	r.hold(info)
+	return r
+}
+
+// heldObjects are the objects of an earlier run.
+type heldObjects struct {
+	stored time.Time // when they were last known to be good
+	read   time.Time // when that was read
+	any    bool      // whether there are any
+}
+
+func (r *retention) hold(info store.Info) *heldObjects {
+	h := &heldObjects{stored: info.LastContact, read: r.clock.Now(), any: info.Complete}
+	r.held.Store(h)
+	return h
+}
+
+// holds returns the objects of an earlier run, those too that have appeared meanwhile.
+func (r *retention) holds() *heldObjects {
+	h := r.held.Load()
+	if h.any {
+		return h
+	}
+	select {
+	case <-r.appeared:
+	default:
+		return h
+	}
+	info, err := r.info(context.Background())
+	if err != nil {
+		return h // who reads meets it too
+	}
+	return r.hold(info)
 }
 
 // confirm notes that the stored objects are what the server has.
@@ -85,7 +120,7 @@ func (r *retention) refuses() error {
 		return nil
 	}
 	confirmed := r.confirmed.Load()
-	if confirmed == nil && !r.held {
+	if confirmed == nil && !r.holds().any {
 		return nil // nothing is stored yet
 	}
 	age := r.age()
@@ -101,7 +136,8 @@ func (r *retention) age() time.Duration {
 	if confirmed := r.confirmed.Load(); confirmed != nil {
 		return r.clock.Since(*confirmed)
 	}
-	return ageOf(r.stored, r.made, r.clock.Since(r.made))
+	h := r.holds()
+	return ageOf(h.stored, h.read, r.clock.Since(h.read))
 }
 
 // watchAge has it told when the stored objects become too old.

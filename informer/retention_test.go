@@ -251,3 +251,30 @@ func TestRefuseAfterAColdStart(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestRefuseAfterAndDurableHandlers: a durable handler is not told of what is too old either, and one that registers meanwhile is refused.
+func TestRefuseAfterAndDurableHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newAgeingRig(t)
+		r.start()
+		r.close()
+		r.srv.setFail(fails)
+		time.Sleep(2 * time.Hour)
+		h := &durableRecorder{}
+		i := r.startDurable("h", h)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		equal(t, "calls", h.take(), nil)
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "calls then", h.take(), []string{"reset new", "+ a/1@101=x", "+ a/2@102=x", "replayed"})
+		r.srv.setFail(fails)
+		r.srv.disconnect()
+		time.Sleep(2 * time.Hour)
+		if _, err := i.AddDurableHandler("late", &durableRecorder{}); !errors.Is(err, ErrStale) {
+			t.Errorf("a handler that registers: %v", err)
+		}
+		r.close()
+	})
+}

@@ -31,9 +31,7 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
 	}
-	if i.volatile != "" {
-		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
-	}
+	i.logNotPersistent(logger)
 	i.logUnguarded(logger)
 	var wg sync.WaitGroup
 	defer i.end(ctx, cancel, p, &wg)
@@ -41,10 +39,10 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.runReflector(ctx, cancel) })
 	wg.Go(func() { i.resyncLoop(ctx) })
 	wg.Go(func() { i.watchFailure(ctx) })
+	wg.Go(func() { i.watchFound(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	wg.Go(func() { i.auditLoop(ctx) })
-	i.durables.start(ctx)
 	i.sources.start(ctx)
 	i.reviewSource()
 	wg.Go(func() { i.watchAge(ctx) })

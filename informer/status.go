@@ -18,7 +18,7 @@ const (
 	FromDisk Source = "disk"
 	// Stale: there is a stored state, and it is older than Options.RefuseAfter allows: reads are refused.
 	Stale Source = "stale"
-	// Live: everything that the server had when it was last heard has been applied, and the connection has not been lost since. Watches end in
+	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has lost, and the connection has not been lost since. Watches end in
 	// order every five to ten minutes, and others follow; that changes nothing.
 	Live Source = "live"
 )
@@ -29,7 +29,8 @@ type Status struct {
 	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See Informer.SubscribeSource.
 	SourceSince   time.Time
 	SourceChanges map[Source]int
-	// Persistent is false if the objects are in memory only, and NotPersistent says why.
+	// Persistent is false if the objects are in memory only, and NotPersistent says why. With store.Options.MemoryWhileLocked that may be for a while, and it names the
+	// process that has the file.
 	Persistent    bool
 	NotPersistent string
 	Synced        bool
@@ -85,8 +86,7 @@ type HandlerStatus struct {
 func (i *Informer) Status() Status {
 	i.reviewSource()
 	s := Status{
-		Persistent:    i.volatile == "",
-		NotPersistent: i.volatile,
+		NotPersistent: i.notPersistent(),
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
@@ -95,6 +95,7 @@ func (i *Informer) Status() Status {
 		Skipped:       int(i.skipped.Load()),
 		Audit:         i.audits.now(),
 	}
+	s.Persistent = s.NotPersistent == ""
 	tooOld := i.retention.refuses()
 	if tooOld != nil {
 		i.reviewSource() // for those who ask before the run

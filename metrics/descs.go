@@ -16,6 +16,7 @@ var (
 
 	objects            = ofInformer("larder_objects", "Number of objects in the store.")
 	synced             = ofInformer("larder_informer_synced", "Whether the informer has synced.")
+	persistent         = ofInformer("larder_persistent", "Whether what the informer holds is, or will be with the next commit, in a file.")
 	dataSource         = ofInformer("larder_source", "Where the data comes from that readers see: 1 for one of live, disk, stale and none.", "source")
 	sourceChanges      = ofInformer("larder_source_changes_total", "Number of times that the data came to be from live, disk, stale or none.", "source")
 	degraded           = ofInformer("larder_degraded", "Why the informer is degraded: 1 for one class of errors, or for none if it is healthy.", "class")
@@ -46,7 +47,7 @@ var (
 )
 
 var descs = []*prometheus.Desc{
-	queuedItems, resourceVersion, objects, synced, dataSource, sourceChanges, degraded, lastContact, resourceVersionAge,
+	queuedItems, resourceVersion, objects, synced, persistent, dataSource, sourceChanges, degraded, lastContact, resourceVersionAge,
 	watches, resumes, listRequests, relists, rewriting, incidents, skipped, failures, handlerPending, handlerMerged,
 	durableBehind, durableFailing, durableStalled, durableReplaying,
 	storeSize, storeFree, storeWritten, receivedBytes,

@@ -58,6 +58,7 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, more ...string) { o.send(ch, d, prometheus.GaugeValue, v, more...) }
 	gauge(queuedItems, float64(s.Pending))
 	gauge(synced, oneIf(s.Synced))
+	gauge(persistent, oneIf(s.Persistent))
 	for _, source := range sources {
 		gauge(dataSource, oneIf(s.Source == source), string(source))
 		o.send(ch, sourceChanges, prometheus.CounterValue, float64(s.SourceChanges[source]), string(source))

@@ -37,7 +37,7 @@ type position struct {
 type outcomeKind string
 
 const (
-	resumable   outcomeKind = "resumable"   // Restore: there is something to watch from
+	resumable   outcomeKind = "resumable"   // Restore, or Relist for want of anything: there is something to watch from
 	level       outcomeKind = "level"       // Verify: nothing to drain
 	behind      outcomeKind = "behind"      // Verify: the server has moved on
 	drained     outcomeKind = "drained"     // Drain: everything the probe had seen is delivered
@@ -77,6 +77,8 @@ func next(p position, o outcome) position {
 		if p.Reason != "" {
 			return position{Relist, p.Reason}
 		}
+		return position{State: Verify}
+	case p.State == Relist && o.Kind == resumable:
 		return position{State: Verify}
 	case p.State == Verify && o.Kind == level, p.State == Drain && o.Kind == drained, p.State == Relist && o.Kind == listed:
 		return position{State: Watch}

@@ -109,6 +109,11 @@ func (c *Collection) applyBounded(last []*write) {
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	return c.writeLockedFor(ctx, c.writing(), set, fn)
+}
+
+// writeLockedFor is writeLocked for those who say what they write.
+func (c *Collection) writeLockedFor(ctx context.Context, what string, set *indexSet, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 	}
 	idled := c.idled.Load()
 	var handlers *placesSnapshot
-	err := c.update(ctx, func(tx *bolt.Tx) error {
+	err := c.store.updateFor(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err
@@ -246,13 +251,16 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 }
 
 // put stores x in the place of old.
-func (w *writer) put(x *write, old stored) error {
+func (w *writer) put(x *write, old stored) error { return w.putEncoded(x, w.c.codec.Name(), old) }
+
+// putEncoded is put for a payload that another codec may have written.
+func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	if old.found && old.UID != x.uid {
 		if err := w.feed.bury(x.key, old, x); err != nil {
 			return err
 		}
 	}
-	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: w.c.codec.Name(), Terms: x.terms}
+	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: x.terms}
 	if x.dict != nil {
 		h.Dictionary, h.Size = x.dict.id, x.plainSize
 		if err := w.useDictionary(x.dict); err != nil {

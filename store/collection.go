@@ -54,7 +54,8 @@ type Collection struct {
 	limits limits
 	packer *packer // nil if Compression is off
 
-	committed func(Commit) // may be nil
+	committed func(Commit)  // may be nil
+	found     chan struct{} // see Found
 
 	places places // of the durable handlers
 }
@@ -65,6 +66,8 @@ type limits struct {
 	commit  int // encoded bytes, of old and new objects, that one transaction of a commit applies
 	// tombstones is how many are kept that a durable handler has not passed.
 	tombstones int
+	// attach is how much one transaction changes that brings a collection from memory into its file, if the file has it whole.
+	attach int
 }
 
 const (
@@ -78,9 +81,9 @@ const (
 // limitsOf returns the limits of a collection.
 func limitsOf(r Residency) limits {
 	if r.kind == residentAll {
-		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount}
+		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount, attach: commitLimitAll}
 	}
-	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount}
+	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount, attach: commitLimitAll}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -99,6 +102,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		resource:  o.Resource,
 		readOnly:  s.readOnly(),
 		committed: o.Committed,
+		found:     make(chan struct{}),
 		limits:    limitsOf(o.Residency),
 		packer:    newPacker(o.Compression),
 	}
@@ -133,9 +137,19 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	return c, c.claimLocked(ctx, set)
 }
 
-// claimLocked makes the indexes in the file what set needs, without a write if
-// they are so already, and then puts set in place.
+// claimLocked is claimInFile that puts set in place. It writes nothing if the file is as it needs it.
 func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
+	claimed, err := c.claimInFile(ctx, set)
+	if err != nil {
+		return err
+	}
+	c.set.Store(claimed)
+	c.startBuild()
+	return nil
+}
+
+// claimInFile makes the indexes in the file what set needs, and returns set with those ready that are.
+func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet, error) {
 	var ready []string
 	needed, err := c.claimNeedsWrite(ctx, set, &ready)
 	if err == nil && needed && !c.readOnly {
@@ -159,11 +173,9 @@ func (c *Collection) claimLocked(ctx context.Context, set *indexSet) error {
 		})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.set.Store(set.withReady(ready...))
-	c.startBuild()
-	return nil
+	return set.withReady(ready...), nil
 }
 
 // claimNeedsWrite finds out whether the file is as set needs it, and if so which indexes are ready.
@@ -230,7 +242,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall()}, usedAt: c.store.steady.now()})
+	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall()}, usedAt: c.store.steadyNow()})
 }
 
 // Identity returns what the collection holds, in canonical form.
@@ -253,6 +265,10 @@ func (c *Collection) afterClose(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Found returns a channel that is closed if, while the collection is open and nothing has been listed or applied, contents appear in it: those of the file that a store
+// in memory has got (Options.MemoryWhileLocked). No Change tells of them. A Replacement that had been begun is lost (ErrReplaceLost).
+func (c *Collection) Found() <-chan struct{} { return c.found }
 
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {

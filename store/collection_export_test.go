@@ -111,6 +111,11 @@ func Tamper(c *Collection, fn func(b *bolt.Bucket) error) error {
 	})
 }
 
+// TamperFile runs fn in a write transaction of the file.
+func TamperFile(s *Store, fn func(tx *bolt.Tx) error) error {
+	return s.update(context.Background(), fn)
+}
+
 // Header returns the seq and the index terms of the record under key.
 func Header(c *Collection, key string) (seq uint64, terms map[string][]string, err error) {
 	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket, _ *captured) error {
@@ -159,3 +164,6 @@ func Tombstones(c *Collection) (n int) {
 	}
 	return n
 }
+
+// SetAttachLimit bounds the transactions that bring c from memory into its file.
+func SetAttachLimit(c *Collection, n int) { c.limits.attach = n }

@@ -36,6 +36,7 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 	if err != nil {
 		return Compacted{}, fmt.Errorf("compact %s: open it: %w", path, err)
 	}
+	s.startUpkeep()
 	done, err := s.Compact(ctx)
 	return done, errors.Join(err, s.Close())
 }
@@ -61,6 +62,8 @@ func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
 	switch {
 	case s.readOnly():
 		return done, ErrReadOnly
+	case s.Detached() != nil:
+		return done, ErrDetached
 	case !renamesOpen:
 		return done, errors.New("not possible on this system, where a file that is open can not be replaced")
 	}

@@ -6,6 +6,8 @@ import "errors"
 var (
 	// ErrLocked: another process, or another Store of this one, holds the file.
 	ErrLocked = errors.New("the store is in use")
+	// ErrDetached: the store runs in memory until it can have its file (Options.MemoryWhileLocked), and this needs the file.
+	ErrDetached = errors.New("the store is in memory until another process gives its file free")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
 	// ErrForeign: the file is something else than a store. It is left alone.

@@ -146,6 +146,16 @@ func (p *places) load(all map[string]Place) {
 	}
 }
 
+// take takes over what others have loaded.
+func (p *places) take(from *places) {
+	from.mu.Lock()
+	all := from.all
+	from.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = all
+}
+
 // any reports whether there is a handler.
 func (p *places) any() bool {
 	p.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -276,7 +277,11 @@ func TestFeedOverAnInterruptedList(t *testing.T) {
 	defer s.Close()
 	c = openPods(t, s, nil)
 	f = feedOf(t, c, "h")
-	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
+	changes := relist(t, c, store.ReplaceOptions{}, "5", upsert("a/y", "2"))
 	wantStrings(t, "told", catchUp(t, f), "- a/x uid=uid-a/x rv=1")
+	// Of an incomplete list nobody in this process has heard, so the other handlers are told of all that this one has, and nothing else.
+	if len(changes) != 1 || changes[0].Type != cache.Added || changes[0].Key != "a/y" || changes[0].Old != nil {
+		t.Errorf("the list has changed %+v", changes)
+	}
 	sound(t, s)
 }

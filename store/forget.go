@@ -70,7 +70,7 @@ func (s *Store) forget(ctx context.Context) error {
 // isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to a day.
 func (s *Store) isUnused(st state) bool {
 	keep := s.o.forgetAfter()
-	return keep > 0 && s.steady.now().Sub(st.usedAt) > keep+usedWithin
+	return keep > 0 && s.steadyNow().Sub(st.usedAt) > keep+usedWithin
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")
@@ -109,6 +109,15 @@ func (u *usedNotes) add(at map[string]times) {
 	maps.Copy(u.at, at)
 }
 
+// renew makes the notes ones of this moment: the clocks of another file do not count.
+func (u *usedNotes) renew(now times) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name := range u.at {
+		u.at[name] = now
+	}
+}
+
 func (u *usedNotes) take() map[string]times {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,7 +128,7 @@ func (u *usedNotes) take() map[string]times {
 
 // noteUsed notes that the collection is in use, unless the file says so for today.
 func (s *Store) noteUsed(ctx context.Context, name string) error {
-	now := times{wall: s.wall(), steady: s.steady.now()}
+	now := s.clocks()
 	return s.view(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {

@@ -188,7 +188,7 @@ func setLastUsed(t testing.TB, s *Store, at time.Time) {
 			}
 			st.LastUsed, st.usedAt = at, at
 			if !at.IsZero() {
-				st.usedAt = s.steady.now().Add(time.Until(at))
+				st.usedAt = s.steadyNow().Add(time.Until(at))
 			}
 			return putState(root.Bucket(name), string(name), st)
 		})

@@ -91,7 +91,10 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 		return err
 	}
 	if set.ready[want.index] {
-		return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
+		err := c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
+			if !c.set.Load().ready[want.index] {
+				return errAnotherFile
+			}
 			v, err := c.indexView(b, want.index)
 			if err != nil {
 				return err
@@ -99,6 +102,9 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 			v.over = over
 			return ready(v)
 		})
+		if !errors.Is(err, errAnotherFile) {
+			return err
+		}
 	}
 	all := indexScan{c: c, fn: fn, want: want}
 	if err := all.run(ctx); err != nil {

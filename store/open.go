@@ -34,10 +34,14 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.ReadOnly {
 		open = s.openToRead
 	}
-	deadline := time.Now().Add(o.lockTimeout())
-	if err := open(ctx, deadline); err != nil {
+	err := open(ctx, time.Now().Add(o.lockTimeout()))
+	if errors.Is(err, ErrLocked) && o.MemoryWhileLocked && !o.ReadOnly && ctx.Err() == nil {
+		err = s.openInMemory(err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
+	s.startUpkeep()
 	return s, nil
 }
 
@@ -46,6 +50,7 @@ func newStore(path string, o Options) *Store {
 	return &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(), hooks: hooksOf(o.Hooks), ending: newEnding(),
 		losses: map[string]int{}, lost: map[string]lostKeys{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
+		detached: newDetachment(),
 	}
 }
 
@@ -121,7 +126,8 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 // On a disk that is full or fails the store opens all the same, for what it can serve.
 // unseen: there are branch pages that Open has not looked at.
 func (s *Store) start(h *handle, rt root, unseen bool) error {
-	s.handle, s.steady = h, rt.times.resume(s.wall())
+	s.handle = h
+	s.steady.Store(rt.times.resume(s.wall()))
 	begin := func(tx *bolt.Tx) error {
 		if err := rt.begin(tx); err != nil {
 			return err
@@ -139,12 +145,28 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 		s.takeIntoUseLocked(nil)
 		return errors.Join(err, h.close())
 	}
-	if !rt.clean || unseen {
-		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, rt.clean) })
+	s.unverified, s.wasClean = !rt.clean || unseen, rt.clean
+	return nil
+}
+
+// startUpkeep begins what a store that is open for writing does in the background.
+func (s *Store) startUpkeep() {
+	if s.readOnly() {
+		return
 	}
+	if s.Detached() != nil {
+		s.goBackground("wait for the file", s.awaitFile)
+	}
+	s.verifyLater()
 	s.clearLeft()
 	s.forgetLater(forgetFirst)
-	return nil
+}
+
+// verifyLater has the pages looked at that Open has not.
+func (s *Store) verifyLater() {
+	if s.unverified {
+		s.goBackground("verify the pages", func(ctx context.Context) { s.verifyInBackground(ctx, s.wasClean) })
+	}
 }
 
 // ensureFile makes the store's file if there is none, or an empty one.

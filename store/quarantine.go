@@ -19,7 +19,9 @@ func (s *Store) quarantine(reason error) error {
 	if err != nil {
 		return fmt.Errorf("it is damaged (%w) and can not be moved aside: %w", reason, err)
 	}
+	s.mu.Lock()
 	s.quarantined = name
+	s.mu.Unlock()
 	s.logger().Error(reason, "The store was damaged: it has been moved aside and is made anew", "movedTo", name)
 	return nil
 }

@@ -31,6 +31,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.readOnly():
 		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
+	case s.Detached() != nil:
+		return fmt.Errorf("rebuild %s: %w", s.path, ErrDetached)
 	case !renamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
 	}
@@ -291,7 +293,7 @@ func (s *Store) rebuildCount() int {
 	return s.rebuilds
 }
 
-// Losses returns how many times, since the store was opened, Rebuild has lost
+// Losses returns how many times, since the store was opened, Rebuild or Mend has lost
 // something of the collection, or of a list that was being taken into it. Who
 // takes in changes must list anew when it grows.
 func (c *Collection) Losses() int {

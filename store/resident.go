@@ -79,8 +79,15 @@ func (r *resident) apply(last []*write) {
 // opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
 // objects that could not be read.
 func (c *Collection) startFilling(empty bool) {
-	r := newResident(&c.hot)
 	c.front.Lock()
+	r := c.beginFillingLocked()
+	c.front.Unlock()
+	c.finishFilling(r, empty)
+}
+
+// beginFillingLocked puts nothing in the place of the objects in memory, so that reads go to the file. The caller holds front.
+func (c *Collection) beginFillingLocked() *resident {
+	r := newResident(&c.hot)
 	old := c.resident.Load()
 	if old != nil {
 		old.hide()
@@ -91,7 +98,11 @@ func (c *Collection) startFilling(empty bool) {
 		close(old.replaced)
 	}
 	r.apply(c.overlay.all())
-	c.front.Unlock()
+	return r
+}
+
+// finishFilling fills r from the file, in the background, unless that is known to be empty.
+func (c *Collection) finishFilling(r *resident, empty bool) {
 	if empty {
 		r.err = c.open(r)
 		close(r.ended)

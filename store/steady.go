@@ -24,7 +24,7 @@ const awayMost = 24 * time.Hour
 // firstSteady is before this was written: no file begins before.
 var firstSteady = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-func (t steady) now() time.Time { return t.at.Add(time.Since(t.since)) }
+func (t *steady) now() time.Time { return t.at.Add(time.Since(t.since)) }
 
 // wall is the time that the system believes it is.
 func (s *Store) wall() time.Time {
@@ -34,11 +34,16 @@ func (s *Store) wall() time.Time {
 	return time.Now()
 }
 
+// steadyNow is the steady time of the file that s has now.
+func (s *Store) steadyNow() time.Time { return s.steady.Load().now() }
+
+func (s *Store) clocks() times { return times{wall: s.wall(), steady: s.steadyNow()} }
+
 // times are the two clocks at one moment, as the file has them; zero if it has none.
 type times struct{ wall, steady time.Time }
 
 // resume goes on from where the file was left.
-func (t times) resume(wall time.Time) steady {
+func (t times) resume(wall time.Time) *steady {
 	at := wall
 	if t.steady.IsZero() {
 		if at.Before(firstSteady) {
@@ -47,7 +52,7 @@ func (t times) resume(wall time.Time) steady {
 	} else {
 		at = t.steady.Add(min(max(wall.Round(0).Sub(t.wall), 0), awayMost))
 	}
-	return steady{at: at.Round(0), since: time.Now()}
+	return &steady{at: at.Round(0), since: time.Now()}
 }
 
 const timesSize = 8 + 8 + 4
@@ -55,7 +60,7 @@ const timesSize = 8 + 8 + 4
 // putTimes notes what the clocks show now.
 func (s *Store) putTimes(tx *bolt.Tx) error {
 	v := binary.BigEndian.AppendUint64(nil, uint64(s.wall().UnixNano()))
-	v = binary.BigEndian.AppendUint64(v, uint64(s.steady.now().UnixNano()))
+	v = binary.BigEndian.AppendUint64(v, uint64(s.steadyNow().UnixNano()))
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
 	return tx.Bucket(bucketLarder).Put(keyTimes, v)
 }

@@ -23,6 +23,10 @@ type Options struct {
 	// LockTimeout is how long to wait while another process holds the file.
 	// Default 1 s; negative does not wait. Who waits for long uses OpenContext.
 	LockTimeout time.Duration
+	// MemoryWhileLocked has Open return a store in memory where it would fail with ErrLocked, for a process that has to be ready before the one
+	// that it replaces gives the file up, as in a rolling update. Detached says so; the store tries to get the file about once a second, and when it has it, what is in memory goes
+	// there: see the package's documentation. Default: Open fails. Not on Windows.
+	MemoryWhileLocked bool
 	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused, since the file
 	// grows by as much at a time. A file that is larger already is opened, and written as far as there is room in it. Default: none.
 	MaxSize int64
@@ -133,15 +137,16 @@ type Store struct {
 
 	path string
 	o    Options
-	// quarantined is where a damaged file went when this one was opened.
-	quarantined string
-	background  background
-	hooks       hooks
-	commits     commits
-	link        *uplink.Link
-	ending      ending
-	usedNotes   usedNotes
-	steady      steady // set by Open
+	// unverified: there are pages of the file that Open has not looked at; wasClean: it had been closed cleanly.
+	unverified, wasClean bool
+	detached             *detachment
+	background           background
+	hooks                hooks
+	commits              commits
+	link                 *uplink.Link
+	ending               ending
+	usedNotes            usedNotes
+	steady               atomic.Pointer[steady] // set by Open, and when it gets its file
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
@@ -149,12 +154,14 @@ type Store struct {
 	// verified is when Check last found nothing wrong; nil is never.
 	verified atomic.Pointer[time.Time]
 
-	mu       sync.Mutex
-	handle   *handle       // guarded by mu; nil once closed
-	failure  error         // guarded by mu; why nothing is written any more
-	failed   chan struct{} // guarded by mu; closed while failure is not nil
-	written  int64         // guarded by mu; bytes of pages, through the handles before this one
-	rebuilds int           // guarded by mu; how many Rebuilds there were
+	mu sync.Mutex
+	// quarantined is where a damaged file went when this one was opened; guarded by mu.
+	quarantined string
+	handle      *handle       // guarded by mu; nil once closed
+	failure     error         // guarded by mu; why nothing is written any more
+	failed      chan struct{} // guarded by mu; closed while failure is not nil
+	written     int64         // guarded by mu; bytes of pages, through the handles before this one
+	rebuilds    int           // guarded by mu; how many Rebuilds there were
 	// exchanging: one is at work, or a compaction; guarded by mu.
 	exchanging bool
 	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
@@ -167,7 +174,11 @@ func (s *Store) Path() string { return s.path }
 
 // Quarantined returns the name under which a damaged file was put aside when
 // this store was opened, or "" if nothing was wrong.
-func (s *Store) Quarantined() string { return s.quarantined }
+func (s *Store) Quarantined() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quarantined
+}
 
 func (s *Store) readOnly() bool { return s.o.ReadOnly }
 
@@ -266,7 +277,7 @@ func (s *Store) Size() (total, free int64, err error) {
 func (s *Store) Written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.handle == nil {
+	if s.handle == nil || !s.isAttached() {
 		return s.written
 	}
 	return s.written + s.handle.written.Load()

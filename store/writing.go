@@ -12,9 +12,12 @@ const (
 	rebuilding = "a rebuild of the file"
 	closing    = "the closing of the store"
 	compacting = "a compaction of the file"
+	attaching  = "the taking over of the file"
 	upkeep     = "upkeep of the file"
 	committing = "a commit of what is pending"
 	dropping   = "the removal of a collection"
+	forgetting = "the removal of a durable handler"
+	trimming   = "the removal of tombstones"
 )
 
 // slowAfter is how long a write may take before it is reported.
@@ -53,7 +56,7 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 
 // watchWrite has CommitErr tell when w takes long. The function that it returns ends that.
 func (s *Store) watchWrite(w *writing) (end func()) {
-	if w.what == rebuilding || w.what == compacting {
+	if w.what == rebuilding || w.what == compacting || w.what == attaching {
 		return func() {} // which take as long as the file is large
 	}
 	timer := time.AfterFunc(slowAfter, func() {

@@ -34,6 +34,7 @@ type childConfig struct {
 	CommitInterval             time.Duration // the store's
 	Durable                    string        // what a durable handler is told is written there; empty: there is none
 	DurableHold                bool          // and its calls do not return
+	MemoryWhileLocked          bool          // the store's
 }
 
 // childReport is a line that the child prints: at every change, and every 100 ms.
@@ -43,6 +44,8 @@ type childReport struct {
 	Synced          bool
 	Source          informer.Source
 	Err             string
+	Persistent      bool
+	NotPersistent   string
 	// Listed is the number of objects that a List returned just now; -1 if it failed.
 	Listed int
 	// Index is the number of objects that the namespace index found.
@@ -76,7 +79,7 @@ func (c childConfig) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval})
+	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval, MemoryWhileLocked: c.MemoryWhileLocked})
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,10 @@ func (c childConfig) run(ctx context.Context) error {
 	var last childReport
 	for n := 0; ctx.Err() == nil; n++ {
 		st := i.Status()
-		r := childReport{ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source, Err: errOrEmpty(st.Err)}
+		r := childReport{
+			ResourceVersion: st.ResourceVersion, Objects: st.Objects, Synced: i.HasSynced(), Source: st.Source, Err: errOrEmpty(st.Err),
+			Persistent: st.Persistent, NotPersistent: st.NotPersistent,
+		}
 		if r.Listed, r.Index = last.Listed, last.Index; n%20 == 0 {
 			r.Listed, r.Index = len(i.GetStore().List()), -1
 			if found, err := i.GetIndexer().ByIndex(cache.NamespaceIndex, c.Namespace); err == nil {
