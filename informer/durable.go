@@ -92,7 +92,8 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 // once the file is there.
 //
 // It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
-// and with ErrStale while the informer runs and Options.RefuseAfter has passed.
+// with ErrStale while the informer runs and
+// Options.RefuseAfter has passed, and with store.ErrNoSpace if the file is full and the handler is new.
 func (i *Informer) AddDurableHandler(name string, handler DurableHandler) (cache.ResourceEventHandlerRegistration, error) {
 	d, err := i.newDurable(name, &callHandler{handler: handler})
 	if err != nil {

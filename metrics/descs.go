@@ -29,6 +29,7 @@ var (
 	relists      = ofInformer("larder_relists_total", "Number of lists after the first, by reason.", "reason")
 	rewriting    = ofInformer("larder_rewriting", "Why stored objects are being, or are to be, written anew: 1 for one reason, 0 for the others.", "reason")
 	incidents    = ofInformer("larder_incidents_total", "Number of times that stored objects were found to be not what the API server has, and were repaired, by what noticed it.", "cause")
+	unguarded    = ofInformer("larder_unguarded", "Number of changes of the API server that would not be noticed; the informer's status and log name them.")
 	skipped      = ofInformer("larder_skipped_objects_total", "Number of objects and events that were left out because they could not be understood or stored.")
 	failures     = ofInformer("larder_commit_failures_total", "Number of failed attempts to write to the store.")
 
@@ -48,7 +49,7 @@ var (
 
 var descs = []*prometheus.Desc{
 	queuedItems, resourceVersion, objects, synced, persistent, dataSource, sourceChanges, degraded, lastContact, resourceVersionAge,
-	watches, resumes, listRequests, relists, rewriting, incidents, skipped, failures, handlerPending, handlerMerged,
+	watches, resumes, listRequests, relists, rewriting, incidents, unguarded, skipped, failures, handlerPending, handlerMerged,
 	durableBehind, durableFailing, durableStalled, durableReplaying,
 	storeSize, storeFree, storeWritten, receivedBytes,
 }

@@ -30,6 +30,7 @@
 //	larder_relists_total                      counter    reason    Lists other than that of a cold start; reasons are those of package reflector.
 //	larder_rewriting                          gauge      reason    1 for why stored objects are being, or are to be, written anew, 0 for the other reasons to do so.
 //	larder_incidents_total                    counter    cause     Times that stored objects were not what the server has, and were repaired: Audit or Damaged.
+//	larder_unguarded                          gauge                Changes of the server that would not be noticed, since a guard is off; Status.Unguarded names them.
 //	larder_skipped_objects_total              counter              Objects and events that were left out because they could not be understood or stored.
 //	larder_commit_duration_seconds            histogram            Time of an attempt to write to the store.
 //	larder_commit_changes                     histogram            Objects that one successful write changed; 0 if only the resourceVersion moved. What waits for a later write is counted with that.

@@ -59,6 +59,7 @@ func (o *observed) collect(ch chan<- prometheus.Metric) {
 	gauge(queuedItems, float64(s.Pending))
 	gauge(synced, oneIf(s.Synced))
 	gauge(persistent, oneIf(s.Persistent))
+	gauge(unguarded, float64(len(s.Unguarded)))
 	for _, source := range sources {
 		gauge(dataSource, oneIf(s.Source == source), string(source))
 		o.send(ch, sourceChanges, prometheus.CounterValue, float64(s.SourceChanges[source]), string(source))
