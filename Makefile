@@ -64,7 +64,7 @@ race:
 
 .PHONY: unit-main
 unit-main: race
-	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race ./store ./... # the longest first
+	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race -timeout 20m ./store ./... # the longest first
 
 .PHONY: unit-others
 unit-others: race

@@ -130,7 +130,7 @@ func (a *audits) now() AuditStatus {
 // stream where the answer holds, so nothing is a finding that is only under way; where there are more than 200, everything is listed. Handlers are told of the
 // difference: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an Incident in Status.
 //
-// The server is read by Options.ListRefs, 500 identities at a time, at a gentle rate: a twentieth of the time at most, so 100,000 objects take some minutes. The
+// The server is read by Options.ListMetadata, or else whole objects, 500 identities at a time, at a gentle rate: a twentieth of the time at most, so 100,000 objects take some minutes. The
 // file is verified before, unless that was done within the hour, and repaired if it is damaged.
 //
 // It can be called while the informer runs and is live (ErrNotLive), and waits for its turn if another audit is under way. Other errors: ErrNotAuditable, those of
@@ -144,7 +144,7 @@ func (i *Informer) Audit(ctx context.Context) (AuditReport, error) {
 	}
 	i.audits.begin()
 	begun, before := i.clock.Now(), i.incidents.count()
-	a := &audit{Informer: i, r: i.currentReflector()}
+	a := &audit{Informer: i, r: i.currentReflector(), lister: refLister{Informer: i}}
 	err := a.run(ctx)
 	if err != nil {
 		err = fmt.Errorf("audit of %s: %w", i.o.ObjectDescription, err)
@@ -159,6 +159,7 @@ func (i *Informer) Audit(ctx context.Context) (AuditReport, error) {
 type audit struct {
 	*Informer
 	r      *reflector.Reflector
+	lister refLister
 	ex     *examination
 	report AuditReport
 }

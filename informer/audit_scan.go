@@ -22,31 +22,31 @@ func (a *audit) scan(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case !comparableRVs(p.ResourceVersion, held):
+		case !comparableRVs(p.resourceVersion, held):
 			return ErrNotAuditable
-		case token == "" && newer(held, p.ResourceVersion):
+		case token == "" && newer(held, p.resourceVersion):
 			a.relistAll(reflector.ReasonAhead)
 			return nil
-		case !inOrder(after, p.Refs):
+		case !inOrder(after, p.refs):
 			a.relistAll(reflector.ReasonAudit) // which copes with a server that does not sort
 			return nil
 		}
-		a.report.Objects += len(p.Refs)
+		a.report.Objects += len(p.refs)
 		last := ""
-		if n := len(p.Refs); n > 0 && p.Continue != "" {
-			last = p.Refs[n-1].Key
+		if n := len(p.refs); n > 0 && p.next != "" {
+			last = p.refs[n-1].Key
 		}
-		if len(p.Refs) > 0 || p.Continue == "" {
+		if len(p.refs) > 0 || p.next == "" {
 			more, err := a.comparePage(ctx, p, after, last)
 			if err != nil || !more {
 				return err
 			}
 			after = last
 		}
-		if p.Continue == "" {
+		if p.next == "" {
 			return nil
 		}
-		token = p.Continue
+		token = p.next
 		if err := sleep(ctx, a.clock, min(max(auditPause, auditRest*took), auditPauseMax)); err != nil {
 			return err
 		}
@@ -65,12 +65,12 @@ func inOrder(after string, refs []reflector.ObjectRef) bool {
 }
 
 // page asks for a page, again and again if need be. A token whose history is gone is exchanged for the one that the server offers: each page is judged by itself.
-func (a *audit) page(ctx context.Context, token string) (p reflector.RefPage, took time.Duration, err error) {
+func (a *audit) page(ctx context.Context, token string) (p refPage, took time.Duration, err error) {
 	begun := a.clock.Now()
 	for delay := storeBackoff(); ; {
 		asked := a.clock.Now()
 		limited, cancel := context.WithTimeout(ctx, auditTimeout)
-		p, err = a.o.ListRefs(limited, metav1.ListOptions{Limit: auditPage, Continue: token})
+		p, err = a.lister.page(limited, metav1.ListOptions{Limit: auditPage, Continue: token})
 		cancel()
 		if err == nil {
 			a.contact(false)
@@ -99,10 +99,10 @@ func (a *audit) page(ctx context.Context, token string) (p reflector.RefPage, to
 }
 
 // comparePage compares a page with what is stored behind after, up to last (empty is the end), and asks about what differs. more is false once that is too much.
-func (a *audit) comparePage(ctx context.Context, p reflector.RefPage, after, last string) (more bool, err error) {
+func (a *audit) comparePage(ctx context.Context, p refPage, after, last string) (more bool, err error) {
 	suspects, err := a.suspects(ctx, p, after, last)
 	if err == nil && len(suspects) > 0 {
-		if err = a.catchUp(ctx, p.ResourceVersion); err == nil {
+		if err = a.catchUp(ctx, p.resourceVersion); err == nil {
 			suspects, err = a.suspects(ctx, p, after, last)
 		}
 	}
@@ -138,14 +138,14 @@ func (a *audit) catchUp(ctx context.Context, to string) error {
 }
 
 // suspects returns the keys of which the page has something else than is stored, unless it is known why.
-func (a *audit) suspects(ctx context.Context, p reflector.RefPage, after, last string) (keys []string, err error) {
+func (a *audit) suspects(ctx context.Context, p refPage, after, last string) (keys []string, err error) {
 	stored, err := a.refsAfter(ctx, after, last)
 	if err != nil {
 		return nil, err
 	}
-	for _, server := range p.Refs {
+	for _, server := range p.refs {
 		for len(stored) > 0 && stored[0].Key < server.Key {
-			if !newer(stored[0].ResourceVersion, p.ResourceVersion) { // else it came after the page
+			if !newer(stored[0].ResourceVersion, p.resourceVersion) { // else it came after the page
 				keys = append(keys, stored[0].Key)
 			}
 			stored = stored[1:]
@@ -158,12 +158,12 @@ func (a *audit) suspects(ctx context.Context, p reflector.RefPage, after, last s
 		}
 		have := reflector.ObjectRef(stored[0])
 		stored = stored[1:]
-		if have != server && !newer(have.ResourceVersion, p.ResourceVersion) && !a.isUnstorable(server) {
+		if have != server && !newer(have.ResourceVersion, p.resourceVersion) && !a.isUnstorable(server) {
 			keys = append(keys, server.Key)
 		}
 	}
 	for _, ref := range stored {
-		if !newer(ref.ResourceVersion, p.ResourceVersion) {
+		if !newer(ref.ResourceVersion, p.resourceVersion) {
 			keys = append(keys, ref.Key)
 		}
 	}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/reflector"
@@ -286,5 +289,53 @@ func TestFindingsAsText(t *testing.T) {
 		if s := f.String(); !strings.HasPrefix(s, "a/1: ") || f.Server.ResourceVersion != "" && !strings.Contains(s, "9") {
 			t.Errorf("%+v: %q", f, s)
 		}
+	}
+}
+
+// TestAuditByMetadata: an audit lists by metadata, and whole objects where the server has none, or what it has does not tell states apart.
+func TestAuditByMetadata(t *testing.T) {
+	notAcceptable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable}}
+	for name, test := range map[string]struct {
+		change func(*metav1.PartialObjectMetadataList) error
+		want   int64 // pages by metadata
+	}{
+		"metadata": {func(*metav1.PartialObjectMetadataList) error { return nil }, 2},
+		"refused":  {func(*metav1.PartialObjectMetadataList) error { return notAcceptable }, 1},
+		"no UIDs": {func(list *metav1.PartialObjectMetadataList) error {
+			for i := range list.Items {
+				list.Items[i].UID = ""
+			}
+			return nil
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				for n := range auditPage + 10 {
+					r.srv.write(fmt.Sprintf("a/%03d", n), "x")
+				}
+				var asked atomic.Int64
+				r.o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+					list, err := r.srv.listMetadata(ctx, o)
+					if o.Limit != auditPage || err != nil {
+						return list, err
+					}
+					asked.Add(1)
+					return list, test.change(list)
+				}
+				i := r.start()
+				r.srv.swallow(func() { r.srv.write("b/1", "new") })
+				report := r.audit()
+				equal(t, "findings", kinds(report.Findings), []string{"Missing b/1  611"})
+				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 || len(s.Reflector.Relists) > 0 {
+					t.Errorf("report %+v, %+v", report, s.Reflector)
+				}
+				if n := asked.Load(); n != test.want {
+					t.Errorf("%d pages by metadata, want %d", n, test.want)
+				}
+				equal(t, "store", r.stored(), r.srv.state())
+				r.close()
+			})
+		})
 	}
 }

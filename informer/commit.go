@@ -91,7 +91,7 @@ func (p *pump) giveUpList(ctx context.Context) {
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
 // the list that was given up would have written every body anew, this one does.
 func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
-	p.lack(true)
+	p.lackUntilListed()
 	if p.pause == nil {
 		p.pause = storeBackoff()
 	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
@@ -106,13 +106,18 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 
 // lack notes whether objects that the server has may be missing.
 func (p *pump) lack(something bool) {
-	switch {
-	case something && !p.lacking:
+	switch before := p.lacking.Swap(something); {
+	case something && !before:
 		p.retention.fallBack()
-	case !something && p.lacking:
+	case !something && before:
 		p.retention.catchUp()
 	}
-	p.lacking = something
+}
+
+// lackUntilListed notes that objects may be missing, and which they are a list has to tell.
+func (p *pump) lackUntilListed() {
+	p.listDue = true
+	p.lack(true)
 }
 
 // rewritingReason is the announced reason to write every body anew, or, if that has been withdrawn since, one that has the same effect.

@@ -98,7 +98,7 @@
 // # Where data come from
 //
 // Status.Source is None until a list is complete, Live while the watch is open and everything that came over it has been applied, and FromDisk otherwise: from the start, until the server has
-// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, and while the store fails. The first list makes it FromDisk
+// confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, while the store fails, and while something is missing that it has lost. The first list makes it FromDisk
 // for the moment until its watch is open. Stale is for what is too old, see below. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
 //
 // # What is too old
@@ -174,7 +174,7 @@
 //
 // What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a backup and has overtaken the informer in a way that no
 // guard sees, a record that the file has lost. Informer.Audit, or Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([ListRefs]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
+// ([ListMetadata]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
 // reached the answer, so that nothing is reported that is only under way, however busy the server is. Handlers are told the difference, a delete with a
 // cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them, and the log has a line. A change of an object that keeps its
 // resourceVersion (a new default of a CRD) is none; Options.OpenAPIHash is for that.

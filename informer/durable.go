@@ -86,12 +86,13 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 //
 // A handler has a goroutine of its own and holds up nobody. Up to 1,000 keys may fail, or wait to be told again, while others go on, and of one key 100 changes; from there on
 // it stalls, and Status.Durable says so. The place of a handler that is not registered any more is kept, and with it a tombstone of each object
-// that is deleted, up to 100,000 of them and for a week; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
+// that is deleted, up to 100,000 of them and for a week in which the store is open; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
 // While the store waits for its file (store.Options.MemoryWhileLocked) the handler is told nothing, since nothing could be acknowledged, and has not synced; it goes on
 // once the file is there.
 //
-// It fails with ErrNotDurable if the objects are in memory only, and with store.ErrHandlerOpen if a handler of that name is registered.
+// It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
+// and with ErrStale while the informer runs and Options.RefuseAfter has passed.
 func (i *Informer) AddDurableHandler(name string, handler DurableHandler) (cache.ResourceEventHandlerRegistration, error) {
 	d, err := i.newDurable(name, &callHandler{handler: handler})
 	if err != nil {
@@ -109,6 +110,11 @@ func (i *Informer) notAdded(name string, err error) error {
 func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if i.feeds == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNotDurable, i.volatile)
+	}
+	if i.durables.started() {
+		if err := i.retention.refuses(); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()

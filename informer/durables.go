@@ -19,7 +19,7 @@ type durables struct {
 	mu      sync.Mutex
 	all     map[*durable]struct{} // guarded by mu; of the removed ones those whose call has not returned
 	added   int                   // guarded by mu; how many were added
-	running context.Context       // of the run; nil before; guarded by mu
+	running context.Context       // of the run; nil before, and while what is stored is too old to be told; guarded by mu
 	stopped bool                  // guarded by mu
 }
 
@@ -53,10 +53,20 @@ func (s *durables) begin(d *durable) {
 	}
 }
 
+// started reports whether the handlers run.
+func (s *durables) started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running != nil
+}
+
 // start runs the handlers until ctx ends.
 func (s *durables) start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
 	s.running = ctx
 	for d := range s.all {
 		if d.ready {

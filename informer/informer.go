@@ -78,6 +78,9 @@ type Informer struct {
 	// missing before it.
 	drainsPushed, drainsApplied atomic.Int64
 
+	// lacking is set by the pump while objects that the server has may be missing: the first sync waits until they are back.
+	lacking atomic.Bool
+
 	// deltasMu is held while a batch is committed and queued for the handlers, while
 	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
 	deltasMu  patientMutex

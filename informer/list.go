@@ -121,7 +121,7 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 
 // endList tells the last changes of a list that has been committed, and what else it has shown.
 func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
-	p.list, p.pause = nil, nil
+	p.list, p.pause, p.listDue = nil, nil, false
 	p.lack(false)
 	p.retention.confirm()
 	if p.rewrites {

@@ -90,9 +90,6 @@ func (i *Informer) open() error {
 		}
 		o.Codec = codec
 	}
-	if o.ListRefs == nil {
-		o.ListRefs = listWhole(i.lw, i.Identity().Shards(), admit(i.Identity()))
-	}
 	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,

@@ -86,15 +86,12 @@ type Options struct {
 	UseWatchList bool
 	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see the function ListMetadata. Where the stored objects are large (8 KiB, and four
 	// times their metadata, by the first 64) a list after lost history then asks for that first, and fetches only the bodies of those objects that have
-	// changed; or page after page, from where they are more than a quarter. Default: whole objects.
+	// changed; or page after page, from where they are more than a quarter. Audits compare by it, and look-ups use it. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
 	// AuditEvery has all objects compared with the server's by Informer.Audit, each time after a random half to whole of it. Default 0: never.
 	AuditEvery time.Duration
-	// ListRefs lists the identities of what Identity says, with the limit and continue token that it is given, at the newest state; see the function
-	// ListRefs. Only audits use it. Default: the ListerWatcher's lists, of whole objects.
-	ListRefs func(ctx context.Context, o metav1.ListOptions) (reflector.RefPage, error)
 	// PageSize is how many objects a page of a list has at most, and what is held of one at a time. A page is smaller at the start, if its objects are
 	// large (it aims at 16 MiB), or if larger ones do not come over the link; package reflector says how. Default 2000.
 	PageSize int64

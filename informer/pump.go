@@ -42,8 +42,8 @@ type pump struct {
 	// unseen are the keys of objects that handlers know and that a repair of the store, or a write that
 	// failed, may have removed. The next list shows which of them are gone.
 	unseen map[string]bool
-	// lacking is set while objects that the server has may be missing: the first sync waits for the next list.
-	lacking bool
+	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
+	listDue bool
 	// fetches is how many times what the file has lost is being fetched.
 	fetches int
 	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
@@ -80,6 +80,7 @@ func (p *pump) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.durables.start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (p *pump) run(ctx context.Context) error {
 			return err
 		}
 		p.mendLosses(ctx)
-		whole, mark := !p.void && !p.lacking, b.Deltas[0].Type == fifo.Drained
+		whole, mark := !p.void && !p.lacking.Load(), b.Deltas[0].Type == fifo.Drained
 		if whole {
 			b.Ack()
 			p.paySync()

@@ -62,6 +62,24 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	}
 }
 
+// TestReasonWithoutResourceVersion: a server whose resourceVersions can not be compared is why each start lists, not the file.
+func TestReasonWithoutResourceVersion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		i := r.start()
+		if _, err := i.store.Apply(t.Context(), store.Batch{ResourceVersion: "v1.7"}); err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+		i = r.start()
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonNotResumable] != 1 || len(s.Reflector.Relists) != 1 || s.Err != nil {
+			t.Errorf("%+v", s)
+		}
+		r.close()
+	})
+}
+
 // TestReasonOfTheStore: damage is told apart from a list that was interrupted, and from what else has changed meanwhile.
 func TestReasonOfTheStore(t *testing.T) {
 	for mustRelist, reason := range map[string]reflector.Reason{

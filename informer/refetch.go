@@ -15,7 +15,7 @@ import (
 type mender interface {
 	Mend(ctx context.Context) ([]store.Mended, error)
 	TakeLost() (keys []string, unknown int)
-	Resumable(ctx context.Context) error
+	Resumable(ctx context.Context, losses int) error
 }
 
 type fileMender struct {
@@ -39,7 +39,7 @@ func (p *pump) repairInPlace(ctx context.Context) (done bool, err error) {
 	case err != nil:
 		p.unhealthy(ctx, fmt.Errorf("repair the store: %w", err))
 		return false, err
-	case mended == nil:
+	case mended == nil && p.lossesNow() == p.losses: // else another informer has repaired it this moment
 		return false, nil
 	}
 	p.noteRestored(ctx, mended)
@@ -106,11 +106,11 @@ func (p *pump) refetched(ctx context.Context, ex *examination) {
 	p.fetches--
 	p.refetching.Store(p.fetches > 0)
 	p.noteIncident(ctx, CauseDamaged, "", ex.found)
-	if ex.relisted || p.void {
-		return
+	if ex.relisted || p.void || p.listDue || p.fetches > 0 {
+		return // the list, or the last of them, makes the file whole
 	}
 	p.lack(false)
-	if err := p.mendFile.Resumable(ctx); err != nil && ctx.Err() == nil {
+	if err := p.mendFile.Resumable(ctx, p.losses); err != nil && ctx.Err() == nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "The next start will list, although nothing is missing", "type", p.o.ObjectDescription)
 	}
 }

@@ -2,16 +2,20 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -107,13 +111,17 @@ type fakeMender struct {
 	*failingFile
 	mended []store.Mended
 	lost   []string
+	whole  atomic.Int64 // calls of Resumable
 }
 
 func (m *fakeMender) Mend(ctx context.Context) ([]store.Mended, error) {
 	return m.mended, m.rebuild(ctx)
 }
-func (m *fakeMender) TakeLost() ([]string, int)       { return m.lost, 0 }
-func (m *fakeMender) Resumable(context.Context) error { return nil }
+func (m *fakeMender) TakeLost() ([]string, int) { return m.lost, 0 }
+func (m *fakeMender) Resumable(context.Context, int) error {
+	m.whole.Add(1)
+	return nil
+}
 
 // TestRestoredFromMemory: what the repair has written again from memory is an incident, and nobody is asked or told.
 func TestRestoredFromMemory(t *testing.T) {
@@ -169,6 +177,100 @@ func TestLostAndGone(t *testing.T) {
 		equal(t, "handler", h.take(), []string{"gone a/2"})
 		if s := i.Status(); s.Reflector.Lists > 1 || s.Source != Live {
 			t.Errorf("%+v", s)
+		}
+		r.close()
+	})
+}
+
+// TestTwoRepairs: while what one repair has lost is fetched there is another loss. That the first is made good does not make the file whole: a process that died then would leave
+// a hole that nothing tells of.
+func TestTwoRepairs(t *testing.T) {
+	for name, second := range map[string][]string{"that is fetched too": {"a/2"}, "that takes a list": nil} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.srv.write("a/1", "x")
+				r.srv.write("a/2", "x")
+				i := r.open()
+				f := &failingFile{failed: make(chan struct{})}
+				m := &fakeMender{failingFile: f, mended: []store.Mended{}}
+				var losses atomic.Int64
+				i.failure, i.mendFile, i.losses = f, m, func() int { return int(losses.Load()) }
+				r.run()
+				lose := func(keys []string) {
+					losses.Add(1)
+					m.lost = keys
+					f.fail(store.ErrDamaged)
+					synctest.Wait()
+				}
+				var first atomic.Bool
+				r.srv.setFail(func(verb string, o metav1.ListOptions) error {
+					if verb != "list" || first.Load() && strings.Contains(o.FieldSelector, "metadata.name=1") {
+						return nil
+					}
+					return errors.New("connection refused")
+				})
+				lose([]string{"a/1"})
+				lose(second)
+				first.Store(true)
+				for range 10 {
+					time.Sleep(30 * time.Second)
+					r.srv.bookmark()
+				}
+				synctest.Wait()
+				if n := m.whole.Load(); n > 0 {
+					t.Errorf("said to be whole while something is lacking")
+				}
+				r.srv.setFail(nil)
+				for range 10 {
+					time.Sleep(30 * time.Second)
+					r.srv.bookmark()
+				}
+				synctest.Wait()
+				s := i.Status()
+				if n := m.whole.Load(); second != nil && n != 1 || second == nil && n+int64(s.Reflector.Relists[reflector.ReasonDamaged]) < 1 {
+					t.Errorf("said to be whole %d times, %+v", n, s.Reflector.Relists)
+				}
+				equal(t, "store", r.stored(), r.srv.state())
+				r.close()
+			})
+		})
+	}
+}
+
+// TestLostIsNotLive: while an object that the file has lost is being fetched, readers miss it, and the status says so.
+func TestLostIsNotLive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.srv.write("a/2", "x")
+		i := r.open()
+		f := &failingFile{failed: make(chan struct{})}
+		m := &fakeMender{failingFile: f, mended: []store.Mended{}}
+		losses := 0
+		i.failure, i.mendFile, i.losses = f, m, func() int { return losses }
+		r.run()
+		r.srv.bookmark()
+		synctest.Wait()
+		if s := i.Status(); s.Source != Live {
+			t.Fatalf("%+v", s)
+		}
+		op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: "a/2"}}
+		if _, err := i.store.Apply(context.Background(), store.Batch{Ops: []store.Op{op}}); err != nil { // as a repair does
+			t.Fatal(err)
+		}
+		losses, m.lost = 1, []string{"a/2"}
+		r.srv.swallow(func() { r.srv.write("b/1", "x") }) // the server moves on, and the stream has not come to the answer
+		f.fail(store.ErrDamaged)
+		synctest.Wait()
+		if s := i.Status(); s.Source == Live || len(r.stored()) != 1 {
+			t.Errorf("%d objects, %s", len(r.stored()), s.Source)
+		}
+		time.Sleep(2 * time.Minute)
+		r.srv.bookmark()
+		synctest.Wait()
+		if s := i.Status(); s.Source != Live || len(r.stored()) != 2 || s.Reflector.Lists > 1 {
+			t.Errorf("%d objects, %+v", len(r.stored()), s)
 		}
 		r.close()
 	})

@@ -110,7 +110,7 @@ func (p *pump) replaceUnreadable(ctx context.Context, lost []unreadable) error {
 		return p.readRetry(ctx, func() error { return p.repair(ctx) })
 	}
 	p.setRewriting(reflector.ReasonUnreadable)
-	p.lack(true)
+	p.lackUntilListed()
 	p.relist(reflector.ReasonUnreadable)
 	return nil
 }

@@ -161,8 +161,14 @@ func (i *Informer) watchAge(ctx context.Context) {
 // serves reports whether the stored objects may be read.
 func (r *retention) serves() bool { return r.refuses() == nil }
 
-// ageOf is how old is what was stored at one time and read at another, so long ago. A clock that was behind when it was read counts as no time: a device
-// without a battery for its clock starts in 1970.
+// ageOf is how old is what was stored at one time and read at another, so long ago. A device without a battery for its clock starts in 1970, and is set later. So a clock
+// that was behind when it was read counts as no time, and so does one that was not set when it was stored.
 func ageOf(stored, read time.Time, since time.Duration) time.Duration {
+	if !stored.IsZero() && stored.Before(clockSet) {
+		return since
+	}
 	return max(0, read.Round(0).Sub(stored.Round(0))) + since
 }
+
+// clockSet is before any clock that was ever set.
+var clockSet = time.Unix(0, 0).AddDate(10, 0, 0)

@@ -15,9 +15,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestAgeOf: a clock that jumps between two processes makes nothing served that would not be, but for one that is behind the last contact.
+// TestAgeOf: a clock that jumps between two processes makes nothing served that would not be, but for one that is behind the last contact, or was not set then.
 func TestAgeOf(t *testing.T) {
 	stored := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	unset := time.Unix(600, 0)
 	for what, tt := range map[string]struct {
 		read  time.Time
 		since time.Duration
@@ -33,6 +34,9 @@ func TestAgeOf(t *testing.T) {
 	} {
 		if got := ageOf(stored, tt.read, tt.since); got != tt.want {
 			t.Errorf("%s: %v, want %v", what, got, tt.want)
+		}
+		if got := ageOf(unset, tt.read, tt.since); got != tt.since {
+			t.Errorf("%s, stored by an unset clock: %v, want %v", what, got, tt.since)
 		}
 	}
 }
@@ -244,6 +248,33 @@ func TestRefuseAfterAColdStart(t *testing.T) {
 		synctest.Wait()
 		wantServed(t, i, "after it", true)
 		equal(t, "what is stored", r.stored(), r.srv.state())
+		r.close()
+	})
+}
+
+// TestRefuseAfterAndDurableHandlers: a durable handler is not told of what is too old either, and one that registers meanwhile is refused.
+func TestRefuseAfterAndDurableHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newAgeingRig(t)
+		r.start()
+		r.close()
+		r.srv.setFail(fails)
+		time.Sleep(2 * time.Hour)
+		h := &durableRecorder{}
+		i := r.startDurable("h", h)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		equal(t, "calls", h.take(), nil)
+		r.srv.setFail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "calls then", h.take(), []string{"reset new", "+ a/1@101=x", "+ a/2@102=x", "replayed"})
+		r.srv.setFail(fails)
+		r.srv.disconnect()
+		time.Sleep(2 * time.Hour)
+		if _, err := i.AddDurableHandler("late", &durableRecorder{}); !errors.Is(err, ErrStale) {
+			t.Errorf("a handler that registers: %v", err)
+		}
 		r.close()
 	})
 }

@@ -43,7 +43,6 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	wg.Go(func() { i.auditLoop(ctx) })
-	i.durables.start(ctx)
 	i.sources.start(ctx)
 	i.reviewSource()
 	wg.Go(func() { i.watchAge(ctx) })

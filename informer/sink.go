@@ -76,8 +76,11 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 
 // lackingReason is why contents that can be served can not be resumed.
 func lackingReason(info store.Info) reflector.Reason {
-	if info.MustRelist == store.MustRelistDamaged || !info.Complete {
+	switch {
+	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
 		return reflector.ReasonDamaged
+	case info.ResourceVersion == "":
+		return reflector.ReasonNotResumable
 	}
 	return reflector.ReasonStore
 }

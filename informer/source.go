@@ -37,6 +37,7 @@ type facts struct {
 	complete bool // there is a whole state, in memory or on disk
 	live     bool // the reflector is
 	applied  bool // the pump has come to where the reflector was when it became live
+	lacking  bool // objects may be missing that the file has lost
 	healthy  bool // the store takes what comes
 	stopped  bool // the run has ended
 	tooOld   bool // see Options.RefuseAfter
@@ -49,7 +50,7 @@ func sourceOf(f facts) Source {
 		return None
 	case f.tooOld:
 		return Stale
-	case f.live && f.applied && f.healthy && !f.stopped:
+	case f.live && f.applied && !f.lacking && f.healthy && !f.stopped:
 		return Live
 	}
 	return FromDisk
@@ -64,8 +65,9 @@ func (i *Informer) reviewSource() {
 	i.mu.Lock()
 	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
 	i.mu.Unlock()
-	f.applied = i.drainsApplied.Load() == i.drainsPushed.Load()
 	f.live, f.tooOld = r != nil && r.Live(), !i.retention.serves()
+	// After live, which is said when the mark has been pushed that the pump has to come to.
+	f.applied, f.lacking = i.drainsPushed.Load() == i.drainsApplied.Load(), i.lacking.Load()
 	was, _, _ := s.status()
 	if was == Live && sourceOf(f) == Live {
 		return // after each batch, so without a look into the store

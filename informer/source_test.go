@@ -25,6 +25,7 @@ func TestSourceOf(t *testing.T) {
 		{func(f *facts) { f.complete = false }, None},
 		{func(f *facts) { f.live = false }, FromDisk},
 		{func(f *facts) { f.applied = false }, FromDisk},
+		{func(f *facts) { f.lacking = true }, FromDisk},
 		{func(f *facts) { f.healthy = false }, FromDisk},
 		{func(f *facts) { f.stopped = true }, FromDisk},
 		{func(f *facts) { *f = facts{complete: true} }, FromDisk},

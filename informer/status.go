@@ -18,7 +18,7 @@ const (
 	FromDisk Source = "disk"
 	// Stale: there is a stored state, and it is older than Options.RefuseAfter allows: reads are refused.
 	Stale Source = "stale"
-	// Live: everything that the server had when it was last heard has been applied, and the connection has not been lost since. Watches end in
+	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has lost, and the connection has not been lost since. Watches end in
 	// order every five to ten minutes, and others follow; that changes nothing.
 	Live Source = "live"
 )

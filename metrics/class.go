@@ -44,6 +44,7 @@ var ours = []struct {
 }{
 	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
 	{informer.ErrStale, stale}, {store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
+	{reflector.ErrPutOff, server}, // it ran out of time, but not for want of a connection
 }
 
 func classOf(err error) class {

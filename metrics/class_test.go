@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,7 @@ func TestClassOf(t *testing.T) {
 		{apierrors.NewTooManyRequests("later", 1), server},
 		{apierrors.NewInternalError(errors.New("bug")), server},
 		{&url.Error{Op: "Get", URL: "https://server", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, connection},
+		{fmt.Errorf("%w: %w", reflector.ErrPutOff, context.DeadlineExceeded), server},
 		{reflector.ErrSilent, connection},
 		{reflector.ErrOverdue, connection},
 		{errors.New("what is this"), other},

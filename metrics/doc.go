@@ -19,7 +19,7 @@
 //	larder_objects                            gauge                Objects in the store.
 //	larder_informer_synced                    gauge                1 if HasSynced.
 //	larder_persistent                         gauge                1 if what is held goes to a file; 0 of what is in memory only, for good or until another process gives the file free.
-//	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, none), 0 for the others.
+//	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, stale, none), 0 for the others.
 //	larder_source_changes_total               counter    source    How often they came to come from there. Informer.SubscribeSource tells of each.
 //	larder_degraded                           gauge      class     1 for the class of the error that Status has, 0 for the others.
 //	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
@@ -56,7 +56,7 @@
 //
 // Each guard against a server that is not the one that was listed, and each thing that the stored objects depend on, has a reason of its own in
 // larder_relists_total: AheadOfServer, Rewound and ClusterChanged; CodecChanged, SchemaChanged (Go types), TransformChanged and OpenAPIChanged. Expired is a 410;
-// StoreDamaged, StoreIncomplete and Unreadable are the file's; NotResumable is a server without comparable resourceVersions.
+// StoreDamaged, StoreIncomplete and Unreadable are the file's; AuditMismatch is an audit's, where too many objects differ; NotResumable is a server without comparable resourceVersions.
 //
 // Handlers that share a name share its metrics: their pending calls and merged updates are added up. Counters of an informer begin at 0
 // with it. larder_handler_merged_updates_total goes back when a handler is removed.

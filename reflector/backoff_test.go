@@ -3,6 +3,8 @@ package reflector
 import (
 	"testing"
 	"time"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 func TestBackoffCeilings(t *testing.T) {
@@ -10,7 +12,7 @@ func TestBackoffCeilings(t *testing.T) {
 	var b backoff
 	for round := range 2 {
 		for i, w := range want {
-			if got := b.ceiling(); got != w {
+			if got := uplink.Ceiling(b.failures); got != w {
 				t.Errorf("round %d: ceiling %d is %s, want %s", round, i, got, w)
 			}
 			b.next(0)

@@ -64,7 +64,9 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if err != nil {
 		return l.wholeInstead(ctx, err)
 	}
+	taken := l.s.listing.lend()
 	lacking, err := l.s.sink.Known(ctx, refs)
+	taken()
 	if err != nil {
 		return l.s.sinkClosed(err)
 	}
@@ -91,7 +93,7 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]ObjectRef, error) {
 	refs := make([]ObjectRef, 0, len(items))
 	for _, obj := range items {
-		if l.s.leaveOut(ctx, obj) {
+		if l.s.leaveOutItem(ctx, obj) {
 			continue
 		}
 		ref, err := identify(obj)

@@ -14,7 +14,7 @@
 //	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
-//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; or for Options.RelistSpread)
+//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; and for Options.RelistSpread)
 //	any ──stop────► Stopped
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
@@ -31,8 +31,8 @@
 //     the watch has reached the probe's resourceVersion; else relist, ReasonRewound. The look-ups come before the probe: so
 //     whatever they saw is below it, also if the object is written all the time.
 //
-// Five are looked up at the start and after every watch that ended with an error or before its time: an API server
-// ends its watches so when it is stopped or its storage is replaced. After a watch that ended in order at its own time-out
+// Five are looked up at the start and after every watch that ended with an error or before its time (an API server
+// ends its watches so when it is stopped or its storage is replaced), or if others on Options.Link found the link down since. After a watch that ended in order at its own time-out
 // (every five to ten minutes) one is, and after a drain none: a routine reconnect costs two requests of one object, and the
 // watch. What a lost connection left in doubt is looked up first at the next.
 //
@@ -61,7 +61,7 @@
 // Every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right after it
 // began) leads to another watch at the newest delivered resourceVersion after a wait; never to a list. 403, 404
 // and 405 wait longer and show as Degraded. A list is made on 410, on "resource version too large", on a failed
-// guard, on Options.Verify's or Relist's word, and for nothing else. The wait is 800 ms, doubled up
+// guard, on Options.Verify's or Relist's word, for what Examine can not find out, and for nothing else. The wait is 800 ms, doubled up
 // to 30 s, with full jitter, on top of what the server asks for (Retry-After), and short again after a
 // watch has lived two minutes. A watch that ends in order at its own time-out is followed by another at once, one that lived and ends before that within
 // 800 ms: whoever ended it has ended others, too.
@@ -80,8 +80,8 @@
 // What was lost without a trace (a proxy that has filtered events out, a history that no guard sees, a damaged record of the sink) the watch does not bring back. Who
 // suspects an object asks Examine: it is looked up as the guard does, on a goroutine of its own, and the answer waits until the
 // stream has reached its resourceVersion L. If no event above L was about the object, what the sink holds of it is its state at L, unless something was lost: so
-// Sink.Examined is told then what the server had, in its place among the events. An event at or below L excuses no difference. A connection that is lost in between changes nothing: what was answered is told when the next watch
-// has reached L, and what was not is asked again. If objects can not be looked up, or nothing comes for three minutes that shows that the stream is at L, everything is listed, for ReasonAudit. A list tells of all that had been asked about.
+// Sink.Examined is told then what the server had, in its place among the events. An event at or below L excuses no difference, nor does one that is left out, of another shard or a stray. A connection that is lost in between changes nothing: what was answered is told when the next watch
+// has reached L, and what was not is asked again. If objects can not be looked up, or one is cut off twice in a row after 20 s or longer and not for want of our patience, or nothing comes for three minutes that shows that the stream is at L, everything is listed, for ReasonAudit. A list tells of all that had been asked about.
 //
 // # Relist
 //
@@ -101,9 +101,12 @@
 //	it took 20 s or longer                   the same number: API servers cut what takes a minute
 //	its objects are large                    as many as make 16 MiB, by the mean of up to 64 of them as they are sent, but for compression
 //	it was refused (any other status), or    the same number
-//	the server could not be reached
+//	put off for all of its time (client-go's
+//	REST client heeds Retry-After meanwhile,
+//	ErrPutOff), or the server could not be
+//	reached
 //
-// What can not be asked for in smaller parts (a page of two, a probe, a look-up) and had not come after its 90 s has twice as much time when it is asked for again, up to
+// What can not be asked for in smaller parts (a page of two, a probe, a look-up, an examination) and had not come after its 90 s has twice as much time when it is asked for again, up to
 // twelve minutes. But API servers end an answer after a minute. If the smallest page was ended twice in a row
 // after 20 s or longer, and not for want of our patience, or with all of it, the list is begun again as one watch of up to six hours (see Options.UseWatchList), since a
 // watch is not ended so; the watch then goes on. If that breaks pages are asked for again.
@@ -132,6 +135,8 @@
 //	else, also where the version can not     pages
 //	be read
 //
+// Only pages come by metadata.
+//
 // A watch that breaks before its initial events have ended is given up, and begun again after a wait. For the rest of the run lists are not asked for by
 // watch if the server refuses the parameters (400, 422), sends another bookmark before that one (ErrNoInitialEvents), or is not done in the watch's
 // time, five to ten minutes, or silent for two and a half (ErrSlowInitialEvents); nor ever, if the
@@ -147,7 +152,7 @@
 //
 // Those that share an Options.Link connect, eight at a time, and list, two at a time, in the order in which they come. A turn to connect is
 // given back when the server has accepted the watch, or answered the first page; a place to list at the end, while a page waits to be asked for again, and while the sink
-// has not taken one in for ten seconds.
+// has not taken in what it was given for ten seconds. Both are given back while a call is overdue. Who waits for a turn while the link is down is not live.
 //
 // When no answer comes (nothing that is a Status, or a 502, 503 or 504), and none came to the others meanwhile, the link is down. The first wait is
 // each reflector's own; from the second failure on there is one back-off for all, with the same terms: one of them tries, in turn, and another after ten seconds
@@ -167,7 +172,7 @@
 // With Options.Shard the ListerWatcher asks for one shard of a resource (KEP-5866). A server that does not know the selector, or whose feature gate
 // is off, sends everything, and says nothing. So every object and event is held against the selector here too, deletions as well, and what is of
 // another shard is left out: the sink holds the shard and no more, whatever the server does, and Status.Unsharded says that more comes. Such events
-// move the reflector on, and the sink with the next bookmark. An object that is deleted and created again has another UID, and may move to another shard: its
+// move the reflector on, and the sink with the next bookmark, or before it is told of an examination. An object that is deleted and created again has another UID, and may move to another shard: its
 // deletion comes here, and its addition there.
 //
 // A list with objects of other shards only is that of a shard that is empty, on a server that ignores the selector; but if there are so many
@@ -181,7 +186,7 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, or for the initial events of a watch, one for a watch that is being opened) and waits for them. If
+// for a page, or for the initial events of a watch, one for a watch that is being opened, one for an object that is examined) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
 //
 // A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before (later, over a thin link: see Relist). One that goes on for five

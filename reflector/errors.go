@@ -22,6 +22,8 @@ var (
 	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
 	// Options.Verify or Options.Lookup is left to itself.
 	ErrOverdue = guest.ErrOverdue
+	// ErrPutOff: the server has answered, and said no more than that it is to be asked later, for as long as the request had.
+	ErrPutOff = errors.New("the server puts the request off")
 	// ErrShortWatch: the server ended a watch in order, but right after it began.
 	ErrShortWatch = errors.New("the watch ended right after it began")
 	// ErrSilent: neither events nor bookmarks came for minutes, although the server has moved on.
@@ -67,8 +69,11 @@ func isRefused(err error) bool { return apierrors.IsBadRequest(err) || apierrors
 const inTheBody = "reading response body"
 
 // isCut reports that an answer did not come in time, or not to its end: less of it might. A 504 is the server's, or a gateway's, word for the
-// same. A connection that could not be made, or was lost before the answer, says nothing about its size.
+// same. A connection that could not be made, or was lost before the answer, says nothing about its size, and neither does a server that puts a request off.
 func isCut(err error) bool {
+	if errors.Is(err, ErrPutOff) {
+		return false
+	}
 	if _, ok := apiStatus(err); ok {
 		return apierrors.IsTimeout(err) && !isTooLarge(err)
 	}

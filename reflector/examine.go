@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -20,7 +18,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Settled: Object is what the server had at ResourceVersion. The stream has reached that, and no later event was about the object: so if
+	// Settled: Object is what the server had at ResourceVersion. The stream has reached that, and no later event that was delivered was about the object: so if
 	// what is held of it is something else, something was lost.
 	Settled Outcome = "Settled"
 	// Moot: the stream has brought a newer state, or delete, of the object.
@@ -42,8 +40,8 @@ type Examination struct {
 // Examine asks the server for each of these objects, one at a time, and tells the sink with Examined what it has, at a place in the stream where
 // that holds: once the watch has reached the resourceVersion of the answer, which on a quiet resource is with the next bookmark. It does not
 // wait. Each key is told once, and one that is asked about again before that once for both, unless Run ends before. They wait
-// while there is no healthy watch. If objects can not be looked up one by one (Status.NoLookups), resourceVersions can not be
-// compared, or the stream does not come to an answer within three minutes (longer where the link is so slow that a watch may be silent for
+// while there is no healthy watch. If objects can not be looked up one by one (Status.NoLookups), or one is cut off again and again, as API servers
+// do after a minute, resourceVersions can not be compared, or the stream does not come to an answer within three minutes (longer where the link is so slow that a watch may be silent for
 // longer), everything is listed, for ReasonAudit.
 func (r *Reflector) Examine(keys ...string) {
 	if len(keys) == 0 {
@@ -77,7 +75,7 @@ type suspect struct {
 	at    string
 	obj   runtime.Object
 	since time.Time
-	// seen is the highest resourceVersion of an event about it; unclear is set by one that can not be compared.
+	// seen is the highest resourceVersion of an event about it that was delivered; unclear is set by one that can not be compared.
 	seen    string
 	unclear bool
 }
@@ -85,11 +83,12 @@ type suspect struct {
 // moot reports that an event has brought something newer than the answer.
 func (u *suspect) moot() bool { return u.unclear || u.seen != "" && below(u.at, u.seen) }
 
-// reply is the answer to one request, or that it is overdue.
+// reply is the answer to one request, with how long it took, or that it is overdue.
 type reply struct {
 	list    runtime.Object
 	rv      string
 	err     error
+	took    time.Duration
 	overdue bool
 }
 
@@ -115,6 +114,8 @@ type inquiry struct {
 	// retryAt is set while a failed request waits for another try.
 	retryAt time.Time
 	backoff backoff
+	// hopeless counts the requests in a row that more time would not help.
+	hopeless int
 	// timer is set for that, and for the time when the stream should have reached the oldest answer.
 	timer clock.Timer
 }
@@ -160,13 +161,15 @@ func (q *inquiry) ask(ctx context.Context) outcome {
 // request makes the request. It must be one of the newest state: the default of a list without a resourceVersion.
 func (q *inquiry) request(ctx context.Context, within time.Duration, key string) reply {
 	q.s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+	begun := time.Now()
 	list, m, err := q.s.listRequest(ctx, q.s.lw, within, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, func(err error) {
 		q.answers <- reply{err: err, overdue: true}
 	})
+	took := time.Since(begun)
 	if err != nil {
-		return reply{err: err}
+		return reply{err: err, took: took}
 	}
-	return reply{list: list, rv: m.GetResourceVersion()}
+	return reply{list: list, rv: m.GetResourceVersion(), took: took}
 }
 
 // take takes an answer in.
@@ -182,6 +185,13 @@ func (q *inquiry) take(ctx context.Context, a reply) outcome {
 	}
 	q.asking, q.overdue = false, false
 	q.cancel()
+	if !q.s.patience.learn(a.took, a.err) {
+		q.hopeless = 0
+	} else if q.hopeless++; q.hopeless == 2 { // one may have been a connection that broke by itself
+		klog.FromContext(ctx).Info("An object is too large to be looked up over this link; listing instead", "key", u.key, "err", a.err)
+		q.hopeless = 0
+		return q.s.listFor(ReasonAudit)
+	}
 	if a.err != nil {
 		return q.failed(ctx, u, a.err)
 	}
@@ -293,23 +303,23 @@ func (q *inquiry) pick(ctx context.Context, list runtime.Object, key string) (ob
 	return obj, found || !others
 }
 
-// note is told of each event before it is delivered.
-func (q *inquiry) note(ev watch.Event) {
-	if len(q.all) == 0 || ev.Type == watch.Bookmark {
-		return
-	}
-	acc, err := meta.Accessor(ev.Object)
-	if err != nil {
-		return
-	}
-	u := q.all[cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String()]
-	switch rv := acc.GetResourceVersion(); {
+// note is told of each event that was delivered. What was left out, of another shard or a stray, brings nothing newer of what is held.
+func (q *inquiry) note(ref ObjectRef) {
+	switch u := q.all[ref.Key]; {
 	case u == nil:
-	case comparableRV(rv):
-		u.seen = maxRV(u.seen, rv)
+	case comparableRV(ref.ResourceVersion):
+		u.seen = maxRV(u.seen, ref.ResourceVersion)
 	default:
 		u.unclear = true
 	}
+}
+
+// furthest is the highest resourceVersion of the answers that are still to be told; empty if there is none.
+func (q *inquiry) furthest() (rv string) {
+	for _, u := range q.answered {
+		rv = maxRV(rv, u.at)
+	}
+	return rv
 }
 
 // settle tells the sink of the suspects whose answers the stream has reached. An error is the sink's.

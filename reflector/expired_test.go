@@ -198,3 +198,33 @@ func TestExpiredInACircle(t *testing.T) {
 		g.stop()
 	})
 }
+
+// TestFetchesInVain: the watch is gone for good and has not come to what was fetched, so the list can not end, whatever else is fetched.
+func TestFetchesInVain(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := Options{ListMetadata: (&metadata{s: g.s}).list}
+		g.fill(60)
+		g.start(o)
+		g.onFetch(func(n int, _ string) error {
+			time.Sleep(time.Second)
+			if n == 3 {
+				g.s.other(1)
+				g.s.cut(apierrors.NewResourceExpired("too old"))
+				g.s.put("a/05", "3")
+				g.s.compact()
+			}
+			return nil
+		})
+		g.missed(func() { g.change(3, 14, 29, 30, 31, 32, 33, 34, 35, 36) }, o)
+		g.sleep(5 * time.Second)
+		if l := g.m.lines(); count(l, "ABORT") != 1 || g.r.Status().Fetches > 5 {
+			t.Errorf("%d were fetched; told %q", g.r.Status().Fetches, l)
+		}
+		g.sleep(5 * time.Minute)
+		g.converged()
+		if l := g.m.lines(); count(l, "BEGIN") != 2 {
+			t.Errorf("told %q", l)
+		}
+		g.stop()
+	})
+}

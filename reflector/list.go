@@ -69,6 +69,7 @@ func newList(s *session, reason Reason) *list {
 // abort forgets what the sink was given, if anything, and returns what is to come of the list.
 func (l *list) abort(ctx context.Context, o outcome) outcome {
 	if l.begun {
+		defer l.s.listing.lend()()
 		if err := l.s.sink.AbortReplace(ctx); err != nil && o.Kind != stop {
 			return l.s.sinkClosed(err)
 		}
@@ -83,7 +84,7 @@ func (l *list) run(ctx context.Context) outcome {
 		if l.complete() {
 			return l.judge(ctx)
 		}
-		if l.pages.done && l.tail.dead != nil {
+		if l.tail.dead != nil && (l.pages.done || l.ahead()) {
 			return l.again(l.tail.dead) // it has been reported
 		}
 		var o outcome
@@ -110,8 +111,11 @@ func (l *list) run(ctx context.Context) outcome {
 // complete: the last page has been delivered, and the fold has passed every page. If resourceVersions
 // can not be compared, nothing is folded, and the pages have to do.
 func (l *list) complete() bool {
-	return l.begun && l.pages.done && (!comparableRV(l.fold.rv) || l.fold.reached(l.target))
+	return l.begun && l.pages.done && !l.ahead()
 }
+
+// ahead reports that the pages are ahead of the fold, so that the list can not end without the watch.
+func (l *list) ahead() bool { return l.begun && comparableRV(l.fold.rv) && !l.fold.reached(l.target) }
 
 // judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {
@@ -135,6 +139,7 @@ func (l *list) judge(ctx context.Context) outcome {
 func (l *list) take(ctx context.Context, p page) outcome {
 	if p.overdue != nil {
 		l.s.report(ctx, p.overdue)
+		l.s.yield()
 		l.pages.err = p.overdue
 		return outcome{}
 	}
@@ -200,6 +205,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 		})
 	}
 	l.begun = true
+	defer l.s.listing.lend()()
 	return l.s.sink.BeginReplace(ctx, l.reason)
 }
 
@@ -207,7 +213,7 @@ func (l *list) begin(ctx context.Context, rv string) error {
 func (l *list) deliver(ctx context.Context, items []runtime.Object) error {
 	good := items[:0]
 	for _, obj := range items {
-		if l.s.leaveOut(ctx, obj) {
+		if l.s.leaveOutItem(ctx, obj) {
 			continue
 		}
 		ref, err := l.s.refOf(obj)
@@ -245,6 +251,7 @@ func (l *list) foldIn(ctx context.Context, ev watch.Event) error {
 		l.newest.remove(ref.Key)
 		return nil
 	}
+	defer s.listing.lend()()
 	if err := s.sink.Event(ctx, ev.Type, ev.Object, s.resumable(l.fold.advance(ref.ResourceVersion))); err != nil {
 		return err
 	}
@@ -322,6 +329,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	if comparableRV(l.fold.rv) {
 		rv = l.fold.rv
 	}
+	defer s.listing.lend()()
 	err := s.sink.EndReplace(ctx, s.resumable(rv))
 	if err == nil {
 		err = s.inquiry.listed(ctx)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // model is a random life of one server and one sink.
@@ -33,6 +35,14 @@ type model struct {
 	probed string
 	// muted: at some time there were no bookmarks, so that a drain can not be exact.
 	muted bool
+	// l is Options.Link, if there is one; nobody is what a request is told while nobody listens.
+	l      *uplink.Link
+	nobody error
+	// deaf is how many of the next requests return after a time that is their own; deafened: there were some.
+	deaf     int
+	deafened bool
+	// neighbour uses the same link, and has a server of its own that is always well.
+	neighbour *rig
 	// swallowed: events were lost, and nothing that repairs it has been made yet.
 	swallowed bool
 }
@@ -72,6 +82,21 @@ func (m *model) run() {
 		m.probed = ""
 	}
 	m.s.onWatch = func(context.Context, request) (watch.Interface, error) { return nil, m.fault() }
+	m.draw()
+	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
+		m.write()
+	}
+	m.start(m.o)
+	actions := m.actions()
+	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
+		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
+		m.prefix()
+	}
+	m.end()
+}
+
+// draw draws what the server and the reflector are like.
+func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
 	m.o.UseWatchList = rapid.Bool().Draw(m.t, "watch list")
@@ -86,14 +111,18 @@ func (m *model) run() {
 	if rapid.Bool().Draw(m.t, "by metadata") {
 		m.o.ListMetadata = (&metadata{s: m.s}).list
 	}
-	for range rapid.IntRange(0, 12).Draw(m.t, "objects") {
-		m.write()
-	}
-	m.start(m.o)
-	actions := []struct {
-		name string
-		f    func()
-	}{
+	m.o.RelistSpread = rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Second}).Draw(m.t, "spread")
+	m.drawLink()
+}
+
+// action is something that happens.
+type action struct {
+	name string
+	f    func()
+}
+
+func (m *model) actions() []action {
+	return []action{
 		{"write", m.write}, {"write", m.write}, {"write", m.write},
 		{"burst", m.burst},
 		{"other", func() { m.s.other(rapid.IntRange(1, 20).Draw(m.t, "n")) }},
@@ -115,19 +144,29 @@ func (m *model) run() {
 		{"rewind", m.rewind},
 		{"examine", func() { m.r.Examine(m.anyKey(), m.anyKey()) }},
 		{"swallow", m.swallow},
+		{"others lose the link", func() { m.l.Lost(errNobody) }},
+		{"others hear", func() { m.l.Heard() }},
+		{"deaf", m.deafen},
+		{"the neighbour's watch ends", m.cutNeighbour},
+		{"relist", func() { m.r.Relist(ReasonOpenAPI) }},
 	}
-	for range rapid.IntRange(1, 60).Draw(m.t, "steps") {
-		actions[rapid.IntRange(0, len(actions)-1).Draw(m.t, "action")].f()
-		m.prefix()
-	}
+}
+
+// end: at last all is well.
+func (m *model) end() {
 	if got := m.m.repairs(); len(got) > 0 && !m.swallowed {
 		m.t.Errorf("%q were repaired, and nothing had been lost", got)
 	}
 	m.settle()
 	if m.swallowed {
+		m.swallow() // what came of those before may have been listed since
+		if rapid.Bool().Draw(m.t, "writes beside the examination") {
+			m.slow(func(request) { m.write(); m.write() })
+		}
 		for n := range 23 {
 			m.r.Examine(modelKey(n))
 		}
+		m.sleep(5 * time.Minute)
 		m.settle()
 	}
 	m.converged()
@@ -136,15 +175,25 @@ func (m *model) run() {
 	}
 	m.reasons()
 	m.stop()
+	m.neighbourIsWell()
+	m.placesAreFree()
+	time.Sleep(deafness) // what did not heed its context
 }
 
 // fault is what the next request gets instead of an answer.
 func (m *model) fault() error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
+	if m.deaf > 0 {
+		m.deaf--
+		m.breaks++
+		m.s.mu.Unlock()
+		time.Sleep(deafness)
+		m.s.mu.Lock()
+	}
 	if m.down {
 		m.breaks++
-		return errRefused
+		return m.nobody
 	}
 	if len(m.faults) == 0 {
 		return nil
@@ -216,7 +265,9 @@ func (m *model) swallow() {
 		m.s.swallow[modelKey(n)] = true
 	}
 	m.s.mu.Unlock()
-	m.write()
+	for range rapid.SampledFrom([]int{1, 4, 50}).Draw(m.t, "n") {
+		m.write()
+	}
 	m.s.mu.Lock()
 	m.s.swallow = nil
 	m.s.mu.Unlock()
@@ -231,6 +282,9 @@ func (m *model) burst() {
 
 func (m *model) nap() {
 	m.sleep(time.Duration(rapid.SampledFrom([]int{1, 200, 900, 3000, 20_000, 100_000, 400_000}).Draw(m.t, "ms")) * time.Millisecond)
+	if st := m.r.Status(); st.Live && st.Err != nil {
+		m.t.Errorf("live with an error: %+v", st)
+	}
 }
 
 func (m *model) statusError() *apierrors.StatusError {
@@ -244,7 +298,7 @@ func (m *model) statusError() *apierrors.StatusError {
 
 func (m *model) inject() {
 	n := rapid.IntRange(1, 4).Draw(m.t, "n")
-	err := rapid.SampledFrom([]error{errRefused, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
+	err := rapid.SampledFrom([]error{errRefused, errNobody, context.DeadlineExceeded, m.statusError()}).Draw(m.t, "error")
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	for range n {
@@ -302,10 +356,10 @@ func (m *model) rewind() {
 // settle lets everything come to rest with a healthy server.
 func (m *model) settle() {
 	m.s.mu.Lock()
-	m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = false, nil, false, nil, 0
+	m.deaf, m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = 0, false, nil, false, nil, 0
 	m.s.mu.Unlock()
 	m.s.other(1)
-	m.sleep(12 * time.Minute)
+	m.sleep(12*time.Minute + deafness)
 }
 
 // prefix: the sink's state is the server's at the sink's resourceVersion.
@@ -326,7 +380,8 @@ func (m *model) reasons() {
 	for reason, n := range st.Relists {
 		switch {
 		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
-		case reason == ReasonAudit && m.muted: // without bookmarks nothing shows that an answer has been reached
+		case reason == ReasonAudit && (m.muted || m.deafened): // nothing shows that an answer has been reached, or none comes
+		case reason == ReasonOpenAPI: // asked for
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
 		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList && (m.muted || n <= m.rewinds+m.breaks):

@@ -49,7 +49,7 @@ type Options struct {
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for metadata alone. Then a relist for ReasonExpired or
 	// ReasonStore asks for that first, and fetches the bodies of those objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its
 	// name; or, if they are more than a quarter of a page, that page and those after it whole. What is held has been admitted, so Admit is not asked about it. Probes, and look-ups
-	// without Lookup, are asked for by metadata too. A ListMetadata that is refused is not called again in this run. Bounded as the ListerWatcher's own
+	// without Lookup, are asked for by metadata too. A ListMetadata that is refused is not called again in this run, but for 403, 404 and 405, which may pass. Bounded as the ListerWatcher's own
 	// requests. Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// MetadataPays, if set, is asked before each such list whether bodies are so much larger than metadata that it is worth an additional request for each
@@ -78,7 +78,7 @@ type Options struct {
 	OnContact func(caughtUp bool)
 	// RelistSpread is the most that a list waits for after a 410, at random, if Synced has been called in this run, so that what is held can be served
 	// meanwhile: an API server that restarts loses its history, and a fleet that lists at once is more than it can serve. It is for fleets; see
-	// docs/fleet.md for how long. Status.Err is the 410 until the list. Default 0: at once.
+	// docs/fleet.md for how long. Status.Err is the 410 until the list. The back-off after a list less than two minutes ago comes on top. Default 0: at once.
 	RelistSpread time.Duration
 	// Link, if set, is shared by all reflectors of this process that talk to the same server: while it is down one of them tries, in turn, and never more
 	// than a few connect, or list, at a time. Default: this reflector's back-off is its own.

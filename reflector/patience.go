@@ -27,7 +27,7 @@ func (p *patience) time() time.Duration {
 // learn takes what came of such a request after so long. It reports whether more time would not help: somebody else cut the
 // answer, as API servers and gateways do after a minute, or all of our patience was not enough.
 func (p *patience) learn(took time.Duration, err error) (hopeless bool) {
-	if err == nil {
+	if err == nil || errors.Is(err, ErrPutOff) {
 		return false
 	}
 	if took >= p.time() && p.time() < maxPatience {

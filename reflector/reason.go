@@ -24,7 +24,7 @@ const (
 	ReasonTransform Reason = "TransformChanged"
 	// ReasonOpenAPI: the server's schema of the group-version has changed.
 	ReasonOpenAPI Reason = "OpenAPIChanged"
-	// ReasonStore: the stored contents can not be resumed (interrupted relist, no resourceVersion).
+	// ReasonStore: the stored contents can not be resumed, since they are of no one resourceVersion (interrupted relist, an object that could not be stored).
 	ReasonStore Reason = "StoreIncomplete"
 	// ReasonDamaged: the store has lost objects: its file was damaged, or a write failed with an unknown outcome, and it was rebuilt.
 	ReasonDamaged Reason = "StoreDamaged"
@@ -32,8 +32,8 @@ const (
 	ReasonUnreadable Reason = "Unreadable"
 	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
 	ReasonAudit Reason = "AuditMismatch"
-	// ReasonNotResumable: the server gives no resourceVersion to watch from (some aggregated APIs), so
-	// each reconnect lists.
+	// ReasonNotResumable: there is no resourceVersion to watch from: the server gives none (some aggregated APIs), so each reconnect lists, or none that can be compared,
+	// so each start does; or the last list had strays.
 	ReasonNotResumable Reason = "NotResumable"
 )
 

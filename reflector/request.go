@@ -37,8 +37,11 @@ func (l listerWatcher) watch(ctx, limited context.Context, o metav1.ListOptions,
 	return g.Call(ctx, limited, func(ctx context.Context) (watch.Interface, error) { return l.lw.WatchWithContext(ctx, o) })
 }
 
-// tells returns what to do with the error of a call that is overdue: it is reported, and waited for all the same. For the
-// calls that the session's own goroutine waits for.
+// tells returns what to do with the error of a call that is overdue: it is reported, and waited for all the same, but holds up no other
+// reflector. For the calls that the session's own goroutine waits for.
 func (s *session) tells(ctx context.Context, what string) func(error) {
-	return func(err error) { s.report(ctx, s.describe(what, err)) }
+	return func(err error) {
+		s.report(ctx, s.describe(what, err))
+		s.yield()
+	}
 }

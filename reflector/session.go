@@ -167,6 +167,7 @@ func (s *session) run(ctx context.Context) error {
 func (s *session) enter(ctx context.Context) outcome {
 	if s.pos.State != Restore {
 		if reason := s.r.takeAsked(); reason != "" {
+			s.spread = 0
 			return outcome{Kind: mustList, Reason: reason}
 		}
 	}
@@ -227,7 +228,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	case cp.ResourceVersion == "":
 		reason = ReasonCold
 	case !comparableRV(cp.ResourceVersion):
-		reason = ReasonStore
+		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {
 		s.moveTo(cursor{rv: cp.ResourceVersion})
@@ -248,6 +249,9 @@ func (s *session) wait(ctx context.Context) outcome {
 	var recovered, asked <-chan struct{}
 	if s.spread > 0 {
 		d, asked, s.spread = rand.N(s.spread), s.r.wake, 0
+		if s.pos.Reason != "" && s.listedRecently() {
+			d += s.backoff.next(0)
+		}
 	} else {
 		d, recovered = s.backOff()
 	}
@@ -343,10 +347,14 @@ func (s *session) synced(ctx context.Context) error {
 // listFor returns mustList, after a wait if there was a list a moment ago: a server whose history is
 // always too short must not be listed in a circle.
 func (s *session) listFor(reason Reason) outcome {
-	recent := !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
 	s.lastErr = nil
 	if reason == ReasonExpired && s.served {
 		s.spread = s.o.RelistSpread
 	}
-	return outcome{Kind: mustList, Reason: reason, Wait: recent || s.spread > 0}
+	return outcome{Kind: mustList, Reason: reason, Wait: s.spread > 0 || s.listedRecently()}
+}
+
+// listedRecently reports that the next list has to wait, whatever for.
+func (s *session) listedRecently() bool {
+	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
 }

@@ -21,7 +21,8 @@ const notHeeded = "the server, or the ListerWatcher, does not heed the shard sel
 // and sends everything; that a list says nothing of its shard (metav1.ShardInfo) is no sign of that, since the lists of custom
 // resources and of metadata never do, nor do watches. So each object is judged by itself.
 type foreigners struct {
-	// sent is how many came. distinct does not count one with the UID of the one before.
+	// sent is how many came. distinct are those of lists, and does not count one with the UID of the one before; what events bring may be few objects,
+	// again and again.
 	sent, distinct int
 	last           types.UID
 }
@@ -34,13 +35,21 @@ func (s *session) leaveOut(ctx context.Context, obj runtime.Object) bool {
 		return false
 	}
 	s.foreign.sent++
-	if acc, err := meta.Accessor(obj); err == nil && acc.GetUID() != s.foreign.last {
-		s.foreign.distinct++
-		s.foreign.last = acc.GetUID()
-	}
 	if !s.unsharded {
 		klog.FromContext(ctx).Info("Objects of other shards come too: "+notHeeded, "shard", s.o.Shard.String())
 		s.setUnsharded(notHeeded)
+	}
+	return true
+}
+
+// leaveOutItem is leaveOut for an item of a list.
+func (s *session) leaveOutItem(ctx context.Context, obj runtime.Object) bool {
+	if !s.leaveOut(ctx, obj) {
+		return false
+	}
+	if acc, err := meta.Accessor(obj); err == nil && acc.GetUID() != s.foreign.last {
+		s.foreign.distinct++
+		s.foreign.last = acc.GetUID()
 	}
 	return true
 }

@@ -248,6 +248,30 @@ func TestListOfAnotherShard(t *testing.T) {
 	}
 }
 
+// TestBusyForeigners: the events that come beside a list of a few objects of other shards say nothing about how many there are.
+func TestBusyForeigners(t *testing.T) {
+	bubble(t, func(g *rig) {
+		o := g.sharded(false, Options{PageSize: 2})
+		for i := range 6 {
+			g.create(false, fmt.Sprintf("a/%d", i))
+		}
+		g.atPage(3, func() error { // the watch is open
+			for i := range 200 {
+				g.s.put(fmt.Sprintf("a/%d", i%6), "2")
+			}
+			time.Sleep(time.Second)
+			return nil
+		})
+		g.start(o)
+		g.sleep(2 * time.Second)
+		g.wantUnsharded(true)
+		if st := g.r.Status(); st.State != Watch || st.Err != nil {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
 // TestAsksForAnother: where the hashes are not spread, nothing can be told.
 func TestAsksForAnother(t *testing.T) {
 	of := func(key, start, end string) sharding.Selector {

@@ -1,9 +1,15 @@
 package reflector
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for another time.
@@ -75,7 +81,7 @@ func TestSpreadEnds(t *testing.T) {
 			g.lose()
 			if how == "Relist" {
 				g.r.Relist(ReasonOpenAPI)
-				g.sleep(backoffBase)
+				g.sleep(uplink.BackoffBase)
 				if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
 					t.Errorf("status %+v", st)
 				}
@@ -84,4 +90,40 @@ func TestSpreadEnds(t *testing.T) {
 			g.stop()
 		})
 	}
+}
+
+// TestShortSpread: it is no way around the back-off of lists. A server whose history is always too short is not listed in a circle.
+func TestShortSpread(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{RelistSpread: time.Millisecond})
+		g.sleep(3 * time.Minute)
+		for range 600 {
+			g.s.put("a/y", "1")
+			g.s.compact()
+			g.s.cut(apierrors.NewResourceExpired("too old"))
+			g.sleep(time.Second)
+		}
+		if n := g.r.Status().Relists[ReasonExpired]; n < 10 || n > 80 {
+			t.Errorf("%d lists in ten minutes", n)
+		}
+		g.stop()
+	})
+}
+
+// TestSpreadBeforeRelist: what is asked for just before the 410 does not wait for it either.
+func TestSpreadBeforeRelist(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		var once sync.Once
+		g.start(Options{RelistSpread: 1000 * time.Hour, OnError: func(context.Context, error) {
+			once.Do(func() { g.r.Relist(ReasonOpenAPI) })
+		}})
+		g.sleep(3 * time.Minute)
+		g.lose()
+		if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
 }

@@ -48,6 +48,7 @@ func (t *tail) ensure(ctx context.Context) {
 func (t *tail) accept(ctx context.Context, a opened) {
 	if a.overdue != nil {
 		t.l.s.report(ctx, a.overdue)
+		t.l.s.yield()
 		t.err = a.overdue
 		t.l.showErr()
 		return

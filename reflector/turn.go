@@ -3,16 +3,13 @@ package reflector
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
-// lendAfter is how long the sink may take a page in until another list may begin meanwhile: a sink that is full may be so for good.
+// lendAfter is how long the sink may take something in until another list may begin meanwhile: a sink that is full may be so for good.
 const lendAfter = 10 * time.Second
 
 // connect waits for this session's turn on Options.Link, unless it has it. It is false if ctx has ended.
@@ -21,7 +18,12 @@ func (s *session) connect(ctx context.Context) bool {
 		return true
 	}
 	var err error
-	s.turn, err = s.o.Link.Connect(ctx, s.showDown)
+	s.turn, err = s.o.Link.Connect(ctx, func(err error) {
+		s.showDown(err)
+		// In whatever way our own watch ended: it may be long until there is another one, and of another server.
+		s.last = lost
+		s.setLive(false)
+	})
 	return err == nil
 }
 
@@ -34,6 +36,12 @@ func (s *session) showDown(err error) {
 func (s *session) connected() {
 	s.turn.Done()
 	s.turn = nil
+}
+
+// yield lets others connect and list while a call is overdue, which may never return.
+func (s *session) yield() {
+	s.connected()
+	s.listing.give()
 }
 
 // relistInTurn is the state Relist when it is this session's turn. A place among the lists comes first: who waits for one has nothing to connect for.
@@ -60,10 +68,9 @@ const restoreAgain = time.Second
 // tellLink tells the others on Options.Link what err says about it.
 func (s *session) tellLink(err error) {
 	switch {
+	case uplink.Answered(err), errors.Is(err, ErrPutOff):
+		s.o.Link.Heard()
 	case !isUnanswered(err):
-		if _, ok := apiStatus(err); ok {
-			s.o.Link.Heard()
-		}
 	case s.turn != nil:
 		s.turn.Failed(err)
 	default:
@@ -71,18 +78,9 @@ func (s *session) tellLink(err error) {
 	}
 }
 
-// isUnanswered reports that no API server has answered: the connection failed or was too slow, or a gateway says that it has no server. Of what it says
-// when it is the server itself that is meant the same is true.
+// isUnanswered reports that no API server has answered. A silent watch is none of it: if the link is down the next request shows that.
 func isUnanswered(err error) bool {
-	if status, ok := apiStatus(err); ok {
-		switch status.Code {
-		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
-	}
-	var failed net.Error
-	return errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrSilent)
+	return !errors.Is(err, ErrPutOff) && uplink.Unanswered(err)
 }
 
 // backOff returns how long to wait after lastErr, and what ends the wait before. While the link is down for everybody it is all of them that wait, and one that
@@ -135,5 +133,5 @@ func (p *place) give() {
 	p.turn = nil
 }
 
-// lend gives it if what is done until the function returned is called takes long.
+// lend gives it if what the sink does until the function returned is called takes long.
 func (p *place) lend() (taken func() bool) { return time.AfterFunc(lendAfter, p.give).Stop }

@@ -58,6 +58,8 @@ type ganger struct {
 	r *Reflector
 	// answer, if set, answers every request.
 	answer func(ctx context.Context) error
+	// before, if set, is called before a list request is answered.
+	before func(o metav1.ListOptions)
 	// onPage, if set, is called before a page is taken in.
 	onPage  func(ctx context.Context)
 	listing bool // of the sink
@@ -68,6 +70,9 @@ func (m *ganger) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	if o.Limit == 1 {
 		m.g.connecting.up()
 		defer m.g.connecting.down()
+	}
+	if m.before != nil {
+		m.before(o)
 	}
 	if err := m.ask(ctx); err != nil {
 		return nil, err
@@ -313,48 +318,4 @@ func oneIsRefusedAConnection(t *testing.T, every time.Duration) {
 		}
 		g.end()
 	})
-}
-
-// TestAPlaceIsLent: a list that waits to ask for a page again, and a sink that takes none in, hold up no other list.
-func TestAPlaceIsLent(t *testing.T) {
-	for _, what := range []string{"retry", "sink"} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				full := make(chan struct{})
-				g := newGang(t, 6, func(i int, m *ganger) {
-					switch {
-					case i >= 2:
-					case what == "sink":
-						m.onPage = func(ctx context.Context) {
-							select {
-							case <-full:
-							case <-ctx.Done():
-							}
-						}
-					default:
-						m.onList = func(r request) (runtime.Object, error) {
-							if r.Continue != "" {
-								select {
-								case <-full:
-								default:
-									return nil, apierrors.NewInternalError(errRefused)
-								}
-							}
-							return nil, nil
-						}
-					}
-				})
-				time.Sleep(time.Minute)
-				if n := g.live(); n != 4 {
-					t.Errorf("%d of 4 are live", n)
-				}
-				close(full)
-				time.Sleep(2 * time.Minute)
-				if n := g.live(); n != 6 {
-					t.Errorf("%d of 6 are live", n)
-				}
-				g.end()
-			})
-		})
-	}
 }

@@ -66,8 +66,9 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	case !comparableRV(server):
 		s.target, s.doubts = "", nil
 		return outcome{Kind: level}
-	case below(server, s.cur.rv):
-		logger.Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup", "resourceVersion", s.cur.rv, "server", server)
+	case below(server, maxRV(s.cur.rv, s.inquiry.furthest())):
+		logger.Info("Our resourceVersion, or that of an answer, is ahead of the server's: another cluster, or one restored from a backup",
+			"resourceVersion", s.cur.rv, "server", server)
 		return s.listFor(ReasonAhead)
 	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:
 		return outcome{Kind: level}
@@ -157,9 +158,10 @@ func (s *session) listRequest(
 ) (runtime.Object, metav1.ListInterface, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	list, err := lw.list(ctx, limited, o, overdue)
+	var a answers
+	list, err := lw.list(ctx, a.count(limited), o, overdue)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, a.explain(err)
 	}
 	m, err := meta.ListAccessor(list)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // watch is the states Drain and Watch: it opens a watch, unless one is open already, and delivers
@@ -100,7 +102,6 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
-	s.inquiry.note(ev)
 	err := s.deliver(ctx, ev)
 	if err == nil {
 		err = s.inquiry.settle(ctx)
@@ -176,7 +177,7 @@ func (s *session) streamEnded(ctx context.Context) outcome {
 	}
 	if !full {
 		// Whoever ended it has ended those of a whole fleet. This is no failure, and does not count as one.
-		s.spread = backoffBase
+		s.spread, s.lastErr = uplink.BackoffBase, nil
 		return outcome{Kind: failed}
 	}
 	return outcome{Kind: ended}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 func TestShortWatchesBackOff(t *testing.T) {
@@ -55,7 +57,7 @@ func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 			if st := g.r.Status(); st.State != Backoff || st.Watches != 1+n || st.Err != nil {
 				t.Errorf("at the end: status %+v", st)
 			}
-			g.sleep(backoffBase)
+			g.sleep(uplink.BackoffBase)
 			if st := g.r.Status(); st.State != Watch || st.Watches != 2+n || st.Lookups != 1+n || st.Err != nil || len(g.errs) != 0 {
 				t.Errorf("after the wait: status %+v", st)
 			}
@@ -259,8 +261,8 @@ func TestCheckpointWantsARelist(t *testing.T) {
 		{Checkpoint{}, ReasonCold},
 		{Checkpoint{ResourceVersion: "101", Relist: ReasonTransform}, ReasonTransform},
 		{Checkpoint{Relist: ReasonStore}, ReasonStore},
-		{Checkpoint{ResourceVersion: "abc"}, ReasonStore},
-		{Checkpoint{ResourceVersion: "0"}, ReasonStore},
+		{Checkpoint{ResourceVersion: "abc"}, ReasonNotResumable},
+		{Checkpoint{ResourceVersion: "0"}, ReasonNotResumable},
 	}
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {

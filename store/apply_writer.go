@@ -109,6 +109,11 @@ func (c *Collection) applyBounded(last []*write) {
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
+	return c.writeLockedFor(ctx, c.writing(), set, fn)
+}
+
+// writeLockedFor is writeLocked for those who say what they write.
+func (c *Collection) writeLockedFor(ctx context.Context, what string, set *indexSet, fn func(w *writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *
 	}
 	idled := c.idled.Load()
 	var handlers *placesSnapshot
-	err := c.update(ctx, func(tx *bolt.Tx) error {
+	err := c.store.updateFor(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

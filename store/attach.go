@@ -291,6 +291,8 @@ func (a *attachment) swap() (old *handle) {
 		s.losses[name]++
 	}
 	s.unverified, s.wasClean = f.unverified, f.wasClean
+	s.steady.Store(f.steady.Load())
+	s.usedNotes.renew(s.clocks())
 	s.detached.set(nil)
 	for _, t := range a.adopted {
 		if t.whole { // who sees its Info from here on has been told
@@ -310,7 +312,7 @@ func (c *Collection) adopt(ctx context.Context, set *indexSet) {
 	if err := c.loadDictionary(ctx); err != nil {
 		c.store.logger().Error(err, "The dictionary of a collection can not be read; another is made", "collection", c.id.String())
 	}
-	c.store.usedNotes.add(map[string]time.Time{c.name: time.Now()})
+	c.store.usedNotes.add(map[string]times{c.name: c.store.clocks()})
 }
 
 // goOn begins what has to be done with the file, and says that it is there.
@@ -325,6 +327,7 @@ func (a *attachment) goOn() {
 		c.startBuild()
 	}
 	s.verifyLater()
+	s.clearLeft()
 	s.logger().Info("The store has its file now; what was in memory is there", "collections", len(a.merged), "foundInTheFile", len(a.adopted))
 	close(s.detached.attached)
 }

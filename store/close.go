@@ -93,7 +93,7 @@ func (s *Store) end() error {
 	}
 	if !s.readOnly() && failure == nil {
 		used := s.usedNotes.take()
-		err := h.update(func(tx *bolt.Tx) error { return errors.Join(writeUsed(tx, used), putClean(tx, true)) }, (*bolt.Tx).Commit)
+		err := h.update(func(tx *bolt.Tx) error { return errors.Join(s.writeUsed(tx, used), s.putTimes(tx), putClean(tx, true)) }, (*bolt.Tx).Commit)
 		if err != nil {
 			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
 		}

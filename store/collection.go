@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
@@ -125,7 +124,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	if !c.readOnly {
-		if err := s.noteUsed(ctx, name, time.Now()); err != nil {
+		if err := s.noteUsed(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -243,7 +242,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: time.Now()}})
+	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall()}, usedAt: c.store.steadyNow()})
 }
 
 // Identity returns what the collection holds, in canonical form.

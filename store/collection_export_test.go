@@ -1,8 +1,6 @@
 package store
 
 import (
-	"time"
-
 	"context"
 	"errors"
 
@@ -113,6 +111,11 @@ func Tamper(c *Collection, fn func(b *bolt.Bucket) error) error {
 	})
 }
 
+// TamperFile runs fn in a write transaction of the file.
+func TamperFile(s *Store, fn func(tx *bolt.Tx) error) error {
+	return s.update(context.Background(), fn)
+}
+
 // Header returns the seq and the index terms of the record under key.
 func Header(c *Collection, key string) (seq uint64, terms map[string][]string, err error) {
 	err = c.viewObjects(context.Background(), func(objects *bolt.Bucket, _ *captured) error {
@@ -160,11 +163,6 @@ func Tombstones(c *Collection) (n int) {
 		return -1
 	}
 	return n
-}
-
-// Outdated reports whether a tombstone that was put at a time is too old.
-func Outdated(at, now time.Time) bool {
-	return outdated(tombstone{at: at, key: "a/x"}.append(nil, "c"), now)
 }
 
 // SetAttachLimit bounds the transactions that bring c from memory into its file.

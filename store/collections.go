@@ -159,8 +159,19 @@ func (s *Store) openAndEnlist(ctx context.Context, name string, id Identity, o C
 
 // Collections returns the state of every collection in the file, opened or not.
 func (s *Store) Collections(ctx context.Context) ([]Info, error) {
+	states, err := s.states(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var infos []Info
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	for _, st := range states {
+		infos = append(infos, st.Info)
+	}
+	return infos, nil
+}
+
+func (s *Store) states(ctx context.Context) (states []state, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)
 		if root == nil {
 			return nil
@@ -170,52 +181,11 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			infos = append(infos, st.Info)
+			states = append(states, st)
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return infos, nil
-}
-
-// Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection was; Compact gives the room
-// back. Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the file past
-// Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
-func (s *Store) Drop(ctx context.Context, id Identity) error {
-	id, err := id.Canonical()
-	if err != nil {
-		return err
-	}
-	if err := s.drop(ctx, id.ID(), nil); err != nil {
-		return fmt.Errorf("drop the collection of %s: %w", id, err)
-	}
-	return nil
-}
-
-// drop removes a collection if may, called in the transaction, does not object; it may be nil.
-func (s *Store) drop(ctx context.Context, name string, may func(state) error) error {
-	if _, held := s.open.take(name, soon); held != nil {
-		return ErrCollectionOpen
-	}
-	defer s.open.release(name)
-	return s.updateFor(ctx, dropping, func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		if may != nil {
-			st, err := getState(b, name)
-			if err == nil {
-				err = may(st)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(bucketLarder).DeleteBucket([]byte(name))
-	})
+	return states, err
 }
 
 // collectionBucket returns the bucket of that name.

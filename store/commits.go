@@ -67,7 +67,7 @@ func (s *Store) notePending(c *Collection, grown int) {
 		default:
 		}
 	}
-	if !k.running {
+	if !k.running && !k.closed { // Close commits what is there
 		k.running = true
 		s.goBackground("commit what is pending", s.commitLoop)
 	}
@@ -245,7 +245,7 @@ func (s *Store) commit(snaps map[*Collection]*snapshot, bad map[*Collection]map[
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}
-		return writeUsed(tx, used)
+		return s.writeUsed(tx, used)
 	})
 	if err != nil {
 		s.usedNotes.add(used)
@@ -315,7 +315,7 @@ func (k *commits) madeProgressLocked() {
 	k.progress = make(chan struct{})
 }
 
-// closeCommits makes the collections take in no more, and those who wait for room give up. What has been taken in is pending when it
+// closeCommits makes the collections, and the places of their durable handlers, take in no more, and those who wait for room give up. What has been taken in is pending when it
 // returns.
 func (s *Store) closeCommits() {
 	s.commits.mu.Lock()
@@ -325,6 +325,9 @@ func (s *Store) closeCommits() {
 	for _, c := range s.liveCollections() {
 		c.front.Lock()   // a batch that was let in before is done when we get it
 		c.front.Unlock() //nolint:staticcheck // see above
+		if c.places.close(); c.places.dirty() {
+			s.notePending(c, 0)
+		}
 	}
 }
 

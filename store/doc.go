@@ -26,6 +26,7 @@
 //	   ├─ handlers            name               → how far a durable handler has come
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
+//	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
 //
 // Beside it there may be
 //
@@ -95,7 +96,7 @@
 // Collection.Feed registers a durable handler, or goes on with one that an earlier process has registered, and from then on the collection keeps what it takes to tell it of changes over restarts:
 // the keys in the order of their last writes, and a tombstone for each object that is gone. Feed.Read returns what has been committed after a place, live objects once, at their last
 // state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are dropped when all handlers have passed them, and beyond
-// 100,000, or a week, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
+// 100,000, or a week in which the store was open, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
 //
 // # While another process has the file
 //

@@ -18,7 +18,11 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 	if err != nil || data == nil {
 		return nil, err
 	}
-	return parseDocument(name, data)
+	payload, err := parseDocument(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+	return payload, nil
 }
 
 // PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if that is what is there. It
@@ -62,23 +66,53 @@ func parseDocument(name string, data []byte) ([]byte, error) {
 	return payload, err
 }
 
+// eachBadDocument calls fn with those that are damaged.
+func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
+	b := tx.Bucket(bucketDocuments)
+	if b == nil {
+		return nil
+	}
+	return b.ForEach(func(name, data []byte) error {
+		if _, err := parseDocument(string(name), data); err != nil {
+			fn(string(name), err)
+		}
+		return nil
+	})
+}
+
 // checkDocuments verifies every document.
 func (s *Store) checkDocuments(ctx context.Context, r *Report) error {
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketDocuments)
-		if b == nil {
-			return nil
-		}
-		return b.ForEach(func(name, data []byte) error {
-			if _, err := parseDocument(string(name), data); err != nil {
-				r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", legible(string(name)), err))
-			}
-			return nil
+		return eachBadDocument(tx, func(name string, why error) {
+			r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", legible(name), why))
 		})
 	})
 	if isDamaged(err) {
 		r.Problems = append(r.Problems, fmt.Sprintf("documents: %v", err))
 		err = nil
+	}
+	return err
+}
+
+// mendDocuments removes those that are damaged, of a store that has failed.
+func (s *Store) mendDocuments(ctx context.Context) error {
+	var bad []string
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		return eachBadDocument(tx, func(name string, _ error) { bad = append(bad, name) })
+	})
+	if err != nil || len(bad) == 0 {
+		return err
+	}
+	err = s.updateFailed(func(tx *bolt.Tx) error {
+		for _, name := range bad {
+			if err := tx.Bucket(bucketDocuments).Delete([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.logger().Info("Damaged documents have been removed", "documents", bad)
 	}
 	return err
 }

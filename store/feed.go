@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -106,7 +105,7 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
 		return err
 	}
-	t := tombstone{at: time.Now(), key: key}
+	t := tombstone{at: f.w.c.store.steadyNow(), key: key}
 	if last := x.lastOf(old.UID); last != nil {
 		t.header, t.payload = header{UID: old.UID, RV: last.rv, Encoding: f.w.c.codec.Name()}, last.payload
 	} else {

@@ -10,7 +10,7 @@ import (
 // maxHandlerName is how long the name of a durable handler may be, in bytes.
 const maxHandlerName = 256
 
-// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen). The first
+// Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen), and none after Close (ErrClosed). The first
 // registration in a collection begins its change feed, which costs one more entry per write from then on. A place is kept in the file: while the store is in memory
 // (Options.MemoryWhileLocked) it fails with ErrDetached.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
@@ -60,6 +60,8 @@ func (p *places) open(name string) (known bool, err error) {
 	defer p.mu.Unlock()
 	h := p.all[name]
 	switch {
+	case p.closed: // another may have the collection, and its places
+		return false, fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	case h == nil:
 		return false, nil
 	case h.open:
@@ -79,7 +81,8 @@ func (p *places) add(name string, place Place) {
 }
 
 // ForgetHandler frees what is kept for a durable handler: its place, and the tombstones that no other one needs. It fails with
-// ErrNoHandler if there is none of that name, and with ErrHandlerOpen while it is registered. After the last one the change feed is dropped.
+// ErrNoHandler if there is none of that name, with ErrHandlerOpen while it is registered, and with ErrClosed after Close. After the last one the change feed is dropped. As Drop
+// does it may take the file past Options.MaxSize, by some pages that are free afterwards.
 func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 	if err := c.forgetHandler(ctx, name); err != nil {
 		return fmt.Errorf("forget the durable handler %q of %s: %w", name, c.id, err)
@@ -101,7 +104,7 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = c.writeLocked(ctx, nil, func(w *writer) error {
+	err = c.writeLockedFor(ctx, forgetting, nil, func(w *writer) error {
 		if delete(w.places.places, name); len(w.places.places) == 0 {
 			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
 			return dropFeed(w.bucket)

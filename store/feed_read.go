@@ -43,7 +43,8 @@ type Feed struct {
 // Place returns how far the handler has come, and how often it was set back since Feed.
 func (f *Feed) Place() (place Place, resets int, err error) { return f.c.places.get(f.name) }
 
-// Acknowledge notes the place, which the next commit writes. It fails with ErrReset if the handler has been set back since resets was true.
+// Acknowledge notes the place, which the next commit writes, that of Close at the latest. It fails with ErrReset if the handler has been set back since resets was
+// true, and with ErrClosed once the collection or the store is being closed.
 func (f *Feed) Acknowledge(place Place, resets int) error {
 	if err := f.c.places.acknowledge(f.name, resets, place); err != nil {
 		return fmt.Errorf("durable handler %q of %s: %w", f.name, f.c.id, err)
@@ -52,7 +53,7 @@ func (f *Feed) Acknowledge(place Place, resets int) error {
 	return nil
 }
 
-// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set back, and when the collection is closed.
+// Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set back, and when the collection or the store is closed.
 func (f *Feed) Changed() <-chan struct{} {
 	p := &f.c.places
 	p.mu.Lock()

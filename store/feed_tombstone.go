@@ -8,7 +8,7 @@ import (
 
 // tombstone is what the feed keeps of an object that is gone:
 //
-//	bytes 0-7   when, in seconds since 1970, big endian
+//	bytes 0-7   when, by the store's steady time, in seconds since 1970, big endian
 //	uvarint     length of the key
 //	key
 //	record      as in the objects bucket, with the last state, never compressed; its checksum covers what comes before as its key

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"time"
 
@@ -15,9 +16,6 @@ const (
 	// trimPage is how many one transaction drops.
 	trimPage = 5_000
 )
-
-// clockSet is before this was written: a clock that shows an earlier time is wrong.
-var clockSet = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // settle writes the places that the file lacks, and drops the tombstones that nobody needs, or may need any more.
 func (f *feedWriter) settle() error {
@@ -61,7 +59,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 			break
 		}
 		if seq > passed {
-			if left <= f.w.c.limits.tombstones && !outdated(data, time.Now()) {
+			if left <= f.w.c.limits.tombstones && !outdated(data, f.w.c.store.steadyNow()) {
 				break
 			}
 			floor = seq
@@ -78,11 +76,53 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	return floor, nil
 }
 
-// outdated reports whether a tombstone is too old to be kept for a handler that has not passed it. One that was put while the clock was not
-// set, as it is at the start of a device without a battery, has no age.
+// makeRoom drops the tombstones that all handlers have passed, after a write that did not fit: it would have dropped some itself, but their pages
+// are free no sooner than in the next. The caller has the writer's place.
+func (s *Store) makeRoom() {
+	for _, c := range s.liveCollections() {
+		for c.places.any() && c.trimPassed() == nil {
+			s.logger().V(2).Info("Tombstones have been dropped to make room", "collection", c.id.String())
+		}
+	}
+}
+
+var errNonePassed = errors.New("there is no tombstone that all handlers have passed")
+
+// trimPassed drops some of them in a transaction. The caller has the writer's place.
+func (c *Collection) trimPassed() error {
+	var handlers *placesSnapshot
+	err := c.store.updateHeld(trimming, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			return err
+		}
+		w, err := newWriter(c, b)
+		if err != nil {
+			return err
+		}
+		before := w.state.tombstones
+		if err := w.feed.settle(); err != nil {
+			return err
+		}
+		if w.state.tombstones == before {
+			return errNonePassed
+		}
+		handlers = w.places
+		return putState(b, c.name, w.state)
+	})
+	switch {
+	case err == nil:
+		c.places.committed(handlers)
+	case errors.Is(err, ErrOutcomeUnknown):
+		c.places.unsure(handlers)
+	}
+	return err
+}
+
+// outdated reports whether a tombstone is too old, at a steady time, to be kept for a handler that has not passed it.
 func outdated(tombstone []byte, now time.Time) bool {
 	at, _ := tombstoneTime(tombstone)
-	return at.After(clockSet) && now.Sub(at) > tombstoneAge
+	return now.Sub(at) > tombstoneAge
 }
 
 // ascending ranges over a bucket in the order of its keys.

@@ -12,7 +12,10 @@ type background struct {
 	ctx    context.Context    // guarded by mu; nil until the first needs it
 	cancel context.CancelFunc // guarded by mu
 	timer  *time.Timer        // guarded by mu; of goBackgroundAfter
-	wg     sync.WaitGroup
+	// running is how many there are, and idle is closed when there is none any more; nil if nobody waits for that. Guarded by mu. It is no
+	// sync.WaitGroup: one may be started while close waits.
+	running int
+	idle    chan struct{}
 }
 
 // contextLocked returns what ends with close.
@@ -32,7 +35,29 @@ func (b *background) close() {
 		b.timer.Stop()
 	}
 	b.mu.Unlock()
-	b.wg.Wait()
+	b.wait()
+}
+
+// wait returns once nothing runs.
+func (b *background) wait() {
+	b.mu.Lock()
+	if b.running > 0 && b.idle == nil {
+		b.idle = make(chan struct{})
+	}
+	idle := b.idle
+	b.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}
+
+func (b *background) ended() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running--; b.running == 0 && b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
 }
 
 // goBackground runs fn in a goroutine that Close cancels and waits for. Once
@@ -45,11 +70,13 @@ func (s *Store) goBackground(name string, fn func(ctx context.Context)) {
 
 func (s *Store) goBackgroundLocked(name string, fn func(ctx context.Context)) {
 	ctx := s.background.contextLocked()
-	s.background.wg.Go(func() {
+	s.background.running++
+	go func() {
+		defer s.background.ended()
 		s.logger().V(4).Info("Background work starts", "work", name)
 		fn(ctx)
 		s.logger().V(4).Info("Background work ended", "work", name)
-	})
+	}()
 }
 
 // goBackgroundAfter is goBackground once d has passed: until then there is no

@@ -61,7 +61,7 @@ func TestStuckLock(t *testing.T) {
 	for _, writable := range []bool{false, true} {
 		path, _ := populated(t, true)
 		s := mustOpen(t, path, Options{})
-		s.background.wg.Wait() // a verification reads the file that is exchanged below
+		s.background.wait() // a verification reads the file that is exchanged below
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestStuckLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.background.wg.Wait() // it reads the file too
+		s.background.wait() // it reads the file too
 		mapped := s.handle.file
 		s.handle.file = whole // what our look sees
 		if err := os.Truncate(path, int64(filePageSize)); err != nil {

@@ -79,7 +79,7 @@ func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 		return err
 	}
 	defer h.release()
-	if what == dropping { // it takes pages before it has given any free
+	if frees(what) { // it takes pages before it has given any free
 		limit := h.db.MaxSize
 		h.db.MaxSize = 0
 		defer func() { h.db.MaxSize = limit }()
@@ -91,8 +91,15 @@ func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	return s.settle(h, h.update(fn, commit))
+	err = s.settle(h, h.update(fn, commit))
+	if errors.Is(err, ErrNoSpace) && !frees(what) {
+		s.makeRoom()
+	}
+	return err
 }
+
+// frees reports whether a write is one that may take the file past Options.MaxSize, since it gives pages free.
+func frees(what string) bool { return what == dropping || what == forgetting || what == trimming }
 
 // settle turns an error of a transaction into what the caller is told, and
 // stops the writing if it was one that calls for that.

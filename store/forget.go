@@ -31,7 +31,7 @@ func (o Options) forgetAfter() time.Duration {
 // forgetLater drops the collections that nobody uses, after d and from then on daily.
 func (s *Store) forgetLater(d time.Duration) {
 	s.goBackgroundAfter(d, "forget unused collections", func(ctx context.Context) {
-		switch err := s.forget(ctx, time.Now()); {
+		switch err := s.forget(ctx); {
 		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrDamaged):
 			// Who writes objects meets it too, and reports it.
@@ -43,22 +43,22 @@ func (s *Store) forgetLater(d time.Duration) {
 }
 
 // forget notes which collections are in use, and drops those that were last
-// used longer ago than Options.ForgetAfter, one in a transaction.
-func (s *Store) forget(ctx context.Context, now time.Time) error {
+// used longer ago than Options.ForgetAfter, one after the other.
+func (s *Store) forget(ctx context.Context) error {
 	if err := s.flushUsed(ctx); err != nil {
 		return err
 	}
-	infos, err := s.Collections(ctx)
+	states, err := s.states(ctx)
 	if err != nil {
 		return err
 	}
-	for _, info := range infos {
-		name := info.Identity.ID()
-		switch keep := s.o.forgetAfter(); {
-		case s.open.holds(name), info.LastUsed.IsZero(): // zero: a build that did not note it
-			err = s.noteUsed(ctx, name, now)
-		case keep > 0 && unused(info, now, keep):
-			err = s.forgetOne(ctx, info, now)
+	for _, st := range states {
+		name := st.Identity.ID()
+		switch {
+		case s.open.holds(name), st.usedAt.IsZero(): // zero: a build that did not note it
+			err = s.noteUsed(ctx, name)
+		case s.isUnused(st):
+			err = s.forgetOne(ctx, st.Info)
 		}
 		if err != nil && !errors.Is(err, ErrNoCollection) { // it was dropped this moment
 			return err
@@ -67,17 +67,18 @@ func (s *Store) forget(ctx context.Context, now time.Time) error {
 	return s.flushUsed(ctx)
 }
 
-// unused reports whether nobody has used the collection for so long; LastUsed is exact to a day.
-func unused(info Info, now time.Time, keep time.Duration) bool {
-	return now.Sub(info.LastUsed) > keep+usedWithin
+// isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to a day.
+func (s *Store) isUnused(st state) bool {
+	keep := s.o.forgetAfter()
+	return keep > 0 && s.steadyNow().Sub(st.usedAt) > keep+usedWithin
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")
 
 // forgetOne drops a collection, unless it has been used since info was read.
-func (s *Store) forgetOne(ctx context.Context, info Info, now time.Time) error {
+func (s *Store) forgetOne(ctx context.Context, info Info) error {
 	err := s.drop(ctx, info.Identity.ID(), func(st state) error {
-		if !unused(st.Info, now, s.o.forgetAfter()) {
+		if !s.isUnused(st) {
 			return errUsed
 		}
 		return nil
@@ -92,23 +93,32 @@ func (s *Store) forgetOne(ctx context.Context, info Info, now time.Time) error {
 	return err
 }
 
-// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when. They are written with the next commit of what is
+// usedNotes are the collections that have been opened and whose Info does not say so for today: by name, when, by both clocks. They are written with the next commit of what is
 // pending, or by Close: a write for each of hundreds that are opened together would take a slow disk seconds. The zero value is ready.
 type usedNotes struct {
 	mu sync.Mutex
-	at map[string]time.Time // guarded by mu
+	at map[string]times // guarded by mu
 }
 
-func (u *usedNotes) add(at map[string]time.Time) {
+func (u *usedNotes) add(at map[string]times) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.at == nil {
-		u.at = map[string]time.Time{}
+		u.at = map[string]times{}
 	}
 	maps.Copy(u.at, at)
 }
 
-func (u *usedNotes) take() map[string]time.Time {
+// renew makes the notes ones of this moment: the clocks of another file do not count.
+func (u *usedNotes) renew(now times) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name := range u.at {
+		u.at[name] = now
+	}
+}
+
+func (u *usedNotes) take() map[string]times {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := u.at
@@ -117,22 +127,23 @@ func (u *usedNotes) take() map[string]time.Time {
 }
 
 // noteUsed notes that the collection is in use, unless the file says so for today.
-func (s *Store) noteUsed(ctx context.Context, name string, now time.Time) error {
+func (s *Store) noteUsed(ctx context.Context, name string) error {
+	now := s.clocks()
 	return s.view(ctx, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {
 			return err
 		}
 		st, err := getState(b, name)
-		if err == nil && now.Sub(st.LastUsed).Abs() >= usedWithin { // the clock may have been set back
-			s.usedNotes.add(map[string]time.Time{name: now})
+		if err == nil && (now.wall.Sub(st.LastUsed).Abs() >= usedWithin || now.steady.Sub(st.usedAt) >= usedWithin) { // the clock may have been set back
+			s.usedNotes.add(map[string]times{name: now})
 		}
 		return err
 	})
 }
 
-// writeUsed writes the notes.
-func writeUsed(tx *bolt.Tx, notes map[string]time.Time) error {
+// writeUsed writes the notes, and what the clocks show.
+func (s *Store) writeUsed(tx *bolt.Tx, notes map[string]times) error {
 	for name, at := range notes {
 		b, err := collectionBucket(tx, name)
 		if errors.Is(err, ErrNoCollection) { // it was dropped
@@ -145,12 +156,15 @@ func writeUsed(tx *bolt.Tx, notes map[string]time.Time) error {
 		if err != nil {
 			return err
 		}
-		st.LastUsed = at
+		st.LastUsed, st.usedAt = at.wall, at.steady
 		if err := putState(b, name, st); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(notes) == 0 {
+		return nil
+	}
+	return s.putTimes(tx)
 }
 
 // flushUsed writes the notes at once.
@@ -159,7 +173,7 @@ func (s *Store) flushUsed(ctx context.Context) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	err := s.update(ctx, func(tx *bolt.Tx) error { return writeUsed(tx, notes) })
+	err := s.update(ctx, func(tx *bolt.Tx) error { return s.writeUsed(tx, notes) })
 	if err != nil {
 		s.usedNotes.add(notes)
 	}

@@ -93,7 +93,18 @@ func TestForget(t *testing.T) {
 			mustOpenPods(t, s, "b")
 			time.Sleep(day)
 			return s
-		}, want: []string{"a", "b"}},
+		}, want: []string{"a", "b", "c"}},
+		"the program away for 100 days, and there for 32": {run: func(t *testing.T, s *Store) *Store {
+			for _, namespace := range []string{"a", "b"} {
+				mustOpenPods(t, s, namespace)
+			}
+			mustClose(t, s)
+			time.Sleep(100 * day)
+			s = mustOpen(t, s.Path(), Options{})
+			mustOpenPods(t, s, "a")
+			time.Sleep(32 * day)
+			return s
+		}, want: []string{"a"}},
 		"opened for a moment after 100 days": {run: func(t *testing.T, s *Store) *Store {
 			mustOpenPods(t, s, "a")
 			mustOpenPods(t, s, "b")
@@ -101,7 +112,7 @@ func TestForget(t *testing.T) {
 			time.Sleep(100 * day)
 			s = mustOpen(t, s.Path(), Options{})
 			mustEnd(t, mustOpenPods(t, s, "a"))
-			time.Sleep(2 * time.Hour)
+			time.Sleep(31 * day)
 			return s
 		}, want: []string{"a"}},
 		"never": {options: Options{ForgetAfter: -1}, run: func(t *testing.T, s *Store) *Store {
@@ -175,7 +186,10 @@ func setLastUsed(t testing.TB, s *Store, at time.Time) {
 			if err != nil {
 				return err
 			}
-			st.LastUsed = at
+			st.LastUsed, st.usedAt = at, at
+			if !at.IsZero() {
+				st.usedAt = s.steadyNow().Add(time.Until(at))
+			}
 			return putState(root.Bucket(name), string(name), st)
 		})
 	})

@@ -35,7 +35,7 @@ type Info struct {
 	Objects    int
 	// LastContact is when the server was last heard.
 	LastContact time.Time
-	// LastUsed is when the collection was last open for writing, to a day.
+	// LastUsed is when the collection was last open for writing, to a day, as the clock showed then.
 	LastUsed time.Time
 	// NextSeq is the sequence number that the next written record gets.
 	NextSeq uint64
@@ -71,6 +71,7 @@ type infoRecord struct {
 	Objects         int                   `msgpack:"objects"`
 	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
 	LastUsed        int64                 `msgpack:"lastUsed,omitempty"`    // likewise
+	UsedAt          int64                 `msgpack:"usedAt,omitempty"`      // the same by the steady time of the store, in seconds
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []refRecord           `msgpack:"newest,omitempty"`
 	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
@@ -107,6 +108,8 @@ type state struct {
 	tombstones int
 	// feedSince is the number from which on every record is in the change feed; 0 if there is none.
 	feedSince uint64
+	// usedAt is LastUsed by the store's steady time; zero: a build that did not know it.
+	usedAt time.Time
 }
 
 // getState reads the state of the collection in b, whose name is name.
@@ -155,6 +158,9 @@ func newInfoRecord(s state) *infoRecord {
 	if !s.LastUsed.IsZero() {
 		r.LastUsed = s.LastUsed.UnixNano()
 	}
+	if !s.usedAt.IsZero() {
+		r.UsedAt = s.usedAt.Unix()
+	}
 	for _, ref := range s.Newest {
 		r.Newest = append(r.Newest, refRecord{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
 	}
@@ -186,6 +192,9 @@ func (r *infoRecord) state() state {
 	}
 	if r.LastUsed != 0 {
 		s.LastUsed = time.Unix(0, r.LastUsed)
+	}
+	if r.UsedAt != 0 {
+		s.usedAt = time.Unix(r.UsedAt, 0)
 	}
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})

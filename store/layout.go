@@ -6,12 +6,14 @@ const formatVersion = 1
 var (
 	bucketLarder    = []byte("larder")
 	bucketDocuments = []byte("documents") // name → record of what a program keeps beside collections; see document.go
+	bucketDropped   = []byte("dropped")   // number → what is left of a collection that was dropped; see drop.go
 
 	// In bucketLarder, beside one bucket per collection, named by Identity.ID.
 	keyFormat  = []byte("format")  // formatVersion, big endian uint64, and its CRC-32C; the same in every format
 	keyCreated = []byte("created") // RFC 3339
 	keyFileID  = []byte("file-id") // random, hex
 	keyClean   = []byte("clean")   // present while the file was closed cleanly
+	keyTimes   = []byte("times")   // the clocks when it was last noted which collections are used; see steady.go
 
 	// In a collection's bucket.
 	keyInfo       = []byte("info") // msgpack of infoRecord

@@ -24,15 +24,20 @@ type Mended struct {
 	Unknown int
 	// Indexes are those whose entries have been put right.
 	Indexes []string
+
+	// behind: durable handlers may have missed a delete.
+	behind bool
 }
 
+func (m Mended) lost() bool { return len(m.Lost) > 0 || m.Unknown > 0 }
+
 // Mend repairs the file where it stands, after ErrDamaged: single records that can not be read, or are not there although an index, the
-// change feed or a resident object names them, and entries of indexes and the change feed that are not what the records say. Nothing else is written anew, and readers go on meanwhile. It looks at
+// change feed or a resident object names them, and entries of indexes and the change feed that are not what the records say. Documents that are damaged are removed. Nothing else is written anew, and readers go on meanwhile. It looks at
 // every page and record for that.
 //
 // An object that is in memory (Residency All) is written again. One that is not is lost to the file, and so are those of which only
 // the count tells: then Info.MustRelist is set, Collection.Losses has grown, and Collection.TakeLost has the keys. Once they are back, Collection.Resumable says so.
-// Durable handlers of a collection that has lost objects are told of every object again.
+// Durable handlers of a collection that has lost objects, or what the tombstone of a delete that is pending would be made of, are told of every object again.
 //
 // An error that wraps ErrDamaged or ErrOutcomeUnknown says that it takes Rebuild: a page is damaged, the state of a collection, a dictionary, a tombstone, or too much. ErrNoSpace: try again
 // later. If the store has not failed it does nothing and returns nil.
@@ -82,6 +87,7 @@ func (s *Store) mend(ctx context.Context) ([]Mended, error) {
 		return nil, err
 	}
 	mended, err := s.mendAll(ctx, all)
+	s.tellLosses(mended) // of an attempt that failed too: the next one does not find them any more
 	if err != nil {
 		return nil, errors.Join(err, mark.release(), leaveMark(s.path))
 	}
@@ -136,7 +142,7 @@ func (s *Store) withHolesInMemory(ctx context.Context, all []*damage) []*damage 
 	return all
 }
 
-// mendAll repairs what was found, each collection in a transaction, and looks again.
+// mendAll repairs what was found, each collection in a transaction, and looks again. With an error it returns what it has done, or may have.
 func (s *Store) mendAll(ctx context.Context, all []*damage) (mended []Mended, err error) {
 	live := map[string]*Collection{}
 	for _, c := range s.liveCollections() {
@@ -145,52 +151,68 @@ func (s *Store) mendAll(ctx context.Context, all []*damage) (mended []Mended, er
 	mended = []Mended{}
 	for _, d := range all {
 		if d.rebuild {
-			return nil, fmt.Errorf("%w: too many objects are not there", ErrDamaged)
+			return mended, fmt.Errorf("%w: too many objects are not there", ErrDamaged)
 		}
 		m, err := s.mendOne(ctx, d, live[d.name])
-		if err != nil {
-			return nil, err
+		if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+			mended = append(mended, m)
 		}
-		mended = append(mended, m)
+		if err == nil {
+			err = live[d.name].takeStock(ctx, d)
+		}
+		if err != nil {
+			return mended, err
+		}
+	}
+	if err := s.mendDocuments(ctx); err != nil {
+		return mended, err
 	}
 	left, err := s.findDamage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(left) > 0 {
-		return nil, fmt.Errorf("%w: collection %s is not whole after a repair in place", ErrDamaged, left[0].name)
-	}
-	for _, d := range all {
-		c := live[d.name]
-		if c == nil {
-			continue
-		}
-		err = errors.Join(err, c.recount(context.WithoutCancel(ctx)))
-		if len(d.missing()) > 0 || d.unknown() > 0 {
-			c.forgetLost()
-		}
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%w: collection %s is not whole after a repair in place", ErrDamaged, left[0].name)
 	}
 	return mended, err
 }
 
-// healed ends the failure, and tells who has lost something.
-func (s *Store) healed(why error, mended []Mended) {
+// takeStock makes what is in memory of a collection fit a file that has less than it had. It does nothing to one that is not open.
+func (c *Collection) takeStock(ctx context.Context, d *damage) error {
+	if c == nil {
+		return nil
+	}
+	if len(d.missing()) > 0 || d.unknown() > 0 {
+		c.forgetLost()
+	}
+	return c.recount(context.WithoutCancel(ctx))
+}
+
+// tellLosses tells who has lost something, and sets back the durable handlers that may have missed it.
+func (s *Store) tellLosses(mended []Mended) {
+	behind := map[string]bool{}
 	s.mu.Lock()
-	s.failure, s.failed = nil, make(chan struct{})
 	for _, m := range mended {
-		if len(m.Lost) > 0 || m.Unknown > 0 {
+		if m.lost() {
 			s.losses[m.Identity.ID()]++
 			s.noteLostLocked(m)
 		}
+		behind[m.Identity.ID()] = m.behind
 	}
 	s.mu.Unlock()
 	for _, c := range s.liveCollections() {
-		lost := slices.ContainsFunc(mended, func(m Mended) bool { return m.Identity.ID() == c.name && (len(m.Lost) > 0 || m.Unknown > 0) })
-		if lost && c.places.any() {
-			if err := c.beginAnew(context.Background()); err != nil {
-				s.logger().Error(err, "Durable handlers could not be set back", "collection", c.id.String())
-			}
+		if !behind[c.name] || !c.places.any() {
+			continue
 		}
+		if err := c.beginAnew(context.Background()); err != nil {
+			s.logger().Error(err, "Durable handlers could not be set back", "collection", c.id.String())
+		}
+	}
+}
+
+// healed ends the failure.
+func (s *Store) healed(why error, mended []Mended) {
+	s.mu.Lock()
+	s.failure, s.failed = nil, make(chan struct{})
+	s.mu.Unlock()
+	for _, c := range s.liveCollections() {
 		if c.resident.Load() != nil && c.inMemory() == nil {
 			c.startFilling(false) // a record that was bad has kept the objects from being read
 		}
@@ -231,15 +253,16 @@ func (c *Collection) TakeLost() (keys []string, unknown int) {
 	return slices.Sorted(maps.Keys(lost.keys)), lost.unknown
 }
 
-// Resumable says that everything which Mend has lost is back, so that the contents need not be listed.
-func (c *Collection) Resumable(ctx context.Context) error {
-	if err := c.resumable(ctx); err != nil {
+// Resumable says that everything which was lost up to these Losses is back, so that the contents need not be listed. If more has been lost since it does
+// nothing.
+func (c *Collection) Resumable(ctx context.Context, losses int) error {
+	if err := c.resumable(ctx, losses); err != nil {
 		return fmt.Errorf("mark %s as whole: %w", c.id, err)
 	}
 	return nil
 }
 
-func (c *Collection) resumable(ctx context.Context) error {
+func (c *Collection) resumable(ctx context.Context, losses int) error {
 	if err := c.store.Flush(ctx); err != nil { // what is back has to be in the file before
 		return err
 	}
@@ -253,13 +276,15 @@ func (c *Collection) resumable(ctx context.Context) error {
 	if c.replacing != nil {
 		return ErrReplacing
 	}
+	whole := false
 	err = c.writeLocked(ctx, nil, func(w *writer) error {
-		if w.state.MustRelist == MustRelistDamaged {
+		whole = c.Losses() == losses // they grow where this is: in the writer's place
+		if whole && w.state.MustRelist == MustRelistDamaged {
 			w.state.MustRelist = ""
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || !whole {
 		return err
 	}
 	c.front.Lock()

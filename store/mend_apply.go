@@ -14,37 +14,44 @@ func (s *Store) mendOne(ctx context.Context, d *damage, c *Collection) (m Mended
 		switch {
 		case restored[key] != nil:
 			m.Restored = append(m.Restored, key)
-		case c != nil && c.overlay.get(key) != nil: // it is on its way into the file, or out of it
+		case c != nil && c.overlay.get(key) != nil: // it is on its way into the file, or out of it; then there is nothing left to put into a tombstone
+			m.behind = true
 		default:
 			m.Lost = append(m.Lost, key)
 		}
 	}
+	m.behind = m.behind || m.lost()
 	if err := ctx.Err(); err != nil {
 		return m, err
 	}
+	return m, s.updateFailed(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, d.name)
+		if err != nil {
+			return err
+		}
+		if m.Identity, err = d.apply(b, m); err != nil || len(restored) == 0 {
+			return err
+		}
+		return c.putBack(b, restored)
+	})
+}
+
+// updateFailed is updateHeld for a store that has failed.
+func (s *Store) updateFailed(fn func(tx *bolt.Tx) error) error {
 	h, err := s.acquire()
 	if err != nil {
-		return m, err
+		return err
 	}
 	defer h.release()
 	commit := s.hooks.commit
 	if commit == nil {
 		commit = (*bolt.Tx).Commit
 	}
-	return m, s.settle(h, h.update(func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, d.name)
-		if err != nil {
-			return err
-		}
-		if m.Identity, err = d.apply(b, len(m.Lost) > 0 || m.Unknown > 0); err != nil || len(restored) == 0 {
-			return err
-		}
-		return c.putBack(b, restored)
-	}, commit))
+	return s.settle(h, h.update(fn, commit))
 }
 
 // apply takes out what is bad, and puts the entries right.
-func (d *damage) apply(b *bolt.Bucket, lost bool) (Identity, error) {
+func (d *damage) apply(b *bolt.Bucket, m Mended) (Identity, error) {
 	st, err := getState(b, d.name)
 	if err != nil {
 		return Identity{}, err
@@ -67,8 +74,10 @@ func (d *damage) apply(b *bolt.Bucket, lost bool) (Identity, error) {
 		}
 	}
 	st.Newest = newest
-	if lost {
+	if m.lost() {
 		st.MustRelist = MustRelistDamaged
+	}
+	if m.behind {
 		if err := d.setHandlersBack(b, st); err != nil {
 			return Identity{}, err
 		}

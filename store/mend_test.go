@@ -304,7 +304,13 @@ func TestResumableAfterMend(t *testing.T) {
 	if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("ns1/pod0001", "1")}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Resumable(ctx); err != nil {
+	if err := c.Resumable(ctx, c.Losses()-1); err != nil {
+		t.Fatal(err)
+	}
+	if infos, err := s.Collections(ctx); err != nil || infos[0].MustRelist == "" {
+		t.Errorf("after a loss that nobody has made good the file says %+v, %v", infos, err)
+	}
+	if err := c.Resumable(ctx, c.Losses()); err != nil {
 		t.Fatal(err)
 	}
 	if infos, err := s.Collections(ctx); err != nil || infos[0].MustRelist != "" || infos[0].Objects != 1100 {

@@ -17,6 +17,7 @@ type root struct {
 	format uint64
 	// clean: the last process that wrote to the file has closed it.
 	clean bool
+	times times
 }
 
 // begin makes the file ours, in the first transaction after opening it.
@@ -66,7 +67,7 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
 		return root{}, fmt.Errorf("its format version is missing or wrong: %w", ErrDamaged)
 	}
-	return root{format: binary.BigEndian.Uint64(v), clean: b.Get(keyClean) != nil}, nil
+	return root{format: binary.BigEndian.Uint64(v), clean: b.Get(keyClean) != nil, times: getTimes(b)}, nil
 }
 
 // rootPageIsOurs tells a store of which a bit in the root page has flipped from

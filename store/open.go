@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
@@ -124,7 +126,14 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 // unseen: there are branch pages that Open has not looked at.
 func (s *Store) start(h *handle, rt root, unseen bool) error {
 	s.handle = h
-	switch err := s.update(context.Background(), rt.begin); {
+	s.steady.Store(rt.times.resume(s.wall()))
+	begin := func(tx *bolt.Tx) error {
+		if err := rt.begin(tx); err != nil {
+			return err
+		}
+		return s.putTimes(tx)
+	}
+	switch err := s.update(context.Background(), begin); {
 	case errors.Is(err, ErrNoSpace):
 		s.logger().Error(err, "The disk is full: the store can be read, and not be written")
 	case errors.Is(err, ErrOutcomeUnknown):
@@ -148,6 +157,7 @@ func (s *Store) startUpkeep() {
 		s.goBackground("wait for the file", s.awaitFile)
 	}
 	s.verifyLater()
+	s.clearLeft()
 	s.forgetLater(forgetFirst)
 }
 

@@ -327,7 +327,7 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, path, Options{})
-	s.background.wg.Wait()
+	s.background.wait()
 	if err := s.Err(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after the verification: %v", err)
 	}

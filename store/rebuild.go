@@ -156,7 +156,9 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 		return nil, err
 	}
 	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
-	err = c.run(ctx)
+	if err = c.run(ctx); err == nil {
+		err = c.write(s.putTimes)
+	}
 	for _, live := range s.liveCollections() {
 		if err != nil {
 			break
@@ -291,7 +293,7 @@ func (s *Store) rebuildCount() int {
 	return s.rebuilds
 }
 
-// Losses returns how many times, since the store was opened, Rebuild has lost
+// Losses returns how many times, since the store was opened, Rebuild or Mend has lost
 // something of the collection, or of a list that was being taken into it. Who
 // takes in changes must list anew when it grows.
 func (c *Collection) Losses() int {

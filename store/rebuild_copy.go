@@ -97,18 +97,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		c.lost[name] = "its branch pages are damaged"
 		return nil
 	}
-	var st state
-	err := c.old.view(func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		if err != nil {
-			return err
-		}
-		if b.Bucket(bucketStaging) != nil {
-			c.staged = append(c.staged, name)
-		}
-		st, err = getState(b, name)
-		return err
-	})
+	st, err := c.state(name)
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoCollection) {
 		c.lost[name] = err.Error()
 		return nil
@@ -154,6 +143,22 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		}
 		return putState(b, name, st)
 	})
+}
+
+// state reads that of a collection, and notes a list that is staged.
+func (c *copying) state(name string) (st state, err error) {
+	err = c.old.view(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		if b.Bucket(bucketStaging) != nil {
+			c.staged = append(c.staged, name)
+		}
+		st, err = getState(b, name)
+		return err
+	})
+	return st, err
 }
 
 // feed copies the tombstones of a collection, and returns the places of its durable handlers: those that may have missed something, or whose places

@@ -66,7 +66,7 @@ func TestRebuildOverWhatIsPending(t *testing.T) {
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
-		s.background.wg.Wait()
+		s.background.wait()
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 3)
 		if err := applyPod(t, c, podAt(3, "2000")); err != nil {

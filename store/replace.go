@@ -43,7 +43,8 @@ type replaceMode interface {
 
 // BeginReplace starts to take in a list; see Interface.
 //
-// What an incomplete collection still holds from an earlier process is removed.
+// What an incomplete collection still holds from an earlier process is removed, without a word, and if there are durable handlers, who may have heard of it,
+// compared: then the changes are the whole list all the same.
 // What this process has stored in it has been reported as changes, so a second
 // try of a cold start is a diff over the first one's pages.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
@@ -98,7 +99,7 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 		return err
 	}
 	if info.Complete || c.reported.Load() || info.Objects > 0 && c.places.any() {
-		warm := &warmReplace{r: r, set: c.set.Load(), at: stagedDelete}
+		warm := &warmReplace{r: r, set: c.set.Load(), at: stagedDelete, unheard: !info.Complete && !c.reported.Load()}
 		warm.staging.c = c
 		r.mode = warm
 		return warm.staging.clear(ctx)

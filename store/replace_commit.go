@@ -156,13 +156,13 @@ func (t *warmTx) applyOne(e *staged) error {
 		return err
 	}
 	if e.kind == stagedDelete {
-		if old.found {
+		if old.found && !t.m.unheard {
 			t.changes = append(t.changes, changeOf(e.key, before, nil))
 		}
 		t.take(&write{key: e.key, del: true})
 		return t.w.remove(e.key, old, nil)
 	}
-	if same, err := t.m.sameAsDisk(&e.write, old); same || err != nil {
+	if same, err := t.m.sameAsDisk(&e.write, old); same && !t.m.unheard || err != nil {
 		return err // an event told what the disk has
 	}
 	now, err := t.m.staged(e)
@@ -177,7 +177,10 @@ func (t *warmTx) applyOne(e *staged) error {
 		return err
 	}
 	t.take(&write{key: e.key, obj: now, uid: e.uid, rv: e.rv, payloadSize: len(e.payload), terms: maps.Clone(e.terms)})
-	if !same {
+	switch {
+	case t.m.unheard:
+		t.changes = append(t.changes, changeOf(e.key, nil, now))
+	case !same:
 		t.changes = append(t.changes, changeOf(e.key, before, now))
 	}
 	return nil

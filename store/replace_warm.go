@@ -24,6 +24,7 @@ type warmReplace struct {
 	staging staging
 	last    string
 	revised bool   // whether there is to be another dictionary has been decided
+	unheard bool   // what is on disk has been told to nobody but durable handlers, so the changes are all that the list has
 	buf     []byte // for a payload of the file
 
 	// Where a commit in several transactions has come to: all deletes come before the first put, and
@@ -154,7 +155,7 @@ func (m *warmReplace) compare(b, objects *bolt.Bucket, it *item) error {
 	if err != nil {
 		return err
 	}
-	it.needed = !same
+	it.needed = !same || m.unheard
 	if it.prior == nil && it.key <= m.last && disk.found {
 		it.prior = &staged{kind: stagedSame, write: write{key: it.key, rv: disk.RV}}
 	}

@@ -31,8 +31,8 @@ type Options struct {
 	// grows by as much at a time. A file that is larger already is opened, and written as far as there is room in it. Default: none.
 	MaxSize int64
 	// ForgetAfter is how long a collection is kept that nobody opens for writing.
-	// It is dropped no sooner than an hour after Open, so that a program which was
-	// itself away for longer finds its collections, and up to two days late, since use is noted to a day. Default 30 days;
+	// It is dropped no sooner than an hour after Open, and up to two days late, since use is noted to a day. Time while the store is closed
+	// counts as a day at most, whatever the clock says then: neither a program that was away nor a clock that jumps makes a collection unused. Default 30 days;
 	// negative is for ever.
 	ForgetAfter time.Duration
 	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server sends
@@ -50,6 +50,8 @@ type Options struct {
 
 	// pageSize of a file that is made, for tests. Default defaultPageSize.
 	pageSize int
+	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default dropStep.
+	dropStep int
 }
 
 // defaultPageSize is that of a file that is made, on every system; docs/adr/0006 has the figures.
@@ -144,12 +146,13 @@ type Store struct {
 	link                 *uplink.Link
 	ending               ending
 	usedNotes            usedNotes
+	steady               atomic.Pointer[steady] // set by Open, and when it gets its file
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
 	writing atomic.Pointer[writing] // nil while nobody has said what for
-	// verified is when Check last found nothing wrong, in Unix nanoseconds; 0 is never.
-	verified atomic.Int64
+	// verified is when Check last found nothing wrong; nil is never.
+	verified atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// quarantined is where a damaged file went when this one was opened; guarded by mu.
@@ -227,15 +230,17 @@ func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
 		return r, fmt.Errorf("check %s: %w", s.path, err)
 	}
 	if len(r.Problems) == 0 {
-		s.verified.Store(time.Now().UnixNano())
+		now := time.Now()
+		s.verified.Store(&now)
 	}
 	return r, nil
 }
 
-// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never.
+// Scrubbed returns when Check, or Scrub, last found nothing wrong with the file since it was opened; zero if never. How long ago that is
+// time.Since tells whatever the clock was set to in between.
 func (s *Store) Scrubbed() time.Time {
-	if ns := s.verified.Load(); ns != 0 {
-		return time.Unix(0, ns)
+	if at := s.verified.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }

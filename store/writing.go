@@ -16,6 +16,8 @@ const (
 	upkeep     = "upkeep of the file"
 	committing = "a commit of what is pending"
 	dropping   = "the removal of a collection"
+	forgetting = "the removal of a durable handler"
+	trimming   = "the removal of tombstones"
 )
 
 // slowAfter is how long a write may take before it is reported.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os/exec"
 	"regexp"
@@ -11,9 +10,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/store"
 )
@@ -93,31 +89,6 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: terminate, with a background command")
 	}
 	ts.Check(background[len(background)-1].Process.Signal(syscall.SIGTERM))
-}
-
-// program stores the config map b/y as a Go program does that knows no more of it than its type: program FILE
-func program(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: program FILE")
-	}
-	st, err := store.Open(ts.MkAbs(args[0]), store.Options{})
-	ts.Check(err)
-	defer func() { ts.Check(st.Close()) }()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y", UID: "u", ResourceVersion: "5"}}
-	codec, err := store.CodecFor(object)
-	ts.Check(err)
-	ctx := context.Background()
-	c, err := st.Collection(ctx, store.Identity{
-		GroupVersionResource: gvr("configmaps"), Representation: store.Typed,
-	}, store.CollectionOptions{Codec: codec})
-	ts.Check(err)
-	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
-	ts.Check(err)
-	_, err = list.Page(ctx, []kruntime.Object{object})
-	ts.Check(err)
-	_, err = list.Commit(ctx, store.Batch{ResourceVersion: "5"})
-	ts.Check(err)
-	ts.Check(c.Close())
 }
 
 // hold opens a store as a program other than larder sync would, until the script ends.

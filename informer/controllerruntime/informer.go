@@ -46,9 +46,6 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 		o.ServerVersion = informer.ServerVersion(a.client)
 	}
 	o.ListMetadata = informer.ListMetadata(a.client, id)
-	if o.ListRefs == nil {
-		o.ListRefs = informer.ListRefs(a.client, id)
-	}
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@
 // informer; being allowed to get that namespace is enough, and not being allowed means that another cluster behind the same address is
 // noticed by its resourceVersions only. The hash of the OpenAPI schema needs a REST client: the typed client has one; for dynamic
 // informers set Options.RESTClient, or a new default in a CRD is not noticed. It also reads the server's version (informer.Options.ServerVersion, unless
-// that is set), lists by metadata (informer.Options.ListMetadata), and lists what audits compare (informer.Options.ListRefs), for the dynamic and the metadata factory only if it is set.
+// that is set), and lists by metadata (informer.Options.ListMetadata), for the dynamic and the metadata factory only if it is set.
 // None of this applies to the fakes of client-go.
 //
 // # The fakes of client-go

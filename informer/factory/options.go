@@ -107,9 +107,6 @@ func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, eac
 			io.ServerVersion = informer.ServerVersion(o.RESTClient)
 		}
 	}
-	if io.ListRefs == nil && !missing(o.RESTClient) {
-		io.ListRefs = informer.ListRefs(o.RESTClient, io.Identity)
-	}
 	if io.Indexers[cache.NamespaceIndex] == nil {
 		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)
 		if io.Indexers == nil {

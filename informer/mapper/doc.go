@@ -32,7 +32,8 @@
 //
 // # Refreshing
 //
-// Run asks the server once per process, as soon as it can be reached, unless a miss has before. There is no timer: kinds that are added later
+// Run asks the server once per process, as soon as it can be reached, unless a miss has before. It connects in turn with the store's informers and waits with them: while
+// the link is down one of all these tries, and when the server is heard again they go on, eight at a time. There is no timer: kinds that are added later
 // are found by a miss, and whatever else changes by the next process.
 //
 // # Ownership

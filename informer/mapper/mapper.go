@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -23,6 +24,7 @@ import (
 type Mapper struct {
 	client *discovery.DiscoveryClient
 	store  *store.Store // nil: nothing is kept
+	link   *uplink.Link // what the store's informers know of the way to the server; nil without a store
 
 	// known is replaced by the caller that has asked the server, and never changed.
 	known atomic.Pointer[known]
@@ -87,6 +89,7 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	if st == nil {
 		return m, nil
 	}
+	m.link = st.Link()
 	if err := m.load(); err != nil {
 		return nil, fmt.Errorf("RESTMapper: %w", err)
 	}

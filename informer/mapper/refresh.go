@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"github.com/larder-dev/larder/internal/uplink"
 )
 
 const (
@@ -18,9 +20,6 @@ const (
 	coldWait = 32 * time.Second
 	// runWait is how long Run does, which nobody waits for: a few hundred KB over a modem.
 	runWait = 2 * time.Minute
-
-	backoffBase = 800 * time.Millisecond
-	backoffCap  = 30 * time.Second
 )
 
 // errCalledOff: whoever asked the server does not want to know any more. The others ask for themselves.
@@ -128,6 +127,7 @@ func (m *Mapper) fetch(ctx context.Context) ([]group, map[schema.GroupVersion]er
 
 // learned makes what the server has said what is known.
 func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *known {
+	m.link.Heard()
 	k := know(keep(groups, m.known.Load().groups, failed), time.Now(), failed)
 	m.known.Store(k)
 	m.mu.Lock()
@@ -142,13 +142,13 @@ func (m *Mapper) learned(groups []group, failed map[schema.GroupVersion]error) *
 
 // missed notes that the server could not be asked.
 func (m *Mapper) missed(cause error) error {
+	if uplink.Answered(cause) {
+		m.link.Heard()
+	}
 	err := m.unreachable(cause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ceiling := backoffCap
-	if m.failures < 6 {
-		ceiling = min(backoffBase<<m.failures, backoffCap)
-	}
+	ceiling := uplink.Ceiling(m.failures)
 	m.failures++
 	m.until, m.askErr = time.Now().Add(rand.N(ceiling+1)), err
 	return err

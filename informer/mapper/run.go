@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -15,6 +16,8 @@ const (
 	rewriteAfter = 24 * time.Hour
 	// keepAgain is when a write that failed is tried again. The server can be asked anew, so nobody is in a hurry.
 	keepAgain = 10 * time.Minute
+	// lookEvery is how often it is made sure that the store still has it: a repair of the file removes what is damaged.
+	lookEvery = time.Hour
 	// lastWait is how long the end of Run waits for the store's writer.
 	lastWait = 5 * time.Second
 )
@@ -37,43 +40,75 @@ func (m *Mapper) Run(ctx context.Context) {
 		return
 	}
 	for {
-		var again <-chan time.Time
+		wait := lookEvery
 		if err := m.keep(ctx); err != nil {
-			again = time.After(keepAgain)
+			wait = keepAgain
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.news:
-		case <-again:
+		case <-time.After(wait):
+			m.look(ctx)
 		}
 	}
 }
 
-// contact asks the server until it has answered. It returns false if ctx ended before.
+// contact asks the server until it has answered. It returns false if ctx ended before. It takes its turn to connect among the store's informers, so that a
+// process that finds its server again, or that tries whether it is there, is one that does so.
 func (m *Mapper) contact(ctx context.Context) bool {
-	logger := klog.FromContext(ctx)
 	for said := false; ; {
-		wait, answered := m.due()
-		if answered {
-			return true
-		}
-		if !sleep(ctx, wait) {
-			return false
-		}
-		asking, cancel := context.WithTimeout(ctx, runWait)
-		_, _, err := m.learn(asking)
-		cancel()
+		answered, err := m.awaitTurn(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return false
-		case err == nil:
-			logger.V(2).Info("The API server's resources have been read")
-		case !said:
+		case answered || ctx.Err() != nil:
+			return answered
+		case err != nil && !said:
 			said = true
-			logger.Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", m.known.Load().asOf, "err", err)
+			klog.FromContext(ctx).Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", m.known.Load().asOf, "err", err)
 		}
 	}
+}
+
+// awaitTurn asks the server once it is time to, unless somebody else has been answered meanwhile. The error is why the server could not be asked.
+func (m *Mapper) awaitTurn(ctx context.Context) (answered bool, err error) {
+	wait, answered := m.due()
+	if answered || !m.sleep(ctx, wait) {
+		return answered, nil
+	}
+	turn, err := m.link.Connect(ctx, func(error) {})
+	if err != nil {
+		return false, err
+	}
+	defer turn.Done()
+	if wait, answered := m.due(); answered || wait > 0 { // a miss has asked
+		return answered, nil
+	}
+	asking, cancel := context.WithTimeout(ctx, runWait)
+	defer cancel()
+	if _, _, err = m.learn(asking); err != nil {
+		if uplink.Unanswered(err) {
+			turn.Failed(err)
+		}
+		return false, err
+	}
+	klog.FromContext(ctx).V(2).Info("The API server's resources have been read")
+	return true, nil
+}
+
+// sleep waits before the server is asked again. If it was heard by somebody while it was out of reach the wait is over. It is false if ctx has ended.
+func (m *Mapper) sleep(ctx context.Context, wait time.Duration) bool {
+	_, _, recovered := m.link.Down()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-recovered:
+		m.mu.Lock()
+		m.until = time.Time{}
+		m.mu.Unlock()
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // due returns how long to wait before the server is asked, and whether it need not be any more.
@@ -82,7 +117,7 @@ func (m *Mapper) due() (wait time.Duration, answered bool) {
 	defer m.mu.Unlock()
 	wait = time.Until(m.until)
 	if m.flight != nil && m.flight.late != nil {
-		wait = max(wait, backoffBase) // it would be refused
+		wait = max(wait, uplink.BackoffBase) // it would be refused
 	}
 	return wait, m.answered
 }
@@ -115,22 +150,30 @@ func (m *Mapper) keep(ctx context.Context) error {
 	return err
 }
 
+// look finds out whether the store still has what was kept. If not it is kept again.
+func (m *Mapper) look(ctx context.Context) {
+	if m.store == nil {
+		return
+	}
+	data, err := m.store.Document(ctx, documentName)
+	if err != nil && !errors.Is(err, store.ErrDamaged) {
+		return // nobody knows
+	}
+	if err == nil {
+		_, _, err = decodeDocument(data)
+	}
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.kept = kept{}
+	}
+}
+
 // keepLast writes what a process that ends right after its start has learned.
 func (m *Mapper) keepLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
 	defer cancel()
 	_ = m.keep(ctx) // it has logged what the user can do something about
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func isClosed(err error) bool { return errors.Is(err, store.ErrClosed) }

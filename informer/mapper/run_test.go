@@ -141,6 +141,29 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// TestDocumentIsLost: a repair of the file takes out a document that is damaged. The process that knows better stores it again, without asking the server.
+func TestDocumentIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, path := newAPI(), storePath(t)
+		l := begin(t, a, path, true)
+		synctest.Wait()
+		if err := l.st.PutDocument(t.Context(), documentName, []byte("x")); err != nil {
+			t.Error(err)
+		}
+		n := a.asked()
+		time.Sleep(2 * lookEvery)
+		synctest.Wait()
+		data, err := l.st.Document(t.Context(), documentName)
+		if err == nil {
+			_, _, err = decodeDocument(data)
+		}
+		if err != nil || a.asked() != n {
+			t.Errorf("%d requests, and the store has %q, %v", a.asked()-n, data, err)
+		}
+		l.end()
+	})
+}
+
 // TestUnusableDocument: the server is asked as if there were none, and it is written anew.
 func TestUnusableDocument(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, l *life, path string){

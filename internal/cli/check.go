@@ -32,7 +32,8 @@ Exits with 1 if there is a problem.
 
 With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of metadata at a gentle rate, and what
 differs is repaired, the file too: an event that a proxy has swallowed, a server that was restored from a backup, a record that is gone. A sync that holds the
-store does it itself, with its own connection. Exits with 1 if something differed. What other programs have stored as Go types they compare themselves.`,
+store does it itself, with its own connection. Exits with 1 if something differed. What other programs have stored as Go types, or changed by a transform,
+they compare themselves.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(file.check(), output.check()); err != nil {

@@ -141,15 +141,23 @@ func auditFile(ctx context.Context, config *rest.Config, path string) (all []sou
 	return append(audited, all...), err
 }
 
-// notAudited is why a collection can not be compared here; empty if it can.
+// notAudited is why a collection can not be compared here; empty if it can. An informer that would store the objects otherwise than they are would
+// not compare them but list them all, and the program whose they are would have to list them again.
 func notAudited(info store.Info) string {
-	switch {
+	why := ""
+	switch codec, err := store.CodecFor(exampleOf(planned{identity: info.Identity})); {
 	case !info.Complete:
 		return "its first list has not been finished: nothing can be missing yet"
-	case info.Identity.Representation != store.Unstructured:
-		return "another program has stored it (" + string(info.Identity.Representation) + "): call Audit of its informer there, or set AuditEvery"
+	case info.Identity.Representation == store.Typed:
+		why = "typed"
+	case info.Attributes.Transform != "":
+		why = fmt.Sprintf("through a transform, version %q", info.Attributes.Transform)
+	case err != nil || info.Attributes.Codec != codec.Name() || info.Attributes.Schema != codec.Fingerprint():
+		why = "with another version of the type"
+	default:
+		return ""
 	}
-	return ""
+	return "another program has stored it (" + why + "): call Audit of its informer there, or set AuditEvery"
 }
 
 // reach fails if the server does not answer, or refuses to list.
@@ -203,12 +211,17 @@ func auditedOf(id store.Identity, r resource, skipped string) source.Audited {
 	if sc == "all" {
 		sc = ""
 	}
-	return source.Audited{Collection: id.ID(), Resource: r.String(), Scope: sc, Findings: []string{}, Skipped: skipped}
+	return source.Audited{
+		Collection: id.ID(), Resource: r.String(), Scope: sc, Representation: string(id.Representation), Findings: []string{}, Skipped: skipped,
+	}
 }
 
 func printAudits(s IO, all []source.Audited) {
 	for _, a := range all {
 		what := a.Resource
+		if a.Representation == string(store.Metadata) {
+			what += " by metadata"
+		}
 		if a.Scope != "" {
 			what += " (" + a.Scope + ")"
 		}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/meter"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -53,8 +51,19 @@ func connect(config *rest.Config) (*connection, error) {
 	return c, nil
 }
 
-// listWatch lists and watches what the identity selects.
+// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata.
 func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
+	if id.Representation == store.Metadata {
+		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return objects.List(ctx, selected(id, o))
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return objects.Watch(ctx, selected(id, o))
+			},
+		}
+	}
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -63,32 +72,6 @@ func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return objects.Watch(ctx, selected(id, o))
 		},
-	}
-}
-
-// listMetadata lists by metadata what listWatch lists.
-func (c *connection) listMetadata(id store.Identity) func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-		return c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace).List(ctx, selected(id, o))
-	}
-}
-
-// lookup reads the identity of one object by metadata. It lists, with the
-// identity's selectors: that needs no permission that the mirror does not need anyway, and an object that has
-// left the selection is gone.
-func (c *connection) lookup(id store.Identity) func(context.Context, string) (reflector.ObjectRef, bool, error) {
-	return func(ctx context.Context, key string) (reflector.ObjectRef, bool, error) {
-		namespace, name, err := cache.SplitMetaNamespaceKey(key)
-		if err != nil {
-			return reflector.ObjectRef{}, false, err
-		}
-		o := selected(id, metav1.ListOptions{Limit: 1, FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
-		list, err := c.meta.Resource(id.GroupVersionResource).Namespace(namespace).List(ctx, o)
-		if err != nil || len(list.Items) == 0 {
-			return reflector.ObjectRef{}, false, err
-		}
-		item := list.Items[0]
-		return reflector.ObjectRef{Key: key, UID: string(item.UID), ResourceVersion: item.ResourceVersion}, true, nil
 	}
 }
 

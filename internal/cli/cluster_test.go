@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -89,34 +89,32 @@ func TestListAsksForTheIdentity(t *testing.T) {
 	}
 }
 
+// TestLookup: a look-up is a list by metadata with the mirror's selectors, so an object that has left the selection is gone.
 func TestLookup(t *testing.T) {
 	server := startServer(t)
 	web := createPod(t, server, "a", "x", map[string]string{"app": "web"})
 	createPod(t, server, "a", "xx", nil)
 	c := mustConnect(t, server.Config())
-	want := reflector.ObjectRef{Key: "a/x", UID: string(web.GetUID()), ResourceVersion: web.GetResourceVersion()}
 	for _, tc := range []struct {
-		id    store.Identity
-		key   string
-		found bool
+		id        store.Identity
+		namespace string
+		found     bool
 	}{
-		{podsOf("", "", ""), "a/x", true},
-		{podsOf("a", "", ""), "a/x", true},
-		{podsOf("", "app=web", ""), "a/x", true},
-		{podsOf("", "app=db", ""), "a/x", false}, // it has left the selection
-		{podsOf("", "", "metadata.name!=x"), "a/x", false},
-		{podsOf("", "", ""), "b/x", false},
+		{podsOf("", "", ""), "a", true},
+		{podsOf("a", "", ""), "a", true},
+		{podsOf("", "app=web", ""), "a", true},
+		{podsOf("", "app=db", ""), "a", false},
+		{podsOf("", "", "metadata.name!=x"), "a", false},
+		{podsOf("", "", ""), "b", false},
 	} {
-		got, found, err := c.lookup(tc.id)(context.Background(), tc.key)
-		if err != nil || found != tc.found {
-			t.Errorf("%s, %s: found %t, %v", tc.id, tc.key, found, err)
+		o := metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name=x,metadata.namespace=" + tc.namespace}
+		list, err := informer.ListMetadata(c.raw, tc.id)(t.Context(), o)
+		if err != nil || (len(list.Items) == 1) != tc.found {
+			t.Errorf("%s, %s: %+v, %v", tc.id, tc.namespace, list, err)
 		}
-		if found && got != want {
-			t.Errorf("%s, %s: got %+v, want %+v", tc.id, tc.key, got, want)
+		if tc.found && (list.Items[0].UID != web.GetUID() || list.Items[0].ResourceVersion != web.GetResourceVersion()) {
+			t.Errorf("%s, %s: got %+v", tc.id, tc.namespace, list.Items[0])
 		}
-	}
-	if _, _, err := c.lookup(podsOf("", "", ""))(context.Background(), "a/b/c"); err == nil {
-		t.Error("no error for a malformed key")
 	}
 }
 

@@ -82,7 +82,8 @@ func TestState(t *testing.T) {
 		"offline":                            func(c *source.Collection) { c.Live = &source.Live{Source: "disk"} },
 		"offline 3m":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk", Since: now.Add(-3 * time.Minute)} },
 		"waiting":                            func(c *source.Collection) { c.Live = &source.Live{Source: "none", Since: now.Add(-3 * time.Minute)} },
-		"live, in memory only":               func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
+		"live, to be written anew (OpenAPIChanged)": func(c *source.Collection) { c.Live = &source.Live{Source: "live", Rewriting: "OpenAPIChanged"} },
+		"live, in memory only":                      func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
 	} {
 		if got := state(now, stored(pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,18 +35,18 @@ type member struct {
 
 func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
-	example := &unstructured.Unstructured{}
-	example.SetGroupVersionKind(r.GroupVersion().WithKind(r.Kind))
-	inf, err := informer.New(conn.listWatch(id), example, informer.Options{
+	o := informer.Options{
 		Residency: store.None, // nobody reads through this informer
 
 		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
-		OpenAPIHash:   conn.schemas.Hash(r.GroupVersion()),
 		ServerVersion: informer.ServerVersion(conn.raw),
-		Lookup:        conn.lookup(id), ListMetadata: conn.listMetadata(id),
-		ListRefs: informer.ListRefs(conn.raw, id),
-	})
+		ListMetadata:  informer.ListMetadata(conn.raw, id),
+	}
+	if id.Representation != store.Metadata { // which do not depend on it
+		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
+	}
+	inf, err := informer.New(conn.listWatch(id), exampleOf(p), o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -52,6 +54,16 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	return &member{resource: r, identity: id, informer: inf, conn: conn}, nil
+}
+
+// exampleOf is an object of the kind and in the form of what is mirrored.
+func exampleOf(p planned) runtime.Object {
+	if p.identity.Representation == store.Metadata {
+		return &metav1.PartialObjectMetadata{}
+	}
+	example := &unstructured.Unstructured{}
+	example.SetGroupVersionKind(p.resource.GroupVersion().WithKind(p.resource.Kind))
+	return example
 }
 
 // logQuietly is the watch error handler. What it hears is in the status, and so in the display; client-go's own
@@ -144,7 +156,10 @@ func (mb *member) collection() source.Collection {
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
 		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
-		Pending: st.Pending, Skipped: st.Skipped,
+		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded, Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
+	}
+	for cause, n := range st.IncidentTotals {
+		live.IncidentTotals[string(cause)] = n
 	}
 	for reason, n := range st.Reflector.Relists {
 		live.Relists[string(reason)] = n
@@ -154,4 +169,15 @@ func (mb *member) collection() source.Collection {
 	}
 	c.Live = &live
 	return c
+}
+
+func incidentsOf(newest []informer.Incident) (all []source.Incident) {
+	for _, inc := range newest {
+		i := source.Incident{At: inc.At, Cause: string(inc.Cause), Relist: string(inc.Reason), Objects: len(inc.Findings) + inc.More}
+		for _, f := range inc.Findings {
+			i.Findings = append(i.Findings, f.String())
+		}
+		all = append(all, i)
+	}
+	return all
 }

@@ -32,7 +32,14 @@ func newStatus(s IO) *cobra.Command {
 A second table lists the durable handlers that keep a place in the file.
 
   BEHIND   how many changes at most it has not acknowledged
-  FAILING  how many keys it was told of and has not acknowledged`,
+  FAILING  how many keys it was told of and has not acknowledged
+
+A third one lists the newest incidents of the running sync: objects that were not what the server has, and have been repaired. Which they were -o json says.
+
+  INCIDENT  Audit    a comparison with the server has found them; see larder check --against-server
+            Damaged  the file had lost them
+  AGE       how long ago that was
+  OBJECTS   how many they were`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(file.check(), output.check()); err != nil {
@@ -92,7 +99,10 @@ func printStatus(s IO, status source.Status) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	return printHandlers(s, status.Collections)
+	if err := printHandlers(s, status.Collections); err != nil {
+		return err
+	}
+	return printIncidents(s, status.Collections)
 }
 
 func printHandlers(s IO, collections []source.Collection) error {
@@ -109,6 +119,29 @@ func printHandlers(s IO, collections []source.Collection) error {
 			}
 			r := resource{c.GVR(), c.ResourceInfo()}
 			if err := t.row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing)); err != nil {
+				return err
+			}
+		}
+	}
+	if t == nil {
+		return nil
+	}
+	return t.flush()
+}
+
+func printIncidents(s IO, collections []source.Collection) error {
+	var t *table
+	for _, c := range collections {
+		if c.Live == nil {
+			continue
+		}
+		for _, inc := range c.Live.Incidents {
+			if t == nil {
+				fmt.Fprintln(s.Out)
+				t = newTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
+			}
+			r := resource{c.GVR(), c.ResourceInfo()}
+			if err := t.row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects)); err != nil {
 				return err
 			}
 		}
@@ -136,6 +169,9 @@ func state(now time.Time, c source.Collection) string {
 	}
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"
+	}
+	if c.Live != nil && c.Live.Rewriting != "" {
+		st += ", to be written anew (" + c.Live.Rewriting + ")"
 	}
 	return st
 }

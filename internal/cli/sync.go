@@ -92,6 +92,9 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	d, logger := newDisplay(s, o.verbosity)
 	ctx = klog.NewContext(ctx, logger)
 	m, err := o.openMirror(ctx, config, logger, args)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // it was asked to end, as it is later on, and nothing is wrong
+	}
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,11 @@ import (
 
 // Audited is what came of comparing one collection with the server.
 type Audited struct {
-	// Collection is the id; Resource and Scope say what it holds.
-	Collection string `json:"collection"`
-	Resource   string `json:"resource"`
-	Scope      string `json:"scope,omitempty"`
+	// Collection is the id; Resource, Scope and Representation say what it holds.
+	Collection     string `json:"collection"`
+	Resource       string `json:"resource"`
+	Scope          string `json:"scope,omitempty"`
+	Representation string `json:"representation"`
 	// Objects is how many the server has.
 	Objects int `json:"objects"`
 	// Findings are what was repaired, a line each, and More how many others were. Listed: everything was listed for that.

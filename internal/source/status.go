@@ -104,8 +104,27 @@ type Live struct {
 	// Pending events have been received but not stored; Skipped objects could not be.
 	Pending int `json:"pending"`
 	Skipped int `json:"skipped"`
+	// Rewriting is why the objects are being, or are to be, listed to be stored anew; empty if they need not be.
+	Rewriting string `json:"rewriting,omitempty"`
+	// Unguarded are the changes of the server that would not be noticed, and why.
+	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
+	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
+	// counts all of this run by cause: see informer.Status.
+	Incidents      []Incident     `json:"incidents,omitempty"`
+	IncidentTotals map[string]int `json:"incidentTotals,omitempty"`
+}
+
+// Incident is one repair of a collection.
+type Incident struct {
+	At    time.Time `json:"at"`
+	Cause string    `json:"cause"`
+	// Relist is the reason of the list that has repaired it; empty if single objects were fetched.
+	Relist string `json:"relist,omitempty"`
+	// Objects is how many were not what they should be, and Findings says of the first 100 what they were: keys, UIDs and resourceVersions.
+	Objects  int      `json:"objects"`
+	Findings []string `json:"findings"`
 }
 
 // RelistCount is the sum of l.Relists.

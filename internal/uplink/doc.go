@@ -8,5 +8,6 @@
 //	down    ──Failed────────► down    one back-off for all: one at a time tries, and the turn goes round in the order of asking
 //	down    ──Heard─────────► up      all that wait go on, eight connecting and two listing at a time
 //
-// An attempt that hangs holds up the others for ten seconds; then one more is let through. The package starts no goroutine. It knows nothing of Kubernetes.
+// An attempt that hangs holds up the others for ten seconds; then one more is let through. The package starts no goroutine. What an error says of the way, [Unanswered]
+// and [Answered] tell; the terms of the back-off, [Ceiling], are those of who is alone, too.
 package uplink

@@ -16,9 +16,6 @@ const (
 	maxLists    = 2
 	// patience is how long one that tries while the link is down has before another is let through.
 	patience = 10 * time.Second
-	// The back-off's terms are those of a reflector that is alone.
-	backoffBase = 800 * time.Millisecond
-	backoffCap  = 30 * time.Second
 )
 
 // Link is the way to one server. Its methods are safe for concurrent use, and for nil.
@@ -110,7 +107,7 @@ func (l *Link) enter(of func(*Link) *places) *waiter {
 	p := of(l)
 	p.queue = append(p.queue, w)
 	l.grantLocked()
-	if l.failures > 0 {
+	if l.failures > 0 && slices.Contains(p.queue, w) {
 		w.told <- l.err
 	}
 	return w
@@ -188,10 +185,7 @@ func (l *Link) Down() (failures int, next time.Time, recovered <-chan struct{}) 
 }
 
 func (l *Link) failLocked(err error) {
-	ceiling := backoffCap
-	if shift := l.failures; shift < 6 {
-		ceiling = min(backoffBase<<shift, backoffCap)
-	}
+	ceiling := Ceiling(l.failures)
 	l.failures++
 	l.down.Store(true)
 	l.failed = time.Now()

@@ -77,7 +77,7 @@ func TestOneBackOff(t *testing.T) {
 			t.Errorf("%d attempts in ten minutes, %d at a time", n, p.max.Load())
 		}
 		p.up.Store(true)
-		time.Sleep(backoffCap + time.Second)
+		time.Sleep(BackoffCap + time.Second)
 		if p.live.Load() != 300 || p.max.Load() > maxConnects {
 			t.Errorf("%d of 300 are live, %d at a time", p.live.Load(), p.max.Load())
 		}
@@ -233,11 +233,11 @@ func TestAFleetSpreads(t *testing.T) {
 			l.Lost(errAway)
 			_, next, _ := l.Down()
 			switch d := time.Until(next); {
-			case d < 0 || d > backoffBase:
+			case d < 0 || d > BackoffBase:
 				t.Fatalf("after %v", d)
-			case d < backoffBase/4:
+			case d < BackoffBase/4:
 				early++
-			case d > backoffBase*3/4:
+			case d > BackoffBase*3/4:
 				late++
 			}
 		}

@@ -25,7 +25,7 @@ func audited(t *testing.T, cfg *rest.Config, src source) func(*informer.Options)
 		t.Fatal(err)
 	}
 	return func(o *informer.Options) {
-		o.ListRefs = informer.ListRefs(client.CoreV1().RESTClient(), src.identity)
+		o.ListMetadata = informer.ListMetadata(client.CoreV1().RESTClient(), src.identity)
 		o.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
 }

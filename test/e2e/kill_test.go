@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +18,8 @@ import (
 
 // Test 3: a process that is killed while it applies a stream of changes leaves a
 // file that equals the state after some prefix of the stream, and the file's
-// resourceVersion names that prefix.
+// resourceVersion names that prefix. Beside it there is nothing but what the next one
+// takes over, and in the end nothing at all.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	t.Parallel()
 	kills := 60
@@ -41,6 +45,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 		p.kill()
+		f.onlyNames(t, "", ".opening", ".new-*")
 		if _, err := os.Stat(f.path); err == nil {
 			got := f.read(t, src.identity, src.example)
 			truth.mustEqual(t, got, fmt.Sprintf("kill %d", n+1))
@@ -60,8 +65,28 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	s.converge(t, c.pods(t))
 	s.stop(t)
 	f.close(t)
+	f.onlyNames(t, "")
 	if problem := c.pods(t).diff(f.read(t, src.identity, src.example).objects); problem != "" {
 		t.Error("in the end:", problem)
+	}
+}
+
+// onlyNames fails if there is a file in the store's directory that is neither a log nor the store's name with one of the endings: one that was moved aside, or left.
+func (f *file) onlyNames(t *testing.T, endings ...string) {
+	t.Helper()
+	dir, base := filepath.Split(f.path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		expected := func(ending string) bool {
+			ok, err := filepath.Match(base+ending, e.Name())
+			return ok && err == nil
+		}
+		if !strings.HasPrefix(e.Name(), "child.log") && !slices.ContainsFunc(endings, expected) {
+			t.Fatalf("%s is left", e.Name())
+		}
 	}
 }
 

@@ -42,6 +42,20 @@ func (m *mirror) set(obj any, version string) {
 	}
 }
 
+// version is that of the object of the key, as it was told last; empty if there is none.
+func (m *mirror) version(key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.versions[key]
+}
+
+// told is how many updates were.
+func (m *mirror) told() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.updates
+}
+
 // diff says how what was told differs from what there is; empty if it does not.
 func (m *mirror) diff(want map[string]string) string {
 	m.mu.Lock()

@@ -42,6 +42,11 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 	if err != nil {
 		return source{}, err
 	}
+	return coreSource(client, resource, ns, selector, example), nil
+}
+
+// coreSource is typedSource for those who have a client.
+func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
 	return source{
 		identity: store.Identity{
 			GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
@@ -50,7 +55,7 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 		example: example,
 		lw: cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), resource, ns,
 			func(o *metav1.ListOptions) { o.LabelSelector = selector }),
-	}, nil
+	}
 }
 
 // podSource lists the pods of a namespace.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net/http/httptrace"
 	"strconv"
 	"time"
 
@@ -31,10 +32,13 @@ func (unlisting) IsWatchListSemanticsUnSupported() bool { return true }
 // restRetries is how often client-go's REST client makes a request again that is refused with Retry-After.
 const restRetries = 10
 
-// ask makes a request.
+// ask makes a request. Of each answer the caller's trace is told, as by net/http.
 func (l link) ask(ctx context.Context, r request) error {
 	for n := 0; ; n++ {
 		err := l.s.serve(ctx, r)
+		if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotFirstResponseByte != nil && ctx.Err() == nil {
+			trace.GotFirstResponseByte()
+		}
 		seconds, ok := apierrors.SuggestsClientDelay(err)
 		if !ok || n == restRetries {
 			return err

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// program stores what a Go program does:
+//
+//	program FILE                     the config map b/y, and no more is known of it than its type
+//	program FILE RESOURCE [VERSION]  what an informer by metadata has when it has synced; its transform has that version
+//	program FILE RESOURCE lose KEY   forgets an object again, which nothing in the file tells of
+func program(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 4 {
+		ts.Fatalf("usage: program FILE [RESOURCE [VERSION | lose KEY]]")
+	}
+	st, err := store.Open(ts.MkAbs(args[0]), store.Options{})
+	ts.Check(err)
+	defer func() { ts.Check(st.Close()) }()
+	if len(args) == 1 {
+		storeConfigMap(ts, st)
+		return
+	}
+	id := store.Identity{GroupVersionResource: gvr(args[1]), Representation: store.Metadata}
+	o := informer.Options{Store: st, Identity: id}
+	switch len(args) {
+	case 3:
+		o.TransformVersion = args[2]
+	case 4:
+		c := collection(ts, st, id, &metav1.PartialObjectMetadata{})
+		_, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{
+			{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: args[3]}},
+		}})
+		ts.Check(err)
+		ts.Check(c.Close())
+		return
+	}
+	runByMetadata(ts, o)
+}
+
+func collection(ts *testscript.TestScript, st *store.Store, id store.Identity, example runtime.Object) *store.Collection {
+	codec, err := store.CodecFor(example)
+	ts.Check(err)
+	c, err := st.Collection(context.Background(), id, store.CollectionOptions{Codec: codec})
+	ts.Check(err)
+	return c
+}
+
+func storeConfigMap(ts *testscript.TestScript, st *store.Store) {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y", UID: "u", ResourceVersion: "5"}}
+	ctx := context.Background()
+	c := collection(ts, st, store.Identity{GroupVersionResource: gvr("configmaps"), Representation: store.Typed}, object)
+	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	ts.Check(err)
+	_, err = list.Page(ctx, []runtime.Object{object})
+	ts.Check(err)
+	_, err = list.Commit(ctx, store.Batch{ResourceVersion: "5"})
+	ts.Check(err)
+	ts.Check(c.Close())
+}
+
+// runByMetadata runs an informer until it has synced.
+func runByMetadata(ts *testscript.TestScript, o informer.Options) {
+	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
+	ts.Check(err)
+	client, err := metadata.NewForConfig(config)
+	ts.Check(err)
+	objects := client.Resource(o.Identity.GroupVersionResource)
+	lw := &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return objects.Watch(ctx, o) },
+	}
+	inf, err := informer.New(lw, &metav1.PartialObjectMetadata{}, o)
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		inf.RunWithContext(ctx)
+	}()
+	synced := cache.WaitForCacheSync(ctx.Done(), inf.HasSynced)
+	cancel()
+	<-ended
+	if !synced {
+		ts.Fatalf("the program has not synced in %s", patience)
+	}
+}

@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/reflector"
+)
+
+// constants returns the values of the string constants of that type in a file.
+func constants(t *testing.T, file, typeName string) (values []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == typeName {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Error(err)
+			}
+			values = append(values, value)
+		}
+		return true
+	})
+	if len(values) == 0 {
+		t.Fatalf("%s has no %s", file, typeName)
+	}
+	return values
+}
+
+// TestEachReasonHasALabel: what a list was made for, and what noticed an incident, is a label of its own, and in the documentation.
+func TestEachReasonHasALabel(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range constants(t, "../reflector/reason.go", "Reason") {
+		if reason == string(reflector.ReasonCold) {
+			continue
+		}
+		if !slices.Contains(reflector.RelistReasons(), reflector.Reason(reason)) || !strings.Contains(string(doc), reason) {
+			t.Errorf("the reason %s is not among those that are counted, or not in doc.go", reason)
+		}
+	}
+	for _, cause := range constants(t, "../informer/incident.go", "IncidentCause") {
+		if !slices.Contains(informer.IncidentCauses(), informer.IncidentCause(cause)) || !strings.Contains(string(doc), cause) {
+			t.Errorf("the cause %s is not among those that are counted, or not in doc.go", cause)
+		}
+	}
+}

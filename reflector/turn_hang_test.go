@@ -1,0 +1,116 @@
+package reflector
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/internal/uplink"
+)
+
+// TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order, at its time-out or before. When
+// there is a connection it is live once all that has happened meanwhile has been delivered, and not before.
+func TestNotLiveInTheQueue(t *testing.T) {
+	for _, how := range []string{"before", "at its time-out"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGang(t, 100, nil)
+				time.Sleep(time.Minute)
+				g.away.Store(true)
+				for range 10 {
+					time.Sleep(time.Minute)
+					for _, m := range g.members {
+						if m.other(1); how == "before" {
+							m.cut(nil)
+						}
+					}
+				}
+				time.Sleep(5 * time.Second)
+				for i, m := range g.members {
+					if m.r.Live() {
+						t.Errorf("%d is live, with %+v", i, m.r.Status())
+					}
+					m.put("a/new", "1")
+				}
+				g.away.Store(false)
+				time.Sleep(time.Minute)
+				for i, m := range g.members {
+					if !m.r.Live() || m.syncs() != 2 {
+						t.Errorf("%d was told %d times that it has synced, with %+v", i, m.syncs(), m.r.Status())
+					}
+				}
+				g.end()
+			})
+		})
+	}
+}
+
+// TestSomeDoNotHeedTheirContext: as many as may connect and list at a time make a request that never returns. The others connect and list.
+func TestSomeDoNotHeedTheirContext(t *testing.T) {
+	for _, what := range []string{"probe", "first page", "second page"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				released := make(chan struct{})
+				g := newGang(t, 20, func(i int, m *ganger) {
+					if i >= 8 {
+						return
+					}
+					m.before = func(o metav1.ListOptions) {
+						hangs := false
+						switch what {
+						case "probe":
+							hangs = o.Limit == 1
+						case "first page":
+							hangs = o.Limit > 1 && o.Continue == ""
+						case "second page":
+							hangs = o.Continue != ""
+						}
+						if hangs {
+							<-released
+						}
+					}
+				})
+				if what == "probe" {
+					time.Sleep(time.Minute)
+					for _, m := range g.members {
+						m.cut(apierrors.NewInternalError(errRefused))
+					}
+				}
+				time.Sleep(10 * time.Minute)
+				if n := g.live(); n != 12 {
+					t.Errorf("%d of 12 are live", n)
+				}
+				close(released)
+				time.Sleep(5 * time.Minute)
+				if n := g.live(); n != 20 {
+					t.Errorf("%d of 20 are live", n)
+				}
+				g.end()
+			})
+		})
+	}
+}
+
+// TestASilentWatchIsNoOutage: the server has just answered that it has moved on, so one dead connection says nothing about the link.
+func TestASilentWatchIsNoOutage(t *testing.T) {
+	bubble(t, func(g *rig) {
+		l := uplink.New()
+		g.s.put("a/x", "1")
+		g.start(Options{Link: l})
+		g.s.other(1)
+		g.sleep(time.Minute) // a bookmark
+		g.s.mute()
+		g.s.put("a/x", "2")
+		g.sleep(silenceLimit)
+		if n, _, _ := l.Down(); n != 0 || !errors.Is(g.r.Status().Err, ErrSilent) {
+			t.Errorf("%d failures of the link; %v", n, g.r.Status().Err)
+		}
+		g.sleep(time.Minute)
+		g.converged()
+		g.stop()
+	})
+}

@@ -1,0 +1,129 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+const day = 24 * time.Hour
+
+// jumper is a store whose clock on the wall shows any time.
+type jumper struct {
+	path  string
+	ahead atomic.Int64 // of the true time, in nanoseconds
+	s     *store.Store
+	c     *store.Collection
+	rv    int
+}
+
+func (j *jumper) open(t *testing.T) {
+	t.Helper()
+	o := byHand()
+	o.Hooks = &hook.Hooks{Wall: func() time.Time { return time.Now().Add(time.Duration(j.ahead.Load())) }}
+	j.s = storetest.OpenFile(t, j.path, o)
+	j.c = openPodsIn(t, j.s, "used")
+}
+
+func (j *jumper) close(t *testing.T) {
+	t.Helper()
+	if err := j.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write commits something, with which tombstones that are too old go.
+func (j *jumper) write(t *testing.T, op store.Op) {
+	t.Helper()
+	j.rv++
+	apply(t, j.c, fmt.Sprint(100+j.rv), op)
+	flush(t, j.s)
+}
+
+func (j *jumper) has(t *testing.T, namespace string) bool {
+	t.Helper()
+	infos, err := j.s.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity.Namespace == namespace })
+}
+
+// TestClockJumps: however the clock on the wall jumps, while the store is open or closed, no collection is taken for unused, and no delete is lost to a handler that has yet to hear
+// of it. Time that passes while the store is open counts, whatever that clock says.
+func TestClockJumps(t *testing.T) {
+	const year = 365 * day
+	for name, jumps := range map[string][]time.Duration{
+		"a year ahead":            {year, year, year},
+		"a year back":             {-year, -year, -year},
+		"there and back":          {year, 0, year, 0},
+		"back and there":          {-year, 0, -year, 0},
+		"unset at each start":     {-30 * year, -30 * year, -30 * year},
+		"unset where it was made": {0, 30 * year, 0, 30 * year},
+		"further and further":     {year, 3 * year, 10 * year, 50 * year},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &jumper{path: filepath.Join(t.TempDir(), "larder.db")}
+				j.open(t)
+				apply(t, openPodsIn(t, j.s, "idle"), "1", upsert("idle/x", "1"))
+				f := feedOf(t, j.c, "h")
+				j.write(t, upsert("used/x", "1"))
+				j.write(t, upsert("used/y", "2"))
+				catchUp(t, f)
+				j.write(t, remove("used/x", "3"))
+				for n, ahead := range jumps {
+					j.close(t)
+					j.ahead.Store(int64(ahead))
+					j.open(t)
+					f = feedOf(t, j.c, "h")
+					j.write(t, upsert("used/y", fmt.Sprint(10+n)))
+					time.Sleep(2 * time.Hour) // what is unused is dropped an hour after Open
+					j.ahead.Store(int64(-ahead))
+					time.Sleep(2 * time.Hour)
+					j.write(t, upsert("used/z", fmt.Sprint(20+n)))
+				}
+				if !j.has(t, "idle") {
+					t.Error("a collection was dropped that had been used a few days ago")
+				}
+				got := catchUp(t, f)
+				if len(got) != 3 || got[0] != "- used/x uid=uid-used/x rv=3" {
+					t.Errorf("the handler was told %q, want the delete first", got)
+				}
+
+				j.write(t, remove("used/y", "50"))
+				time.Sleep(33 * day)
+				synctest.Wait()
+				j.write(t, upsert("used/z", "60"))
+				if j.has(t, "idle") || !j.has(t, "used") {
+					t.Error("what nobody used for 33 days is there still, or what was used is not")
+				}
+				if place, _, err := f.Place(); err != nil || !place.Replaying {
+					t.Errorf("a handler that did not hear of a delete for 33 days is at %+v, %v", place, err)
+				}
+				j.close(t)
+			})
+		})
+	}
+}
+
+// TestScrubbedIsMonotonic: who asks how long ago the file was found good is not told of a future that a clock was in.
+func TestScrubbedIsMonotonic(t *testing.T) {
+	s := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), store.Options{})
+	if at := s.Scrubbed(); !at.IsZero() {
+		t.Errorf("before: %v", at)
+	}
+	sound(t, s)
+	if at := s.Scrubbed(); !strings.Contains(at.String(), " m=") {
+		t.Errorf("%v has no monotonic clock", at)
+	}
+}

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/hook"
+)
+
+// dropPods are more than one transaction removes.
+const dropPods = dropAtOnce + 500
+
+// smallStep is Options.dropStep here.
+const smallStep = 64 << 10
+
+// fillToDrop makes a complete collection of dropPods objects, with an index.
+func fillToDrop(ctx context.Context, s *Store, id Identity) (*Collection, error) {
+	codec, err := CodecFor(&corev1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Collection(ctx, id, CollectionOptions{
+		Codec: codec, Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.BeginReplace(ctx, ReplaceOptions{})
+	if err != nil {
+		return c, err
+	}
+	var page []runtime.Object
+	for i := range dropPods {
+		p := &corev1.Pod{}
+		p.Namespace, p.Name, p.UID, p.ResourceVersion = "a", fmt.Sprintf("p-%06d", i), "u", "1"
+		page = append(page, p)
+	}
+	if _, err := r.Page(ctx, page); err != nil {
+		return c, err
+	}
+	_, err = r.Commit(ctx, Batch{ResourceVersion: "1"})
+	return c, err
+}
+
+func mustFillToDrop(t *testing.T, s *Store, id Identity) {
+	t.Helper()
+	c, err := fillToDrop(t.Context(), s, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEnd(t, c)
+}
+
+// wantGoneOrWhole fails if a complete collection of pods lacks some, or anything is left of one that was dropped. It reports whether there is one.
+func wantGoneOrWhole(t *testing.T, s *Store) (there bool) {
+	t.Helper()
+	r, err := s.Check(t.Context())
+	if err != nil || len(r.Problems) > 0 {
+		t.Fatalf("check: %q, %v", r.Problems, err)
+	}
+	infos, err := s.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		if info.Identity.Namespace != pods().Namespace {
+			continue
+		}
+		there = true
+		if info.Complete && (info.Objects != dropPods || r.Objects < dropPods) {
+			t.Fatalf("half of it: %+v, %+v", info, r)
+		}
+	}
+	err = s.view(t.Context(), func(tx *bolt.Tx) error {
+		if tx.Bucket(bucketDropped) != nil {
+			return fmt.Errorf("something is left of a collection that was dropped")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return there
+}
+
+// TestDropInSteps drops a large collection, of which copies are made at each commit, as a crash would leave the file there: in each it is gone or whole, and
+// after the next Open nothing is left of it, and its room is free.
+func TestDropInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "store")
+		var copies []string
+		copying := false
+		o := Options{CommitInterval: -1, dropStep: smallStep, Logger: &quiet}
+		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
+			err := commit()
+			if copying {
+				name := fmt.Sprintf("%s-%d", path, len(copies))
+				copies = append(copies, name)
+				mustCopy(t, path, name)
+			}
+			return err
+		}}
+		s := mustOpen(t, path, o)
+		mustFillToDrop(t, s, pods())
+		other := mustOpenPods(t, s, "other")
+		applyOne(t, other)
+		if !wantGoneOrWhole(t, s) {
+			t.Fatal("there is nothing to drop")
+		}
+		mustCopy(t, path, path+"-whole")
+		copying = true
+		if err := s.Drop(t.Context(), pods()); err != nil {
+			t.Fatal(err)
+		}
+		copying = false
+		if len(copies) < 10 {
+			t.Errorf("%d transactions: those are no steps", len(copies))
+		}
+		if wantGoneOrWhole(t, s) {
+			t.Error("it is there still")
+		}
+		_, free, err := s.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustEnd(t, other)
+		mustClose(t, s)
+		for n, name := range append([]string{path + "-whole"}, copies...) {
+			s := mustOpen(t, name, Options{dropStep: smallStep})
+			synctest.Wait()
+			if there := wantGoneOrWhole(t, s); there != (n == 0) {
+				t.Errorf("copy %d: it is there: %t", n, there)
+			}
+			if _, now, err := s.Size(); n > 0 && (err != nil || now < free-4*int64(filePageSize)) {
+				t.Errorf("copy %d: %d bytes are free, %d after the drop, %v", n, now, free, err)
+			}
+			mustClose(t, s)
+		}
+	})
+}
+
+// TestDropIsCalledOff: a Drop whose context ends has dropped the collection; what is left is removed in the background. The same collection can be made and
+// dropped again meanwhile.
+func TestDropIsCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var commits atomic.Int32 // of the Drop; before it they do not come to 3
+		commits.Store(-1 << 20)
+		o := Options{CommitInterval: -1, dropStep: smallStep, Logger: &quiet}
+		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
+			if commits.Add(1) == 3 {
+				cancel()
+			}
+			return commit()
+		}}
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+		for range 2 {
+			mustFillToDrop(t, s, pods())
+			commits.Store(0)
+			if err := s.Drop(ctx, pods()); err != nil {
+				t.Fatal(err)
+			}
+			ctx = t.Context()
+		}
+		synctest.Wait()
+		if wantGoneOrWhole(t, s) {
+			t.Error("it is there still")
+		}
+		mustClose(t, s)
+	})
+}
+
+// TestDropLetsOthersWrite: what others have pending comes between two steps.
+func TestDropLetsOthersWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var other *Collection
+		steps, longest, written := 0, 0, make(chan error, 1)
+		watching := false
+		o := Options{dropStep: smallStep, Logger: &quiet}
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+		mustFillToDrop(t, s, pods())
+		other = mustOpenPods(t, s, "other")
+		s.writer <- struct{}{} // what runs in the background takes it before it looks
+		s.hooks.commit = func(tx *bolt.Tx) error {
+			if watching && s.writing.Load().what == dropping {
+				if steps++; steps == 3 {
+					applyOne(t, other)
+					go func() { written <- s.Flush(context.Background()) }()
+				}
+				if steps >= 3 && s.Pending() > 0 {
+					longest++
+				}
+			}
+			return tx.Commit()
+		}
+		<-s.writer
+		watching = true
+		if err := s.Drop(t.Context(), pods()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+		if longest > 3 || steps < 10 {
+			t.Errorf("of %d steps %d were made while something was pending", steps, longest)
+		}
+		mustEnd(t, other)
+		mustClose(t, s)
+	})
+}
+
+// childDrop fills a collection and drops it, for ever, and says so.
+func childDrop(path string) error {
+	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, dropStep: smallStep})
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := fillToDrop(context.Background(), s, pods())
+		if err == nil {
+			err = c.Close()
+		}
+		if err == nil {
+			fmt.Println(1)
+			err = s.Drop(context.Background(), pods())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilledWhileDropping kills a process that drops a large collection, at random moments: it is gone or whole, nothing is left of it, and the file does not grow.
+func TestKilledWhileDropping(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(3, 4))
+	const kills = 12
+	left, size := 0, int64(0)
+	for kill := range kills {
+		killChild(t, "drop", path, time.Duration(random.IntN(250_000))*time.Microsecond)
+		left += countDropped(t, path)
+		s := mustOpen(t, path, Options{dropStep: smallStep})
+		for s.clear(t.Context()) != nil { // beside what Open has begun
+			t.Fatal("what is left can not be removed")
+		}
+		wantGoneOrWhole(t, s)
+		total, _, err := s.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size = max(size, total); size > 64<<20 {
+			t.Fatalf("kill %d: %d bytes", kill, size)
+		}
+		mustClose(t, s)
+	}
+	t.Logf("%d of %d kills left something; %d bytes", left, kills, size)
+	if left == 0 {
+		t.Error("no kill came in the middle of a Drop")
+	}
+}
+
+// countDropped is how many collections in the file are being removed.
+func countDropped(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketDropped); b != nil {
+			n = b.Stats().BucketN - 1
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return min(n, 1)
+}
+
+func mustCopy(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func applyOne(t *testing.T, c *Collection) {
+	t.Helper()
+	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1)}}, ResourceVersion: "1"}); err != nil {
+		t.Fatal(err)
+	}
+}

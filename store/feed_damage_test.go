@@ -1,0 +1,83 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is damaged and of which collection and key, and serves nothing.
+func TestEveryDamagedByteOfTheFeed(t *testing.T) {
+	const collection = "6c691bf7459bb04f8ec4"
+	stone := tombstone{at: time.Unix(1_800_000_000, 0), key: "shop/pod-1", header: header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, payload: []byte("the last state")}
+	place := func() []byte {
+		var data []byte
+		err := scratchBucket(t, func(b *bolt.Bucket) error {
+			err := putPlace(b, collection, "shipper", Place{Seq: 9, Failing: map[string]uint64{"shop/pod-1": 7}, Replaying: true, After: "shop/pod-0", Told: true, Why: ResetBehind})
+			data = slices.Clone(b.Get([]byte("shipper")))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}()
+	for name, test := range map[string]struct {
+		data  []byte
+		parse func(data []byte) error
+		key   string
+	}{
+		"tombstone": {stone.append(nil, collection), func(data []byte) error {
+			_, err := parseTombstone(collection, 9, data)
+			return err
+		}, "9"},
+		"place": {place, func(data []byte) error {
+			_, err := parsePlace(collection, "shipper", data)
+			return err
+		}, "shipper"},
+		"document": {appendRecord(nil, string(bucketDocuments), "discovery", header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
+			_, err := parseDocument("discovery", data)
+			return err
+		}, "discovery"},
+	} {
+		if err := test.parse(test.data); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		bad := func(data []byte) {
+			t.Helper()
+			err := test.parse(data)
+			if !isDamaged(err) || !strings.Contains(err.Error(), test.key) || name != "document" && !strings.Contains(err.Error(), collection) {
+				t.Errorf("%s %x: %v", name, data, err)
+			}
+		}
+		for i := range test.data {
+			for _, change := range []byte{1, 0x80, 0xff} {
+				data := bytes.Clone(test.data)
+				data[i] ^= change
+				bad(data)
+			}
+			bad(test.data[:i])
+		}
+	}
+}
+
+// scratchBucket calls fn with a bucket of a file that is thrown away.
+func scratchBucket(t *testing.T, fn func(b *bolt.Bucket) error) error {
+	t.Helper()
+	db, err := bolt.Open(t.TempDir()+"/db", 0o600, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket(bucketHandlers)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}

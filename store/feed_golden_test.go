@@ -1,0 +1,108 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+const goldenFeedPath = "testdata/golden-format-1-feed.larder"
+
+// writeGoldenFeed makes a golden store with a change feed: of five pods one was changed since the handler's place, one deleted and one created anew, and one fails.
+func writeGoldenFeed(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	s := mustOpen(t, path, Options{CommitInterval: -1})
+	c := mustCollection(t, s, pods())
+	mustList(t, c, 5)
+	f, err := c.Feed(t.Context(), "golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, resets, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place.Replaying, place.Told, place.Failing = false, true, map[string]uint64{somePod(1).Namespace + "/" + somePod(1).Name: place.Seq}
+	if err := f.Acknowledge(place, resets); err != nil {
+		t.Fatal(err)
+	}
+	changed, anew := somePod(0), somePod(3)
+	changed.ResourceVersion, anew.ResourceVersion, anew.UID = "3000", "3002", "anew"
+	_, err = c.Apply(t.Context(), Batch{Ops: []Op{{Object: changed}, {Type: Delete, Object: somePod(2)}, {Object: anew}}, ResourceVersion: "3002"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutDocument(t.Context(), "golden", []byte("kept beside the collections")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	path = compact(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(goldenFeedPath, data[:used(t, path)], 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGoldenFeed opens a copy of a store with a durable handler's place, tombstones and a document, as TestGolden does one without.
+func TestGoldenFeed(t *testing.T) {
+	if *updateGolden {
+		writeGoldenFeed(t)
+	}
+	data, err := os.ReadFile(goldenFeedPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > goldenLimit {
+		t.Errorf("the golden store has %d bytes", len(data))
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := mustOpen(t, path, Options{})
+		if s.Quarantined() != "" {
+			t.Fatal("the golden store was moved aside")
+		}
+		wantSound(t, s)
+		if doc, err := s.Document(t.Context(), "golden"); string(doc) != "kept beside the collections" {
+			t.Errorf("document %q, %v", doc, err)
+		}
+		wantGoldenFeed(t, mustCollection(t, s, pods()))
+		mustClose(t, s)
+	}
+}
+
+func wantGoldenFeed(t *testing.T, c *Collection) {
+	t.Helper()
+	f, err := c.Feed(t.Context(), "golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, _, err := f.Place()
+	if err != nil || place.Replaying || !slices.Equal(slices.Collect(maps.Keys(place.Failing)), []string{"namespace-1/pod-0001"}) {
+		t.Errorf("place %+v, %v", place, err)
+	}
+	page, err := f.Read(t.Context(), place.Seq)
+	if err != nil || page.More {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	var got []string
+	for _, c := range page.Changes {
+		got = append(got, fmt.Sprint(c.Type, " ", c.Key, " ", c.UID, " ", c.ResourceVersion))
+	}
+	want := []string{
+		"Upsert namespace-0/pod-0000 uid-0 3000", "Delete namespace-2/pod-0002 uid-2 1002",
+		"Delete namespace-3/pod-0003 uid-3 1003", "Upsert namespace-3/pod-0003 anew 3002",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}

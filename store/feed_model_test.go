@@ -1,0 +1,339 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// feedModel is a collection with durable handlers whose file is damaged, repaired and thrown back, and a server that sends again what is not in it.
+type feedModel struct {
+	*rapid.T
+	dir    string
+	opened int
+	o      store.Options
+	s      *store.Store
+	c      *store.Collection
+	feeds  map[string]*store.Feed
+	views  map[string]*feedView
+	losses int
+
+	rv   int
+	uids int
+	now  map[string]string // uid@rv of each key, as the server has it
+	sent []sentOp          // since the beginning
+}
+
+type sentOp struct {
+	rv int
+	op store.Op
+}
+
+// feedView is what a handler has made of what it was told; it survives crashes.
+type feedView struct {
+	objects map[string]string
+	seen    map[string]bool // told since the replay began; nil if there is none
+}
+
+var feedKeys = []string{"a/1", "a/2", "b/1", "b/2", "b/3"}
+
+func (m *feedModel) path() string { return filepath.Join(m.dir, fmt.Sprint(m.opened), "larder.db") }
+
+func (m *feedModel) must(what string, err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatalf("%s: %v", what, err)
+	}
+}
+
+// open opens the file, and goes on from where it is.
+func (m *feedModel) open() {
+	s, err := store.Open(m.path(), m.o)
+	m.must("open", err)
+	store.NoSync(s)
+	m.s = s
+	id := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource}
+	residency := rapid.SampledFrom([]store.Residency{store.All, store.None}).Draw(m.T, "residency")
+	m.c, err = s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor,
+		IndexVersions: map[string]string{"color": "1", "namespace": "1"}, Residency: residency})
+	m.must("collection", err)
+	m.must("resident", m.c.WaitResident(context.Background()))
+	m.losses = m.c.Losses()
+	m.feeds = map[string]*store.Feed{}
+	for name := range m.views {
+		m.feeds[name], err = m.c.Feed(context.Background(), name)
+		m.must("feed", err)
+	}
+	info, err := m.c.Info(context.Background())
+	m.must("info", err)
+	if info.MustRelist != "" || !info.Complete {
+		m.relist()
+		return
+	}
+	from, err := strconv.Atoi(info.ResourceVersion)
+	m.must("resume", err)
+	for _, e := range m.sent {
+		if e.rv > from {
+			m.apply(e)
+		}
+	}
+}
+
+func (m *feedModel) apply(e sentOp) {
+	_, err := m.c.Apply(context.Background(), store.Batch{Ops: []store.Op{e.op}, ResourceVersion: fmt.Sprint(e.rv)})
+	m.must("apply", err)
+}
+
+// relist takes in what the server has.
+func (m *feedModel) relist() {
+	r, err := m.c.BeginReplace(context.Background(), store.ReplaceOptions{})
+	m.must("list", err)
+	var items []store.Op
+	for _, key := range slices.Sorted(maps.Keys(m.now)) {
+		items = append(items, store.Op{Object: m.pod(key)})
+	}
+	_, err = r.Page(context.Background(), pods(items...))
+	m.must("page", err)
+	for more := true; more; {
+		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: fmt.Sprint(m.rv)})
+		m.must("end of the list", err)
+		more = res.More
+	}
+}
+
+func (m *feedModel) pod(key string) *corev1.Pod {
+	uid, rv, _ := bytes.Cut([]byte(m.now[key]), []byte("@"))
+	return storetest.Pod(key, string(uid), string(rv), storetest.ColorLabel, string(uid))
+}
+
+// change is an event.
+func (m *feedModel) change() {
+	key := rapid.SampledFrom(feedKeys).Draw(m.T, "key")
+	kind := rapid.SampledFrom([]string{"write", "write", "delete", "recreate"}).Draw(m.T, "kind")
+	if old, there := m.now[key]; there && kind != "write" {
+		uid, _, _ := bytes.Cut([]byte(old), []byte("@"))
+		m.rv++
+		delete(m.now, key)
+		m.send(store.Op{Type: store.Delete, Object: storetest.Pod(key, string(uid), fmt.Sprint(m.rv), storetest.ColorLabel, string(uid))})
+	}
+	if kind == "delete" {
+		return
+	}
+	uid, _, there := bytes.Cut([]byte(m.now[key]), []byte("@"))
+	if !there {
+		m.uids++
+		uid = []byte(fmt.Sprint("uid-", m.uids))
+	}
+	m.rv++
+	m.now[key] = fmt.Sprintf("%s@%d", uid, m.rv)
+	m.send(store.Op{Object: m.pod(key)})
+}
+
+func (m *feedModel) send(op store.Op) {
+	e := sentOp{m.rv, op}
+	m.sent = append(m.sent, e)
+	m.apply(e)
+}
+
+// damage spoils something in the file, and has it repaired.
+func (m *feedModel) damage() {
+	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone", "place"}).Draw(m.T, "damage")
+	n := rapid.IntRange(0, 4).Draw(m.T, "which")
+	spoilt := false
+	m.must("spoil", store.Tamper(m.c, func(b *bolt.Bucket) (err error) {
+		spoilt, err = spoil(b, kind, n)
+		return err
+	}))
+	if !spoilt {
+		return
+	}
+	if m.o.CommitInterval < 0 && kind == "place" {
+		m.must("flush", m.s.Flush(context.Background())) // which may have written over it
+	}
+	err := m.s.Scrub(context.Background())
+	if err == nil && kind == "place" {
+		return
+	}
+	if !errors.Is(err, store.ErrDamaged) {
+		m.Fatalf("%s: %v", kind, err)
+	}
+	m.repair()
+}
+
+// spoil damages the n-th entry of a kind, if there is one.
+func spoil(b *bolt.Bucket, kind string, n int) (bool, error) {
+	bucket, flips := b.Bucket(inObjects), false
+	switch kind {
+	case "flip":
+		flips = true
+	case "index":
+		bucket = colors(b)
+	case "seq", "seq entry":
+		bucket = b.Bucket([]byte("seq"))
+	case "tombstone", "lost tombstone":
+		bucket, flips = b.Bucket([]byte("tombstones")), kind == "tombstone"
+	case "place":
+		bucket, flips = b.Bucket([]byte("handlers")), true
+	}
+	cur := bucket.Cursor()
+	k, v := cur.First()
+	for next, data := k, v; n > 0 && next != nil; n-- {
+		k, v = next, data
+		next, data = cur.Next()
+	}
+	if k == nil {
+		return false, nil
+	}
+	k, v = bytes.Clone(k), bytes.Clone(v)
+	switch {
+	case flips:
+		v[len(v)-1] ^= 1
+		return true, bucket.Put(k, v)
+	case kind == "seq entry":
+		return true, bucket.Put([]byte{0, 0, 0, 0, 0, 0, 0, 0}, v)
+	}
+	return true, bucket.Delete(k)
+}
+
+// repair does what an informer does.
+func (m *feedModel) repair() {
+	ctx := context.Background()
+	_, err := m.s.Mend(ctx)
+	if errors.Is(err, store.ErrDamaged) {
+		err = m.s.Rebuild(ctx)
+	}
+	m.must("repair", err)
+	if m.c.Losses() == m.losses {
+		return
+	}
+	m.losses = m.c.Losses()
+	keys, unknown := m.c.TakeLost()
+	if len(keys) == 0 || unknown > 0 {
+		m.relist()
+		return
+	}
+	for _, key := range keys {
+		op := store.Op{Type: store.Delete, Object: storetest.Pod(key, "", "")}
+		if m.now[key] != "" {
+			op = store.Op{Object: m.pod(key)}
+		}
+		_, err := m.c.Apply(ctx, store.Batch{Ops: []store.Op{op}})
+		m.must("fetch", err)
+	}
+	m.must("resumable", m.c.Resumable(ctx, m.losses))
+}
+
+// crash goes back to what is in the file.
+func (m *feedModel) crash() {
+	data, err := os.ReadFile(m.path())
+	m.must("read", err)
+	m.must("close", m.s.Close())
+	m.opened++
+	m.must("mkdir", os.MkdirAll(filepath.Dir(m.path()), 0o700))
+	m.must("write", os.WriteFile(m.path(), data, 0o600))
+	m.open()
+}
+
+// hear has a handler told of some of what it has not acknowledged.
+func (m *feedModel) hear(name string, pages int) {
+	ctx, f, v := context.Background(), m.feeds[name], m.views[name]
+	for range pages {
+		place, resets, err := f.Place()
+		m.must("place", err)
+		if place.Replaying {
+			if !place.Told {
+				v.seen, place.Told = map[string]bool{}, true
+			}
+			p, end, err := f.Objects(ctx, place.After, place.Seq)
+			m.must("objects", err)
+			v.take(m.T, p)
+			if place.After = end; !p.More {
+				maps.DeleteFunc(v.objects, func(key, _ string) bool { return v.seen != nil && !v.seen[key] })
+				place.Replaying, place.After, v.seen = false, "", nil
+			}
+		} else {
+			p, err := f.Read(ctx, place.Seq)
+			m.must("read", err)
+			v.take(m.T, p)
+			place.Seq = p.End
+		}
+		if err := f.Acknowledge(place, resets); !errors.Is(err, store.ErrReset) {
+			m.must("acknowledge", err)
+		}
+	}
+	if m.o.CommitInterval < 0 { // else it is at some time
+		m.must("flush", m.s.Flush(ctx))
+	}
+}
+
+func (v *feedView) take(t *rapid.T, p store.FeedPage) {
+	for _, c := range p.Changes {
+		uid, _, _ := bytes.Cut([]byte(v.objects[c.Key]), []byte("@"))
+		switch {
+		case c.Type == store.Upsert:
+			v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
+		case string(uid) == c.UID:
+			delete(v.objects, c.Key)
+		}
+		if v.seen != nil {
+			v.seen[c.Key] = true
+		}
+		if c.Object == nil {
+			t.Errorf("%+v has no object", c)
+		}
+	}
+}
+
+// TestFeedModel: whatever is damaged, and whenever the process dies, each handler knows in the end what the server has, and the file is sound.
+func TestFeedModel(t *testing.T) {
+	quiet := logr.Discard()
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		m := &feedModel{T: rt, dir: dir, now: map[string]string{}, views: map[string]*feedView{}, rv: 100}
+		m.o = byHand()
+		m.o.Logger = &quiet
+		m.o.CommitInterval = rapid.SampledFrom([]time.Duration{-1, 1 << 40}).Draw(rt, "commit")
+		for _, name := range []string{"eager", "lazy"} {
+			m.views[name] = &feedView{objects: map[string]string{}}
+		}
+		m.open()
+		rt.Repeat(map[string]func(*rapid.T){
+			"change": func(*rapid.T) { m.change() },
+			"flush":  func(*rapid.T) { m.must("flush", m.s.Flush(context.Background())) },
+			"damage": func(*rapid.T) { m.damage() },
+			"crash":  func(*rapid.T) { m.crash() },
+			"hear":   func(*rapid.T) { m.hear("eager", 2) },
+			"hear a little": func(rt *rapid.T) {
+				m.hear(rapid.SampledFrom([]string{"eager", "lazy", "lazy"}).Draw(rt, "name"), 1)
+			},
+		})
+		m.must("flush", m.s.Flush(context.Background()))
+		for name, v := range m.views {
+			m.hear(name, 4)
+			if !maps.Equal(v.objects, m.now) {
+				rt.Errorf("%s holds %v, and the server %v", name, v.objects, m.now)
+			}
+		}
+		storetest.Check(rt, m.s)
+		m.must("close", m.s.Close())
+	})
+}

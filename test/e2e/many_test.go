@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// manyRun is how much a run of TestManyInformers has.
+type manyRun struct {
+	// namespaces, with as many quiet collections in each as there are quietKinds.
+	namespaces int
+	// pods are the objects of the busy collection; backlog is how many of its changes wait while the quiet ones are heard.
+	pods, backlog int
+	// rounds are how often so many informers leave and come back while the busy one is written.
+	rounds, leave int
+}
+
+var (
+	shortMany = manyRun{namespaces: 60, pods: 500, backlog: 500, rounds: 2, leave: 40}
+	longMany  = manyRun{namespaces: 300, pods: 5000, backlog: 20_000, rounds: 30, leave: 200}
+)
+
+// The places of one store's way to the server: so many connect at a time, and so many list.
+const (
+	connectPlaces = 8
+	listPlaces    = 2
+)
+
+// TestManyInformers: hundreds of collections in one file, in one process. Informers come and go while one kind is busy; the quiet ones are heard all the same, even while
+// the busy one does not get on at all. A restart of all of them lists nothing, and neither it nor the first start is a burst for the server. What is removed leaves
+// nothing behind, and what comes next has its place in the file.
+func TestManyInformers(t *testing.T) {
+	run, cp := shortMany, shared
+	if soak {
+		run, cp = longMany, ownControlPlane(t)
+	}
+	c, n := newCluster(t, cp), &traffic{}
+	w := newCrowd(t, c, run)
+	w.reach(t, n.of(c.Config(t.Name())))
+	goroutines := runtime.NumGoroutine()
+	begun := time.Now()
+	lap := func(what string) {
+		total, asking, lists := n.sinceReset()
+		t.Logf("%s: %v, %d requests, at most %d unanswered and %d lists at a time", what, time.Since(begun).Round(10*time.Millisecond), total, asking, lists)
+		if asking > connectPlaces+listPlaces || lists > listPlaces {
+			t.Errorf("%s: %d requests at a time, %d lists: a burst", what, asking, lists)
+		}
+		begun = time.Now()
+	}
+
+	w.start(t, w.all())
+	lap("cold start of all")
+	took := w.touch(t, w.quiet, "idle")
+	t.Logf("%d quiet changes were heard: %s", len(took), took)
+	lap("quiet changes, nothing else")
+	w.comeAndGo(t, run)
+	lap("coming and going beside a busy collection")
+	w.behindABacklog(t, run)
+	lap("quiet changes while the busy collection stands still")
+	w.converge(t)
+	lap("everybody has what the server has")
+
+	w.end(w.all())
+	w.file.close(t)
+	heap := w.left(t, goroutines, 0)
+	agent := t.Name() + "/restart"
+	w.reach(t, n.of(c.Config(agent)))
+	c.mark(t)
+	lap("stop of all")
+	w.start(t, w.all())
+	lap("restart of all")
+	t.Logf("%d goroutines, %d for each informer", runtime.NumGoroutine(), runtime.NumGoroutine()/len(w.all()))
+	w.listedNothing(t, agent)
+	w.converge(t)
+	w.reuse(t)
+	w.file.close(t)
+	lap("dropped, listed again and dropped")
+	w.left(t, goroutines, heap)
+}
+
+// comeAndGo removes and adds informers, some with what they stored, while busy pods are changed as fast as the server lets.
+func (w *crowd) comeAndGo(t *testing.T, run manyRun) {
+	t.Helper()
+	stop := w.keepBusy(t, run.pods)
+	var took delays
+	for round := range run.rounds {
+		leave := make([]*member, run.leave)
+		for n := range leave {
+			leave[n] = w.quiet[(round*run.leave+n)%len(w.quiet)]
+		}
+		w.end(leave)
+		for n, m := range leave {
+			if n%2 == 0 {
+				if err := w.file.Drop(t.Context(), m.identity); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		w.start(t, leave)
+		for n, m := range leave {
+			if lists := m.inf.Status().Reflector.Lists; lists != (n+1)%2 {
+				t.Errorf("%s was listed %d times; dropped before: %t", m.name, lists, n%2 == 0)
+			}
+		}
+		took = append(took, w.touch(t, w.quiet, "busy"+strings.Repeat("+", round))...)
+	}
+	stop()
+	t.Logf("%d quiet changes were heard beside %d changes of busy pods: %s", len(took), w.writes.Load(), took)
+}
+
+// behindABacklog has the busy informer stand still, with a backlog, until every quiet one has been heard.
+func (w *crowd) behindABacklog(t *testing.T, run manyRun) {
+	t.Helper()
+	standing, goOn := make(chan struct{}), make(chan struct{})
+	stand := sync.OnceFunc(func() { close(standing); <-goOn })
+	w.end([]*member{w.busy})
+	defer func() { w.busy.transform = nil }()
+	w.busy.transform = func(obj any) (any, error) {
+		if p, ok := obj.(*corev1.Pod); ok && p.Annotations["fence"] != "" {
+			stand()
+		}
+		return obj, nil
+	}
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	w.start(t, []*member{w.busy})
+	w.annotate(t, "busy-00000", "fence")
+	<-standing
+	backlog := names("busy", 1, run.pods)
+	for n := 0; n < run.backlog; n += len(backlog) {
+		w.touchPods(t, backlog, time.Now().String())
+	}
+	before := w.busy.heard.told()
+	took := w.touch(t, w.quiet, "behind")
+	if told := w.busy.heard.told(); told != before {
+		t.Errorf("the busy handler was told %d changes meanwhile: there was no backlog", told-before)
+	}
+	t.Logf("%d quiet changes were heard while the busy collection stood still: %s", len(took), took)
+	release()
+}
+
+// listedNothing: a client that resumed everything has listed nothing; what it asked else is small.
+func (w *crowd) listedNothing(t *testing.T, agent string) {
+	t.Helper()
+	all, err := w.Requests(agent, w.since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs, lists := map[string]int{}, 0
+	for _, r := range all {
+		verbs[r.Verb]++
+		if r.List() {
+			lists++
+			t.Log(r)
+		}
+	}
+	t.Logf("the restart of %d informers asked for %v", len(w.quiet)+1, verbs)
+	if lists > 0 || verbs["watch"] < len(w.quiet)+1 {
+		t.Errorf("%d lists; %v", lists, verbs)
+	}
+}
+
+// reuse: all is dropped and listed again, and the file does not grow; dropped once more, it can be made small.
+func (w *crowd) reuse(t *testing.T) {
+	t.Helper()
+	size := func(what string) (total, free int64) {
+		t.Helper()
+		err := w.file.Flush(t.Context())
+		if err == nil {
+			total, free, err = w.file.Size()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: the file has %d KiB, %d of them free", what, total>>10, free>>10)
+		return total, free
+	}
+	drop := func() {
+		t.Helper()
+		w.end(w.all())
+		for _, m := range w.all() {
+			if err := w.file.Drop(t.Context(), m.identity); err != nil {
+				t.Error(err)
+			}
+		}
+		if left, err := w.file.Collections(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("%d collections are left, %v", len(left), err)
+		}
+	}
+	before, _ := size("with everything")
+	drop()
+	total, free := size("dropped")
+	w.start(t, w.all())
+	w.converge(t)
+	if total, _ := size("listed again"); total > before {
+		t.Errorf("the file has grown from %d to %d bytes", before, total)
+	}
+	drop()
+	done, err := w.file.Compact(t.Context())
+	t.Logf("compacted: %+v", done)
+	if err != nil || done.After >= done.Before || total != before || total-free > done.After+256<<10 {
+		t.Errorf("compact: %+v, %v; with nothing in it the file had %d bytes, %d of them free", done, err, total, free)
+	}
+}
+
+// left: nothing is, of what the informers needed; and no more of the heap than before, if that is known. It returns how much there is.
+func (w *crowd) left(t *testing.T, goroutines int, before int64) (heap int64) {
+	t.Helper()
+	if err := leftBehind(); err != nil {
+		t.Error(err)
+	}
+	heap = steadyHeap()
+	t.Logf("nothing runs: %d goroutines, %d at the beginning; %d KiB of live heap, %d before", runtime.NumGoroutine(), goroutines, heap>>10, before>>10)
+	if more := runtime.NumGoroutine() - goroutines; more > manyGoroutines {
+		t.Errorf("%d goroutines more than at the beginning", more)
+	}
+	if before > 0 && heap-before > manyHeap {
+		t.Errorf("%d bytes of live heap more than before", heap-before)
+	}
+	return heap
+}
+
+// What may be left: the connections of client-go, which carry the streams of all, and their buffers.
+const (
+	manyGoroutines = 60
+	manyHeap       = 1 << 20
+)
