@@ -22,10 +22,8 @@ func (memoryFault) Addr() uintptr { return 0xdead }
 // opened. The store stays where it is.
 func TestFaultWhileOpening(t *testing.T) {
 	path, all := populated(t, true)
-	s := &Store{
-		path: path, o: Options{Logger: &quiet}, writer: make(chan struct{}, 1), commits: newCommits(pendingLimit), failed: make(chan struct{}),
-		hooks: hooks{commit: func(*bolt.Tx) error { panic(memoryFault{}) }},
-	}
+	s := newStore(path, Options{Logger: &quiet})
+	s.hooks.commit = func(*bolt.Tx) error { panic(memoryFault{}) }
 	if err := s.openToWrite(context.Background(), time.Now()); err == nil || errors.Is(err, ErrDamaged) {
 		t.Errorf("open: %v", err)
 	}
