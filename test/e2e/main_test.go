@@ -93,9 +93,19 @@ func noticeDeadConnectionsSoon() error {
 	return os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 }
 
-// leftBehind returns an error if a goroutine of Larder's is still running. goleak would also see the connections
+// leftBehind returns an error if a goroutine of Larder's is still running, and not about to end. goleak would also see the connections
 // that client-go keeps open between tests.
-func leftBehind() error {
+func leftBehind() (err error) {
+	for range 100 {
+		if err = stillRunning(); err == nil {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
+}
+
+func stillRunning() error {
 	buf := make([]byte, 16<<20)
 	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		for _, pkg := range []string{"fifo", "informer", "reflector", "store"} {
