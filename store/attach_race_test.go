@@ -158,3 +158,41 @@ func reopening(s *store.Store) func(n int) error {
 		return errors.Join(err, c.Close())
 	}
 }
+
+// TestAttachAmidABuild: an index that is being built when the file comes is built of the file's records.
+func TestAttachAmidABuild(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	old := leave(t, path, nil, oldPods...)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.OpenInMemory(path, store.Options{Logger: &quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c := openPods(t, s, nil)
+	const objects = 15_000
+	var ops []store.Op
+	for i := range objects {
+		ops = append(ops, upsert(fmt.Sprintf("a/%05d", i), "5"))
+	}
+	relist(t, c, store.ReplaceOptions{}, "20", ops...)
+	build := store.HoldBuild(c, "name")
+	if err := c.AddIndexers(cache.Indexers{"name": storetest.ByName}, nil); err != nil {
+		t.Fatal(err)
+	}
+	build()
+	if err := store.Attach(s); err != nil {
+		t.Fatal(err)
+	}
+	store.WaitBuilds(c)
+	if !store.IndexReady(c, "name") {
+		t.Error("the index is not built")
+	}
+	values, err := c.IndexValues(t.Context(), "name")
+	if err != nil || len(values) != objects {
+		t.Errorf("the index has %d values, %v", len(values), err)
+	}
+	storetest.Check(t, s)
+}
