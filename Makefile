@@ -122,7 +122,7 @@ cross: ## type-check for the other systems, with tests and all that is imported;
 .PHONY: lint
 lint: $(LINT) ## golangci-lint with go vet's analyzers and the import arrows, in every module
 	@for m in $(MODULES); do \
-		(cd $$m && $(CURDIR)/$(STEP) "lint $$m" $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...); \
+		(cd $$m && $(CURDIR)/$(STEP) "lint $$m" $(CURDIR)/$(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
 .PHONY: fmt
