@@ -62,7 +62,7 @@ func TestTightLoop(t *testing.T) {
 		} else {
 			s.terminate(t)
 		}
-		wantFiles(t, dir, "store", "store.sock", "store.opening", "store.new-*")
+		wantFiles(t, dir, "store", "store.sock", "store.sock.new", "store.opening", "store.new-*")
 	}
 	last := startSync(t, env.Vars, c.kubeconfig, path)
 	last.waitLive(t)

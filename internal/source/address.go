@@ -67,10 +67,13 @@ func Listen(storePath string) (net.Listener, error) {
 
 // listenAside binds in a directory that nobody else can enter and moves the
 // socket to its place once its mode is right, so that there is no moment at
-// which others could connect.
+// which others could connect. A sync that was killed meanwhile has left that directory: it has one name, which nobody uses but who holds the store's lock.
 func listenAside(path string) (net.Listener, error) {
-	private, err := os.MkdirTemp(filepath.Dir(path), ".larder-")
-	if err != nil {
+	private := path + ".new"
+	if err := os.RemoveAll(private); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(private, 0o700); err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(private) }()

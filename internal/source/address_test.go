@@ -122,6 +122,29 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 }
 
 // A second Close must not remove the socket of the next sync.
+// TestListenAfterAKill: a sync that was killed while it made its socket leaves nothing for good.
+func TestListenAfterAKill(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	left := mustSocketPath(t, path) + ".new"
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "s"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v is left, %v", entries, err)
+	}
+}
+
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)
