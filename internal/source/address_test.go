@@ -121,7 +121,6 @@ func TestListenTakesOverAStaleSocket(t *testing.T) {
 	_ = client.Close()
 }
 
-// A second Close must not remove the socket of the next sync.
 // TestListenAfterAKill: a sync that was killed while it made its socket leaves nothing for good.
 func TestListenAfterAKill(t *testing.T) {
 	dir := t.TempDir()
@@ -145,6 +144,7 @@ func TestListenAfterAKill(t *testing.T) {
 	}
 }
 
+// A second Close must not remove the socket of the next sync.
 func TestCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen(path)
