@@ -47,7 +47,8 @@ demo-real: ## the same story on a real kube-apiserver
 KUBECONFIG_FILE ?= $(CURDIR)/apiserver.kubeconfig
 .PHONY: apiserver
 apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; makes KUBECONFIG_FILE
-	@cd test/e2e && $(GO) run ./cmd/apiserver --kubeconfig $(KUBECONFIG_FILE)
+	@$(GO) -C test/e2e build -o $(CURDIR)/bin/apiserver ./cmd/apiserver
+	@exec bin/apiserver --kubeconfig $(KUBECONFIG_FILE)
 
 # The tests on a real API server wait more than they work, so what needs a processor runs beside them.
 .PHONY: test

@@ -3,11 +3,13 @@ package informer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -106,5 +108,45 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 		_, end := r.startQueue(w)
 		equal(t, "after a restart", w.take(), nil)
 		end()
+	})
+}
+
+// A queue that nobody works on is logged, once, and not before a minute: a queue that is being worked on is full for moments.
+func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range maxWorks + 10 {
+			r.srv.write(fmt.Sprint("a/", n), "x")
+		}
+		var mu sync.Mutex
+		stalls := 0
+		logger := funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(args, errStalled.Error()) {
+				stalls++
+			}
+		}, funcr.Options{})
+		r.o.Logger = &logger
+		i := r.open()
+		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		for _, want := range []int{0, 1, 1} {
+			mu.Lock()
+			if stalls != want {
+				t.Errorf("logged %d times, want %d", stalls, want)
+			}
+			mu.Unlock()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+		}
+		if s := i.Status().Durable[0]; !s.Stalled {
+			t.Errorf("%+v", s)
+		}
+		r.close()
+		q.ShutDown()
 	})
 }

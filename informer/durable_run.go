@@ -273,12 +273,16 @@ func durableBackoff() *wait.Backoff {
 
 // take offers a change, unless one of its key is to be answered first, and moves the place past it.
 func (d *durable) take(ctx context.Context, c Change, pass func()) error {
-	for d.full(c.Key) {
+	for logAt := d.informer.clock.Now().Add(stallLogged); d.full(c.Key); {
 		d.note(func(s *DurableStatus) { s.Stalled = true })
 		if d.handler.queues() {
 			d.markSynced() // who works begins when all sources have synced, and nothing is done before
 		}
-		if err := d.await(ctx, nil); err != nil {
+		if !logAt.IsZero() && !d.informer.clock.Now().Before(logAt) {
+			logAt = time.Time{}
+			d.logStalled(ctx)
+		}
+		if err := d.awaitUntil(ctx, nil, logAt); err != nil {
 			return err
 		}
 	}

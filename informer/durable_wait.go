@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/larder-dev/larder/store"
 )
 
@@ -123,3 +125,13 @@ func (d *durable) flush(ctx context.Context) (more bool) {
 	d.flushed, d.flushAt = true, time.Time{}
 	return true
 }
+
+// stallLogged is how long a handler may be stalled until that is logged: one that queues is, for moments, whenever much is due.
+const stallLogged = time.Minute
+
+func (d *durable) logStalled(ctx context.Context) {
+	klog.FromContext(ctx).Error(errStalled, "A durable handler is told of nothing more until it has acknowledged some of it. Workers of a queue acknowledge by Forget and Done, "+
+		"a controller by the Reconciler of its source", "handler", d.name, "keys", len(d.works), "type", d.informer.o.ObjectDescription)
+}
+
+var errStalled = errors.New("too many keys are not acknowledged")

@@ -38,31 +38,32 @@ import (
 // held of it at a time is bounded. A commit that fails is tried again by the store, and told by watchCommits; the pump goes on until too much is
 // pending. What is read of the stored objects for a handler is queued under deltasMu too, so that it and what is queued after that fit together (see backlog).
 type Informer struct {
-	o         Options
-	lw        cache.ListerWatcher
-	example   runtime.Object
-	store     store.Interface
-	indexer   *store.Indexer
-	rebuild   func(ctx context.Context) error // nil if the objects are in memory only
-	mendFile  mender                          // repairs it in place; likewise
-	losses    func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
-	failure   failure                         // tells when the file fails; nil if they are in memory only
-	commits   commits                         // tells of what is pending in it; likewise
-	room      func(ctx context.Context) error // waits while too much of theirs is pending; likewise
-	feeds     feeds                           // for durable handlers; likewise
-	release   func() error                    // gives the collection back after Run; nil if there is no file
-	resident  func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
-	claim     claimFunc                       // keeps two clusters out of one file; nil if there is none
-	volatile  string                          // why they are; empty if they are not
-	appeared  <-chan struct{}                 // closed when contents of the file have come to a collection that had none (store.Collection.Found); nil if there is no file
-	attrs     store.Attributes                // what this program would write, as far as it is known without the server
-	clock     clock.WithTicker
-	retention *retention // nil if the objects are served however old they are
-	queue     *fifo.Queue
-	detector  cache.MutationDetector
-	processor processor
-	durables  durables
-	sources   sources
+	o            Options
+	lw           cache.ListerWatcher
+	example      runtime.Object
+	store        store.Interface
+	indexer      *store.Indexer
+	rebuild      func(ctx context.Context) error // nil if the objects are in memory only
+	mendFile     mender                          // repairs it in place; likewise
+	losses       func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
+	failure      failure                         // tells when the file fails; nil if they are in memory only
+	storeClosing <-chan struct{}                 // closed when the store is being closed; nil likewise
+	commits      commits                         // tells of what is pending in it; likewise
+	room         func(ctx context.Context) error // waits while too much of theirs is pending; likewise
+	feeds        feeds                           // for durable handlers; likewise
+	release      func() error                    // gives the collection back after Run; nil if there is no file
+	resident     func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
+	claim        claimFunc                       // keeps two clusters out of one file; nil if there is none
+	volatile     string                          // why they are; empty if they are not
+	appeared     <-chan struct{}                 // closed when contents of the file have come to a collection that had none (store.Collection.Found); nil if there is no file
+	attrs        store.Attributes                // what this program would write, as far as it is known without the server
+	clock        clock.WithTicker
+	retention    *retention // nil if the objects are served however old they are
+	queue        *fifo.Queue
+	detector     cache.MutationDetector
+	processor    processor
+	durables     durables
+	sources      sources
 
 	scrub        func(ctx context.Context) error // verifies the file; nil if the objects are in memory only
 	scrubbed     func() time.Time                // when that last found nothing; likewise

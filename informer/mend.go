@@ -19,7 +19,7 @@ type failure interface {
 }
 
 // watchFailure wakes the pump when the file fails, whoever met it: damage that only readers come upon must be
-// repaired on a quiet resource too.
+// repaired on a quiet resource too. And when the store is closed, which ends the run, however quiet the resource.
 func (i *Informer) watchFailure(ctx context.Context) {
 	if i.failure == nil {
 		return
@@ -27,6 +27,7 @@ func (i *Informer) watchFailure(ctx context.Context) {
 	for {
 		select {
 		case <-i.failure.Failed():
+		case <-i.storeClosing:
 		case <-ctx.Done():
 			return
 		}
@@ -42,7 +43,14 @@ func (i *Informer) watchFailure(ctx context.Context) {
 
 // mend repairs the store if it has failed and nobody has repaired it yet. What our readers met is over then, whoever did it.
 func (p *pump) mend(ctx context.Context) error {
-	attempt := func() (store.Result, error) { return store.Result{}, p.failure.Err() }
+	attempt := func() (store.Result, error) {
+		select {
+		case <-p.storeClosing:
+			return store.Result{}, store.ErrClosed
+		default:
+			return store.Result{}, p.failure.Err()
+		}
+	}
 	err := p.commit(ctx, attempt, func([]store.Change, bool) {})
 	if err == nil {
 		p.indexer.Mended()

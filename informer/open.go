@@ -121,7 +121,7 @@ func (i *Informer) open() error {
 		return err
 	}
 	i.store, i.indexer, i.release, i.appeared = c, c.Indexer(), c.Close, c.Found()
-	i.rebuild, i.losses, i.failure, i.claim = o.Store.Rebuild, c.Losses, o.Store, c.ClaimCluster
+	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(), c.ClaimCluster
 	i.mendFile = fileMender{o.Store, c}
 	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
 	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c, o.Store.Attached}

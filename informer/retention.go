@@ -35,6 +35,9 @@ type retention struct {
 	confirmed atomic.Pointer[time.Time]
 }
 
+// leastRefuseAfter is longer than a healthy watch is silent.
+const leastRefuseAfter = 3 * time.Minute
+
 func newRetention(limit time.Duration, c clock.WithTicker, info store.Info) *retention {
 	if limit == 0 {
 		return nil

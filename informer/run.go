@@ -33,6 +33,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	}
 	i.logNotPersistent(logger)
 	i.logUnguarded(logger)
+	if after := i.o.RefuseAfter; after > 0 && after < leastRefuseAfter {
+		logger.Error(nil, "Options.RefuseAfter is shorter than a healthy watch may be silent: what is right will be refused", "refuseAfter", after, "least", leastRefuseAfter)
+	}
 	var wg sync.WaitGroup
 	defer i.end(ctx, cancel, p, &wg)
 	wg.Go(func() { i.detector.Run(ctx.Done()) })

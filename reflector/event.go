@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -112,7 +113,7 @@ func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
 
 // skip notes an object that is not delivered.
 func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
-	klog.FromContext(ctx).Error(err, "Skipped an object", "key", ref.Key)
+	s.logSkipped(ctx, ref, err)
 	var st stray
 	isStray := errors.As(err, &st)
 	if isStray {
@@ -125,6 +126,24 @@ func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
 			st.Stray = err
 		}
 	})
+}
+
+// skippedLogged is how many skipped objects are logged an hour. Where one is of the wrong type all are.
+const skippedLogged = 10
+
+func (s *session) logSkipped(ctx context.Context, ref ObjectRef, err error) {
+	logger, now := klog.FromContext(ctx), s.o.Clock.Now()
+	if now.Sub(s.skippedSince) >= time.Hour {
+		s.skippedSince, s.skippedCount = now, 0
+	}
+	switch s.skippedCount++; {
+	case s.skippedCount < skippedLogged:
+		logger.Error(err, "Skipped an object", "key", ref.Key)
+	case s.skippedCount == skippedLogged:
+		logger.Error(err, "Skipped an object; more are counted in Status.Skipped, and logged at level 2 for the next hour", "key", ref.Key)
+	default:
+		logger.V(2).Info("Skipped an object", "key", ref.Key, "err", err)
+	}
 }
 
 // stray is why an object is none of those that are asked for.

@@ -70,6 +70,9 @@ type session struct {
 	astray bool
 	// stray is why the newest of them is one.
 	stray error
+	// skippedCount counts what was skipped since skippedSince, for the log.
+	skippedSince time.Time
+	skippedCount int
 	// foreign are the objects of other shards. unsharded: Status.Unsharded says that there were some. untold: the stream stands at an event of one, and
 	// the sink, which hears of that with the next bookmark or event, has not been told.
 	foreign           foreigners

@@ -17,11 +17,15 @@ const closeWait = 10 * time.Second
 // ending is the closing of a store.
 type ending struct {
 	begin sync.Once
+	begun chan struct{}
 	done  chan struct{}
 	err   error // set before done is closed
 }
 
-func newEnding() ending { return ending{done: make(chan struct{})} }
+func newEnding() ending { return ending{begun: make(chan struct{}), done: make(chan struct{})} }
+
+// Closing returns a channel that is closed when Close is called.
+func (s *Store) Closing() <-chan struct{} { return s.ending.begun }
 
 // Close waits for the background work to end, commits what is pending, marks the file as cleanly closed
 // and closes it. Closing twice does nothing. Those who wait for room (Apply, WaitRoom) get ErrClosed at once.
@@ -32,6 +36,7 @@ func (s *Store) Close() error {
 	first := false
 	s.ending.begin.Do(func() {
 		first = true
+		close(s.ending.begun)
 		go func() {
 			defer close(s.ending.done)
 			s.ending.err = s.end()

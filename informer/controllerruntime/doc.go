@@ -56,7 +56,7 @@
 //	                              bodies are written anew by one list before the sync. Without, stored objects keep the old form
 //	DefaultWatchErrorHandler      called with what ended a connection, and when the store fails. Connections that
 //	                              break cause no list
-//	UnsafeDisableDeepCopy         honoured; do not modify what you get, although today it is decoded anew for each reader
+//	UnsafeDisableDeepCopy         honoured; do not modify what you get: others share it
 //	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to be sure that nothing was missed, and a
 //	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed;
 //	                              and with informer.Options.UseWatchList the first list waits two and a half minutes for nothing

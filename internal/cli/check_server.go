@@ -21,6 +21,9 @@ import (
 // auditWait is how long an informer may take until it is in contact with the server, and has caught up.
 const auditWait = 2 * time.Minute
 
+// auditPatience is how long it may be without: nobody wants to watch a sync that is offline.
+const auditPatience = 10 * time.Second
+
 // serverCheck are the flags of check --against-server.
 type serverCheck struct {
 	asked   bool
@@ -52,16 +55,22 @@ func (o *serverCheck) run(ctx context.Context, s IO, path, format string) error 
 	} else {
 		printAudits(s, all)
 	}
-	failed, repaired := false, 0
+	failed, compared, repaired := false, 0, 0
 	for _, a := range all {
+		if a.Skipped == "" {
+			compared++
+		}
 		failed = failed || a.Error != ""
 		repaired += a.Repaired()
 	}
 	if repaired > 0 {
 		fmt.Fprintf(s.Err, "hint: what differed has been repaired; larder check --against-server says so when it is run again\n")
 	}
-	if failed || repaired > 0 {
+	switch {
+	case failed, repaired > 0:
 		return errSilent
+	case compared == 0 && len(all) > 0:
+		return errors.New("nothing was compared")
 	}
 	return nil
 }
@@ -195,15 +204,22 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
 	limited, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()
-	for mb.informer.Status().Source != informer.Live {
+	for failing := time.Now(); ; {
+		st := mb.informer.Status()
+		if st.Source == informer.Live {
+			return mb.informer.Audit(ctx)
+		}
+		if st.Err == nil {
+			failing = time.Now()
+		}
+		if limited.Err() != nil || time.Since(failing) > auditPatience {
+			return informer.AuditReport{}, errors.Join(informer.ErrNotLive, st.Err)
+		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-limited.Done():
-			err := mb.informer.Status().Err
-			return informer.AuditReport{}, errors.Join(informer.ErrNotLive, err)
 		}
 	}
-	return mb.informer.Audit(ctx)
 }
 
 func auditedOf(id store.Identity, r resource, skipped string) source.Audited {

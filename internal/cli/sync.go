@@ -75,7 +75,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
-	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what does not fit is kept in memory, and served. Default is no limit")
+	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
 	o.cluster.AddFlags(f)
 	return cmd
