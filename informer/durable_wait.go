@@ -76,11 +76,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// await waits until something has been committed, or answered, or is due, and attends to it. changed may be nil.
-func (d *durable) await(ctx context.Context, changed <-chan struct{}) error {
-	return d.awaitUntil(ctx, changed, time.Time{})
-}
-
+// awaitUntil waits until something has been committed, or answered, or is due, at the latest until at, and attends to it. changed may be nil, and at zero.
 func (d *durable) awaitUntil(ctx context.Context, changed <-chan struct{}, at time.Time) error {
 	if at = earlier(at, d.dueAt); d.unnoted {
 		at = earlier(at, d.notedAt.Add(noteWithin))
