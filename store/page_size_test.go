@@ -55,7 +55,7 @@ func TestOtherPageSize(t *testing.T) {
 		{"CompactRefuses", TestCompactRefuses},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			filePageSize, every = otherPageSize, 3
+			filePageSize, every = otherPageSize, 6
 			if os.Getenv("LARDER_SOAK") != "" {
 				every = 1
 			}
@@ -99,4 +99,12 @@ func pageSizeOf(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return pages.PageSize
+}
+
+// soaked is how many rounds a test makes: so many in make test, or in make soak.
+func soaked(test, soak int) int {
+	if os.Getenv("LARDER_SOAK") != "" {
+		return soak
+	}
+	return test
 }

@@ -10,6 +10,7 @@ import (
 // A rolling update: the new process is ready while the old one has the file, says who has it, and takes it over when the old one ends. Killed, it leaves a
 // file from which the next one resumes.
 func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, shared)
 	c.createPods(t, names("stays", 0, 200))
 	c.createPods(t, names("changes", 0, 50))
@@ -56,6 +57,7 @@ func resumesFrom(t *testing.T, c *cluster, f *file) {
 
 // A rolling update while the API server can not be reached: the new process serves what the old one has left, as soon as that is there, and resumes from it.
 func TestRollingUpdateOffline(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))
 	f := newFile(t)

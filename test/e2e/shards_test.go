@@ -171,6 +171,7 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 // Shards of a resource, split by an API server with the feature gate on: together they are the whole, through changes and objects that move
 // between them. A restart of one lists nothing; one that is given another range lists that range once.
 func TestShards(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
 	c.createPods(t, names("p", 0, 900))
 	replicas := startShards(t, c, 3)
@@ -308,6 +309,7 @@ func (c *cluster) shardsOfWidgets(t *testing.T) {
 
 // A server without the feature gate sends everything to each of the replicas, and does not say so. They hold the same as with it, and do say so.
 func TestShardsNotHeeded(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))
 	replicas := startShards(t, c, 3)
