@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -27,14 +26,7 @@ func writeGoldenZstd(t *testing.T) {
 	SetSampling(c, 4<<10, 8<<10)
 	applyNewer(t, c, 0, goldenCompressed, 5000)
 	mustClose(t, s)
-	path = compact(t, path)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(goldenZstdPath, data[:used(t, path)], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	saveGolden(t, path, goldenZstdPath)
 }
 
 // TestGoldenZstd opens a copy of a store whose records are compressed with a dictionary, as TestGolden does one of records
@@ -43,17 +35,7 @@ func TestGoldenZstd(t *testing.T) {
 	if *updateGolden {
 		writeGoldenZstd(t)
 	}
-	data, err := os.ReadFile(goldenZstdPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(data) > goldenLimit {
-		t.Errorf("the golden store has %d bytes", len(data))
-	}
-	path := filepath.Join(t.TempDir(), "store")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := copyGolden(t, goldenZstdPath)
 	for _, compression := range []Compression{NoCompression, Zstd} {
 		s := mustOpen(t, path, Options{})
 		if s.Quarantined() != "" {

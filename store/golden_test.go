@@ -89,17 +89,7 @@ func writeGolden(t *testing.T) {
 	mustList(t, mustCollection(t, s, otherPods()), 0)
 	mustClose(t, s)
 
-	path = compact(t, path)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll("testdata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(goldenPath(formatVersion), data[:used(t, path)], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	saveGolden(t, path, goldenPath(formatVersion))
 }
 
 // compact copies a store without its free pages.
@@ -145,17 +135,7 @@ func TestGolden(t *testing.T) {
 		writeGolden(t)
 	}
 	for format := 1; format <= formatVersion; format++ {
-		data, err := os.ReadFile(goldenPath(format))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(data) >= goldenLimit {
-			t.Errorf("the golden store of format %d has %d bytes", format, len(data))
-		}
-		path := filepath.Join(t.TempDir(), "store")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		path := copyGolden(t, goldenPath(format))
 		if format == formatVersion {
 			s := mustOpen(t, path, Options{ReadOnly: true})
 			wantGolden(t, s)
@@ -170,6 +150,39 @@ func TestGolden(t *testing.T) {
 			mustClose(t, s)
 		}
 	}
+}
+
+// saveGolden makes the store at path, compacted, the golden file of that name.
+func saveGolden(t *testing.T, path, golden string) {
+	t.Helper()
+	path = compact(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(golden, data[:used(t, path)], 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyGolden returns where a copy of a golden file is.
+func copyGolden(t *testing.T, golden string) (path string) {
+	t.Helper()
+	data, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) >= goldenLimit {
+		t.Errorf("%s has %d bytes", golden, len(data))
+	}
+	path = filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func wantGolden(t *testing.T, s *Store) {
