@@ -25,6 +25,22 @@ type ResourceInfo struct {
 	Singular   string
 	ShortNames []string
 	Namespaced bool
+	// Categories are the groups of resources that it belongs to, such as "all".
+	Categories []string
+	// Columns are those that kubectl prints of a custom resource (additionalPrinterColumns). Empty for other resources.
+	Columns []Column
+}
+
+// Column is one of the additionalPrinterColumns of a custom resource: see the type CustomResourceColumnDefinition of Kubernetes.
+type Column struct {
+	Name string `msgpack:"name" json:"name"`
+	// Type is integer, number, string, boolean or date, Format a modifier of it such as int32 or password.
+	Type   string `msgpack:"type" json:"type"`
+	Format string `msgpack:"format,omitempty" json:"format,omitempty"`
+	// Priority 0 is printed always, others with -o wide.
+	Priority int32 `msgpack:"priority,omitempty" json:"priority,omitempty"`
+	// JSONPath is where the value is, such as .spec.size.
+	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
 // with is i with what newer says; one that knows less of the same kind changes nothing.
@@ -32,6 +48,12 @@ func (i ResourceInfo) with(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i
+	}
+	if newer.Kind == i.Kind && newer.Categories == nil {
+		newer.Categories = i.Categories
+	}
+	if newer.Kind == i.Kind && newer.Columns == nil {
+		newer.Columns = i.Columns
 	}
 	return newer
 }

@@ -65,6 +65,8 @@ type infoRecord struct {
 	Singular        string                `msgpack:"singular,omitempty"`
 	ShortNames      []string              `msgpack:"shortNames,omitempty"`
 	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
+	Categories      []string              `msgpack:"categories,omitempty"`
+	Columns         []Column              `msgpack:"columns,omitempty"`
 	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
 	Complete        bool                  `msgpack:"complete,omitempty"`
 	MustRelist      string                `msgpack:"mustRelist,omitempty"`
@@ -148,6 +150,7 @@ func newInfoRecord(s state) *infoRecord {
 		Transform: s.Attributes.Transform, OpenAPI: s.Attributes.OpenAPI,
 		Kind: s.Info.Resource.Kind, Singular: s.Info.Resource.Singular,
 		ShortNames: s.Info.Resource.ShortNames, Namespaced: s.Info.Resource.Namespaced,
+		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
 		Tombstones: s.tombstones, FeedSince: s.feedSince,
@@ -181,6 +184,7 @@ func (r *infoRecord) state() state {
 			},
 			Resource: ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
+				Categories: r.Categories, Columns: r.Columns,
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq,

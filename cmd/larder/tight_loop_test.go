@@ -75,11 +75,11 @@ func TestTightLoop(t *testing.T) {
 	if now := sizeOf(t, path); now > size+1<<20 {
 		t.Errorf("the store has grown from %d to %d bytes", size, now)
 	}
-	out, err := larderCommand(env.Vars, "get", "pods", "-A", "--store", path, "-o", "name").Output()
+	out, err := larderCommand(env.Vars, "get", "pods", "-A", "--from", path, "-o", "name").Output()
 	if n := bytes.Count(out, []byte("\n")); err != nil || n != pods {
 		t.Errorf("%d pods in the end, %v", n, err)
 	}
-	out, err = larderCommand(env.Vars, "check", "--store", path).CombinedOutput()
+	out, err = larderCommand(env.Vars, "check", "--from", path).CombinedOutput()
 	if err != nil {
 		t.Errorf("check: %v\n%s", err, out)
 	}

@@ -21,11 +21,11 @@ type checkResult struct {
 }
 
 func newCheck(s IO) *cobra.Command {
-	var file storeFlag
+	var file fromFlag
 	var output outputFlag
 	var server serverCheck
 	cmd := &cobra.Command{
-		Use:   "check --store FILE",
+		Use:   "check --from FILE",
 		Short: "Verify every record and index of a store",
 		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion.
 Exits with 1 if there is a problem.

@@ -94,7 +94,7 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 func notStored(storePath string, all []source.Collection, r request) error {
 	if r.collection != "" {
 		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
-			"larder status --store %s lists them", storePath)
+			"larder status --from %s lists them", storePath)
 	}
 	known := storedResources(all)
 	holds := "it is empty"

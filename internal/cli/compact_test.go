@@ -23,7 +23,7 @@ func TestCompactErrors(t *testing.T) {
 		hint string
 	}{
 		{store.ErrNoSpace, "make room"},
-		{store.ErrDamaged, "larder check --store " + path},
+		{store.ErrDamaged, "larder check --from " + path},
 		{fs.ErrPermission, "run as the user who may write to it and to its directory"},
 	} {
 		err := compactError(path, fmt.Errorf("compact: %w", test.err))

@@ -54,7 +54,7 @@ func exitCode(err error) int {
 // readError adds to an error of reading an open store what to do.
 func readError(path string, err error) error {
 	if errors.Is(err, store.ErrDamaged) {
-		return withHint(err, "larder check --store %s lists what is damaged", path)
+		return withHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 
 // getOptions are the flags of get.
 type getOptions struct {
-	store             storeFlag
+	from              fromFlag
 	output            outputFlag
 	namespace         string
 	all               bool
@@ -32,21 +32,21 @@ type getOptions struct {
 func newGet(s IO) *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
-		Use:   "get RESOURCE [NAME…] --store FILE",
+		Use:   "get RESOURCE [NAME…] --from FILE",
 		Short: "Print stored objects; needs no API server",
 		Long: `Print objects from a store, also while larder sync holds it. No API server is needed. Standard error says how
 old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes any field
 that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.`,
-		Example: `  larder get pods --store cluster.larder
-  larder get deploy -A -l app=web -o name --store cluster.larder
-  larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --store cluster.larder
-  larder get node/worker-1 -o yaml --store cluster.larder`,
+		Example: `  larder get pods --from cluster.db
+  larder get deploy -A -l app=web -o name --from cluster.db
+  larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
+  larder get node/worker-1 -o yaml --from cluster.db`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGet(cmd.Context(), s, &o, args)
 		},
 	}
-	o.store.add(cmd)
+	o.from.add(cmd)
 	o.output.add(cmd, "table", "name", "json", "yaml")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
@@ -62,16 +62,16 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	src, err := source.Open(ctx, o.store.path, source.Options{})
+	src, err := source.Open(ctx, o.from.path, source.Options{})
 	if err != nil {
-		return storeError(o.store.path, err)
+		return storeError(o.from.path, err)
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	status, err := src.Status(ctx)
 	if err != nil {
-		return readError(o.store.path, err)
+		return readError(o.from.path, err)
 	}
-	chosen, err := choose(o.store.path, status.Collections, request{
+	chosen, err := choose(o.from.path, status.Collections, request{
 		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 
 // parse checks the flags and takes the arguments apart: a resource, and names.
 func (o *getOptions) parse(args []string) (resourceName string, objects []string, err error) {
-	if err := errors.Join(o.store.check(), o.output.check()); err != nil {
+	if err := errors.Join(o.from.check(), o.output.check()); err != nil {
 		return "", nil, usageError{err}
 	}
 	resourceName, objects = args[0], args[1:]
@@ -148,7 +148,7 @@ func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen 
 			if o.output.format == "table" { // a JSON or YAML list that is not whole must not look so
 				err = errors.Join(err, p.finish())
 			}
-			return errors.Join(readError(o.store.path, err), out.Flush())
+			return errors.Join(readError(o.from.path, err), out.Flush())
 		case q.Name != "" && found == before:
 			missing = append(missing, q.Name)
 		}
@@ -158,7 +158,7 @@ func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen 
 	}
 	switch {
 	case damaged.Count > 0:
-		return readError(o.store.path, errors.Join(&damaged, notFound(chosen.resource, missing)))
+		return readError(o.from.path, errors.Join(&damaged, notFound(chosen.resource, missing)))
 	case found == 0 && len(missing) == 0 && o.output.format == "table":
 		o.nothing(s, namespaced)
 	}

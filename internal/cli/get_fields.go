@@ -37,7 +37,7 @@ func (o *getOptions) noteFields(ctx context.Context, s IO, src source.Source, ch
 		}
 		absent, err := o.absent(ctx, src, chosen.collections, r.Field)
 		if err != nil {
-			return readError(o.store.path, err)
+			return readError(o.from.path, err)
 		}
 		if absent {
 			fmt.Fprintf(s.Err, "note: none of the stored %s has a text, number or boolean at %q; it was taken for empty\n", chosen.resource, r.Field)

@@ -39,7 +39,7 @@ func pathError(path string, err error) error {
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
 	case errors.Is(err, store.ErrForeign):
-		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file with --store")
+		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
 		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
 	case errors.Is(err, store.ErrDamaged):
@@ -59,7 +59,7 @@ func wrongPlace(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in --store %s", filepath.Join(path, "cluster.larder"))
+		return withHint(fmt.Errorf("%s is a directory, not a store", path), "name a file in it, as in %s", filepath.Join(path, "cluster.db"))
 	case err == nil && !info.Mode().IsRegular():
 		return withHint(fmt.Errorf("%s is a device or the like, not a store", path), "name a regular file, or one that is not there yet")
 	case err == nil:
@@ -69,7 +69,7 @@ func wrongPlace(path string) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir), "name another file with --store")
+			return withHint(fmt.Errorf("there can be no store at %s: %s is a file, not a directory", path, dir), "name another file")
 		case err == nil, dir == filepath.Dir(dir):
 			return nil
 		}

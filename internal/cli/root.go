@@ -14,8 +14,8 @@ func newRoot(s IO) *cobra.Command {
 		Long: `Larder mirrors resources of a Kubernetes cluster into one file. A restart resumes the
 watch from the file instead of listing again, and the file can be read with no API server.
 
-  larder sync pods deployments --store cluster.larder     mirror until stopped
-  larder get pods -A --store cluster.larder               read, also offline or while sync runs
+  larder sync pods deployments --store cluster.db     mirror until stopped
+  larder get pods -A --from cluster.db               read, also offline or while sync runs
   larder demo                                             see it happen`,
 		Version:       versionLine(),
 		SilenceErrors: true,
@@ -61,7 +61,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// storeFlag is --store, which every command on a store needs.
+// fromFlag is --from, which every reading command needs.
+type fromFlag struct{ path string }
+
+func (f *fromFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it (required)")
+}
+
+func (f *fromFlag) check() error {
+	if f.path == "" {
+		return usagef("--from FILE is required")
+	}
+	return nil
+}
+
+// storeFlag is --store, which every command that writes a store needs.
 type storeFlag struct{ path string }
 
 func (f *storeFlag) add(cmd *cobra.Command) {

@@ -15,10 +15,10 @@ import (
 )
 
 func newStatus(s IO) *cobra.Command {
-	var file storeFlag
+	var file fromFlag
 	var output outputFlag
 	cmd := &cobra.Command{
-		Use:   "status --store FILE",
+		Use:   "status --from FILE",
 		Short: "Print what a store holds, and how old it is",
 		Long: `Print what a store holds, and how old it is. Needs no API server.
 

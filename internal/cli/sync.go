@@ -61,8 +61,8 @@ It shows a table on a terminal, and lines elsewhere:
   RELISTS   lists of the whole resource but for the first one, and why they were needed
   RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
             small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
-		Example: `  larder sync pods deploy widgets.example.com --store cluster.larder
-  larder sync pods -n web -l app=shop --store shop.larder`,
+		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
+  larder sync pods -n web -l app=shop --store shop.db`,
 		Args: needArgs(1, -1, "at least one resource"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSync(cmd.Context(), s, &o, args)

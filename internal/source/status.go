@@ -33,19 +33,22 @@ type Sync struct {
 
 // Collection describes one collection.
 type Collection struct {
-	ID             string   `json:"id"`
-	Group          string   `json:"group"`
-	Version        string   `json:"version"`
-	Resource       string   `json:"resource"`
-	Kind           string   `json:"kind"`
-	Singular       string   `json:"singular,omitempty"`
-	ShortNames     []string `json:"shortNames,omitempty"`
-	Namespaced     bool     `json:"namespaced"`
-	Namespace      string   `json:"namespace,omitempty"`
-	LabelSelector  string   `json:"labelSelector,omitempty"`
-	FieldSelector  string   `json:"fieldSelector,omitempty"`
-	ShardSelector  string   `json:"shardSelector,omitempty"`
-	Representation string   `json:"representation"`
+	ID         string   `json:"id"`
+	Group      string   `json:"group"`
+	Version    string   `json:"version"`
+	Resource   string   `json:"resource"`
+	Kind       string   `json:"kind"`
+	Singular   string   `json:"singular,omitempty"`
+	ShortNames []string `json:"shortNames,omitempty"`
+	Namespaced bool     `json:"namespaced"`
+	Categories []string `json:"categories,omitempty"`
+	// Columns are the additionalPrinterColumns of a custom resource.
+	Columns        []store.Column `json:"columns,omitempty"`
+	Namespace      string         `json:"namespace,omitempty"`
+	LabelSelector  string         `json:"labelSelector,omitempty"`
+	FieldSelector  string         `json:"fieldSelector,omitempty"`
+	ShardSelector  string         `json:"shardSelector,omitempty"`
+	Representation string         `json:"representation"`
 	// Persistent is false if a running sync keeps the objects in memory only.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
@@ -166,11 +169,14 @@ func Sort(all []Collection) {
 // SetResource sets what people call the resource.
 func (c *Collection) SetResource(r store.ResourceInfo) {
 	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
+	c.Categories, c.Columns = r.Categories, r.Columns
 }
 
 // ResourceInfo is the reverse of SetResource.
 func (c Collection) ResourceInfo() store.ResourceInfo {
-	return store.ResourceInfo{Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced}
+	return store.ResourceInfo{
+		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories, Columns: c.Columns,
+	}
 }
 
 // Identity is what was listed.
