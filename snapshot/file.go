@@ -255,7 +255,6 @@ func (f *File) buffer() (*buffer, error) {
 
 // frame reads and verifies the frame at a place, which must be of a kind. n is the collection it is of, or -1.
 func (f *File) frame(b *buffer, at span, kind frameKind, n int) (frame, error) {
-	h := frameHead{offset: at.offset}
 	d := &DamageError{Block: -1, Offset: int64(at.offset), Collection: f.name(n)}
 	if at.length < frameMin || at.length > maxFrame || at.offset > uint64(f.size) || at.length > uint64(f.size)-at.offset {
 		d.Reason = "the index names a block that is not within the file"

@@ -71,32 +71,21 @@ func (f *File) header(buf *buffer, at span) error {
 	return nil
 }
 
-// collection reads the description and the end of the next collection.
+// collection reads the description of the next collection, at its end.
 func (f *File) collection(buf *buffer, ref collectionRef) error {
-	begin, err := f.frame(buf, ref.begin, kindCollection, -1)
-	if err != nil {
-		return err
-	}
-	c, err := f.format.collection(begin.body)
-	if err != nil {
-		return f.damage(begin.frameHead, -1, "the collection's description can not be read: "+textError(err))
-	}
-	n := len(f.refs)
-	id := c.Identity.ID()
-	if _, twice := f.byID[id]; twice || !isNumber(begin.head, n) {
-		return f.damage(begin.frameHead, -1, "the index names it where another collection should be")
-	}
 	end, err := f.frame(buf, ref.end, kindEnd, -1)
 	if err != nil {
 		return err
 	}
-	if !isNumber(end.head, n) {
-		return f.damage(end.frameHead, -1, "the index names it where the end of another collection should be")
+	c, err := f.format.collection(end.body)
+	if err != nil {
+		return f.damage(end.frameHead, -1, "the collection's description can not be read: "+textError(err))
 	}
-	if err := f.format.end(end.body, &c); err != nil {
-		return f.damage(end.frameHead, -1, "the collection's end can not be read: "+textError(err))
+	id := c.Identity.ID()
+	if _, twice := f.byID[id]; twice || !isNumber(end.head, len(f.refs)) {
+		return f.damage(end.frameHead, -1, "the index names it where another collection should be")
 	}
-	f.byID[id] = n
+	f.byID[id] = len(f.refs)
 	f.refs = append(f.refs, ref)
 	f.manifest.Collections = append(f.manifest.Collections, c)
 	return nil

@@ -31,6 +31,8 @@ const (
 	maxHead = 72 << 10
 	maxText = 1 << 20
 	maxKey  = 32 << 10
+	// maxCollections bounds how many there are.
+	maxCollections = 1 << 16
 	// pageTarget is the size of an index page: it is closed by the entry that reaches it. maxPage bounds one.
 	pageTarget = 32 << 10
 	maxPage    = 128 << 10
@@ -50,16 +52,15 @@ func newFileID() (id fileID) {
 type format struct {
 	// cutRecord takes the first record off a block's body. What it returns may be part of data.
 	cutRecord func(data []byte) (r store.Record, rest []byte, ok bool)
-	// header, collection and end read the JSON of those frames.
+	// header and collection read the JSON of those frames.
 	header     func(data []byte) (Header, error)
 	collection func(data []byte) (Collection, error)
-	end        func(data []byte, c *Collection) error
 }
 
 // formats are those that this program reads: the current one, and from version 2 on the one before.
 func formats() map[uint32]format {
 	return map[uint32]format{
-		formatNow: {cutRecord: cutRecord, header: parseHeader, collection: parseCollection, end: parseEnd},
+		formatNow: {cutRecord: cutRecord, header: parseHeader, collection: parseCollection},
 	}
 }
 

@@ -32,6 +32,9 @@ func (k frameKind) maxBody() int {
 	return 0
 }
 
+// packs says whether the body of frames of the kind may be compressed. What is kept of a file in memory is not, so that its size bounds it.
+func (k frameKind) packs() bool { return k == kindBlock || k == kindPage || k == kindTail }
+
 const (
 	marker    = "\xa7LRD"
 	fixedSize = 44
@@ -148,7 +151,7 @@ func headOf(data []byte, p place) (h frameHead, head []byte, wrong string) {
 		return h, head, fmt.Sprintf("it was written at offset %d", h.offset)
 	case p.number >= 0 && int64(h.number) != p.number:
 		return h, head, fmt.Sprintf("it was written as block %d", h.number)
-	case data[14] != 0 || data[15] != 0 || h.compression > bodyZstd:
+	case data[14] != 0 || data[15] != 0 || h.compression > bodyZstd || h.compression != bodyPlain && !h.kind.packs():
 		return h, head, "it is compressed in a way that this program does not know"
 	}
 	return h, head, ""

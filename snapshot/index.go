@@ -1,8 +1,6 @@
 package snapshot
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // blockHead is the head of a block.
 type blockHead struct {
@@ -115,19 +113,14 @@ type pageRef struct {
 	first string // the first key of its first block
 }
 
-// collectionRef is a collection in the tail: where its frames are.
+// collectionRef is a collection in the tail: where its index and its description are.
 type collectionRef struct {
-	begin, end span
-	pages      []pageRef
+	pages []pageRef
+	end   span
 }
 
-// append appends
-//
-//	span of the frame C
-//	number of pages, and for each its first key and span
-//	span of the frame E
+// append appends the number of pages, for each its first key and span, and the span of the frame E.
 func (r collectionRef) append(dst []byte) []byte {
-	dst = r.begin.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(r.pages)))
 	for _, p := range r.pages {
 		dst = p.span.append(appendSized(dst, p.first))
@@ -153,9 +146,6 @@ func parseTail(data []byte, limit uint64) (manifest span, refs []collectionRef, 
 }
 
 func cutCollectionRef(data []byte, after *uint64, limit uint64) (r collectionRef, rest []byte, ok bool) {
-	if r.begin, data, ok = cutSpan(data, after, limit); !ok {
-		return r, nil, false
-	}
 	n, data, ok := cutNumber(data)
 	if !ok {
 		return r, nil, false

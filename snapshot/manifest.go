@@ -108,35 +108,29 @@ type collectionText struct {
 	Categories []string       `json:"categories,omitempty"`
 	Columns    []store.Column `json:"columns,omitempty"`
 
-	Filtered []string `json:"filtered,omitempty"`
-	Redacted []string `json:"redacted,omitempty"`
-	stateText
-}
-
-type stateText struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Complete        bool      `json:"complete,omitempty"`
 	MustRelist      string    `json:"mustRelist,omitempty"`
 	LastContact     time.Time `json:"lastContact,omitzero"`
+	Filtered        []string  `json:"filtered,omitempty"`
+	Redacted        []string  `json:"redacted,omitempty"`
+
+	// At the collection's end only:
+	Objects int   `json:"objects,omitempty"`
+	Bytes   int64 `json:"bytes,omitempty"`
+	Blocks  int   `json:"blocks,omitempty"`
 }
 
-// endText is the JSON of a collection's end.
-type endText struct {
-	stateText
-	Objects int   `json:"objects"`
-	Bytes   int64 `json:"bytes"`
-	Blocks  int   `json:"blocks"`
-}
-
-func appendText(dst []byte, what string, v any) ([]byte, error) {
+// marshal returns v in JSON, as the body of a frame.
+func marshal(what string, v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return dst, fmt.Errorf("write %s: %w", what, err)
+		return nil, fmt.Errorf("write %s: %w", what, err)
 	}
 	if len(text) > maxText {
-		return dst, fmt.Errorf("write %s: %d bytes, %d are allowed: %w", what, len(text), maxText, ErrTooLarge)
+		return nil, fmt.Errorf("write %s: %d bytes, %d are allowed: %w", what, len(text), maxText, ErrTooLarge)
 	}
-	return append(dst, text...), nil
+	return text, nil
 }
 
 func textOf(c Collection) collectionText {
@@ -148,7 +142,8 @@ func textOf(c Collection) collectionText {
 		ClusterID:      a.ClusterID, Codec: a.Codec, Schema: a.Schema, Transform: a.Transform, OpenAPI: a.OpenAPI,
 		Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 		Categories: r.Categories, Columns: r.Columns,
-		Filtered: c.Filtered, Redacted: c.Redacted, stateText: stateText(c.State()),
+		ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact,
+		Filtered: c.Filtered, Redacted: c.Redacted, Objects: c.Objects, Bytes: c.Bytes, Blocks: c.Blocks,
 	}
 }
 
@@ -171,7 +166,7 @@ func parseCollection(data []byte) (Collection, error) {
 	if err != nil {
 		return Collection{}, err
 	}
-	c := Collection{
+	return Collection{
 		Identity: id,
 		Attributes: store.Attributes{
 			ClusterID: t.ClusterID, Codec: t.Codec, Schema: t.Schema, Transform: t.Transform, OpenAPI: t.OpenAPI,
@@ -180,18 +175,7 @@ func parseCollection(data []byte) (Collection, error) {
 			Kind: t.Kind, Singular: t.Singular, ShortNames: t.ShortNames, Namespaced: t.Namespaced,
 			Categories: t.Categories, Columns: t.Columns,
 		},
-		Filtered: t.Filtered, Redacted: t.Redacted,
-	}
-	c.setState(State(t.stateText))
-	return c, nil
-}
-
-func parseEnd(data []byte, c *Collection) error {
-	var t endText
-	if err := json.Unmarshal(data, &t); err != nil {
-		return err
-	}
-	c.setState(State(t.stateText))
-	c.Objects, c.Bytes, c.Blocks = t.Objects, t.Bytes, t.Blocks
-	return nil
+		ResourceVersion: t.ResourceVersion, Complete: t.Complete, MustRelist: t.MustRelist, LastContact: t.LastContact,
+		Filtered: t.Filtered, Redacted: t.Redacted, Objects: t.Objects, Bytes: t.Bytes, Blocks: t.Blocks,
+	}, nil
 }

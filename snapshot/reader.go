@@ -35,7 +35,7 @@ type Reader struct {
 	number   uint32
 	whole    hash.Hash
 	sum      [digestSize]byte // of whole before the tail
-	tail     []byte // what the tail must be
+	tail     []byte           // what the tail must be
 	ids      map[string]bool
 
 	// Of the collection that is open:
@@ -45,6 +45,7 @@ type Reader struct {
 	seen    Collection // what has been counted
 	ref     collectionRef
 	page    []byte // what the next page must be
+	short   bool   // the last page was one that only the last may be
 	pageKey string
 	last    string
 
@@ -177,13 +178,12 @@ func (r *Reader) beginCollection(f frame) (Collection, error) {
 	if err != nil {
 		return Collection{}, r.damage(f.frameHead, "the collection's description can not be read: "+textError(err))
 	}
-	if r.ids[c.Identity.ID()] {
-		return Collection{}, r.damage(f.frameHead, "the collection "+c.Identity.String()+" is there twice")
+	if r.ids[c.Identity.ID()] || len(r.ids) == maxCollections {
+		return Collection{}, r.damage(f.frameHead, "the collection "+c.Identity.String()+" is there twice, or is one too many")
 	}
 	r.ids[c.Identity.ID()] = true
 	r.open, r.begun, r.current, r.seen = true, n, c, Collection{}
-	r.ref = collectionRef{begin: span{offset: f.offset, length: uint64(f.total())}}
-	r.page, r.last = r.page[:0], ""
+	r.ref, r.page, r.last, r.short = collectionRef{}, r.page[:0], "", false
 	return c, nil
 }
 
@@ -221,6 +221,9 @@ func (r *Reader) openBlock(f frame) error {
 	if wrong != "" {
 		return r.damage(f.frameHead, wrong)
 	}
+	if r.short {
+		return r.damage(f.frameHead, "it follows what should be the last page of the collection's index")
+	}
 	if len(r.page) == 0 {
 		r.pageKey = b.head.first
 	}
@@ -246,6 +249,7 @@ func (r *Reader) checkPage(f frame) error {
 		return r.damage(f.frameHead, "this page of the index is not that of the blocks before it")
 	}
 	r.ref.pages = append(r.ref.pages, pageRef{span: span{offset: f.offset, length: uint64(f.total())}, first: r.pageKey})
+	r.short = len(r.page) < pageTarget
 	r.page = r.page[:0]
 	return nil
 }
@@ -257,9 +261,12 @@ func (r *Reader) endCollection(f frame) error {
 	if len(r.page) > 0 {
 		return r.damage(f.frameHead, "the index of the blocks before it is missing")
 	}
-	c := r.current
-	if err := r.format.end(f.body, &c); err != nil {
-		return r.damage(f.frameHead, "the collection's end can not be read: "+textError(err))
+	c, err := r.format.collection(f.body)
+	if err != nil {
+		return r.damage(f.frameHead, "the collection's description can not be read: "+textError(err))
+	}
+	if c.Identity != r.current.Identity {
+		return r.damage(f.frameHead, "it is the end of "+c.Identity.String())
 	}
 	if c.Objects != r.seen.Objects || c.Bytes != r.seen.Bytes || c.Blocks != r.seen.Blocks {
 		return r.damage(f.frameHead, fmt.Sprintf("the collection should have %d objects in %d blocks, and has %d in %d",

@@ -79,4 +79,3 @@ func cutNumber(data []byte) (v uint64, rest []byte, ok bool) {
 	}
 	return v, data[n:], true
 }
-

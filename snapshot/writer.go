@@ -83,7 +83,7 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 	if err := s.write(begin); err != nil {
 		return nil, err
 	}
-	text, err := appendText(nil, "the manifest", h)
+	text, err := marshal("the manifest", h)
 	if err != nil {
 		return nil, err
 	}
@@ -108,19 +108,21 @@ func (w *Writer) Begin(c Collection) error {
 	if !utf8.ValidString(id.String()) {
 		return w.fail(fmt.Errorf("identity %q is not UTF-8", id))
 	}
+	if len(w.ids) == maxCollections {
+		return w.fail(fmt.Errorf("more than %d collections: %w", maxCollections, ErrTooLarge))
+	}
 	if w.ids[id.ID()] {
 		return w.fail(fmt.Errorf("the collection %s is there twice: %w", id, ErrOrder))
 	}
-	text, err := appendText(nil, "the description of "+id.String(), textOf(c))
+	text, err := marshal("the description of "+id.String(), textOf(c))
 	if err != nil {
 		return w.fail(err)
 	}
-	begin, _, err := w.frame(kindCollection, w.head(), text)
-	if err != nil {
+	if _, _, err := w.frame(kindCollection, w.head(), text); err != nil {
 		return err
 	}
 	w.ids[id.ID()] = true
-	w.current, w.ref, w.open = c, collectionRef{begin: begin}, true
+	w.current, w.ref, w.open = c, collectionRef{}, true
 	w.last = ""
 	return nil
 }
@@ -169,9 +171,8 @@ func (w *Writer) EndWith(s State) error {
 	if err := w.flushPage(); err != nil {
 		return err
 	}
-	text, err := appendText(nil, "the end of "+w.current.Identity.String(), endText{
-		stateText: stateText(s), Objects: w.current.Objects, Bytes: w.current.Bytes, Blocks: w.current.Blocks,
-	})
+	w.current.setState(s)
+	text, err := marshal("the description of "+w.current.Identity.String(), textOf(w.current))
 	if err != nil {
 		return w.fail(err)
 	}
@@ -282,7 +283,10 @@ func (w *Writer) frame(kind frameKind, head, body []byte) (span, [digestSize]byt
 	if w.number == math.MaxUint32 {
 		return span{}, [digestSize]byte{}, w.fail(fmt.Errorf("the snapshot has too many blocks: %w", ErrTooLarge))
 	}
-	stored, compression := w.pack.pack(body)
+	stored, compression := body, byte(bodyPlain)
+	if kind.packs() {
+		stored, compression = w.pack.pack(body)
+	}
 	w.out = frameHead{
 		id: w.id, kind: kind, compression: compression, number: w.number, size: uint32(len(body)), offset: w.offset,
 	}.append(w.out[:0], head, stored)
