@@ -34,6 +34,7 @@ type File struct {
 	manifest Manifest
 	refs     []collectionRef // as the manifest's collections
 	byID     map[string]int
+	salvaged [][]entry // as the manifest's collections, instead of pages: see Salvage
 	buffers  sync.Pool // of *buffer
 }
 
@@ -74,14 +75,9 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, byID: map[string]int{}}
-	f.buffers.New = func() any { return new(buffer) }
+	f := newFile(in, plain)
 	f.manifest.Encrypted = encrypted
-	known := o.formats
-	if known == nil {
-		known = formats()
-	}
-	begin, err := f.prologue(known)
+	begin, err := f.prologue(o.formats)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +85,12 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+func newFile(in io.ReaderAt, size int64) *File {
+	f := &File{in: in, size: size, byID: map[string]int{}}
+	f.buffers.New = func() any { return new(buffer) }
+	return f
 }
 
 // Close closes the file.
@@ -216,6 +218,9 @@ func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(s
 
 // page reads a page of a collection's index.
 func (f *File) page(n, i int) ([]entry, error) {
+	if f.salvaged != nil {
+		return f.salvaged[n], nil
+	}
 	buf, err := f.buffer()
 	if err != nil {
 		return nil, err
