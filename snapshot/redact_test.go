@@ -79,23 +79,8 @@ func plantedSource(t *testing.T, r store.Representation) (src memorySource) {
 // unpacked is everything that is in a snapshot, not compressed.
 func unpacked(t *testing.T, data []byte) (all []byte) {
 	t.Helper()
-	in := &window{r: bytes.NewReader(data)}
-	p, size, err := parsePrologue(data, formats())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.peek(size)
-	in.skip(size)
 	all = append(all, data...)
-	u, err := newUnpacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for in.offset < int64(len(data)-footerSize) {
-		f, err := readFrame(in, place{id: p.id, offset: uint64(in.offset), number: -1}, u)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, f := range framesIn(t, data) {
 		all = append(append(all, f.head...), f.body...)
 	}
 	return all
