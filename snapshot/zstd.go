@@ -1,0 +1,63 @@
+package snapshot
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// packer compresses bodies. It is used by one goroutine at a time.
+type packer struct {
+	encoder *zstd.Encoder
+	out     []byte
+}
+
+func newPacker() (*packer, error) {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	if err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
+	}
+	return &packer{encoder: e}, nil
+}
+
+// pack returns body compressed, or as it is where that is not larger. It is valid until the next call.
+func (p *packer) pack(body []byte) (stored []byte, compression byte) {
+	p.out = p.encoder.EncodeAll(body, p.out[:0])
+	if len(p.out) >= len(body) {
+		return body, bodyPlain
+	}
+	return p.out, bodyZstd
+}
+
+// unpacker is the inverse. It is used by one goroutine at a time.
+type unpacker struct {
+	decoder *zstd.Decoder
+	out     []byte
+}
+
+func newUnpacker() (*unpacker, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecoderMaxWindow(maxBody), zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
+	}
+	return &unpacker{decoder: d}, nil
+}
+
+// unpack returns what stored holds, which must be size bytes. It is valid until the next call.
+func (u *unpacker) unpack(stored []byte, size int) ([]byte, error) {
+	if cap(u.out) < size {
+		u.out = make([]byte, 0, max(size, blockTarget+blockTarget/4))
+	}
+	out, err := u.decoder.DecodeAll(stored, u.out[:0:size])
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != size {
+		return nil, fmt.Errorf("it has %d bytes, not the %d that were announced", len(out), size)
+	}
+	return out, nil
+}
+
+func (u *unpacker) close() { u.decoder.Close() }
