@@ -29,6 +29,8 @@ type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Listen is where it serves health and metrics; empty if it does not.
+	Listen string `json:"listen,omitempty"`
 }
 
 // Collection describes one collection.
