@@ -215,7 +215,7 @@ func (mb *member) collection() source.Collection {
 		live.Relists[string(reason)] = n
 	}
 	if st.Err != nil {
-		live.Error = st.Err.Error()
+		live.Error, live.Trouble = st.Err.Error(), troubleOf(st.Err)
 	}
 	c.Live = &live
 	return c
