@@ -82,6 +82,9 @@ func printStatus(s IO, status source.Status) error {
 	} else {
 		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
 			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
+		if status.Sync.Listen != "" {
+			fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
+		}
 	}
 	if len(status.Collections) == 0 {
 		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
