@@ -117,6 +117,23 @@ func TestAttachToAFileWithADamagedRecord(t *testing.T) {
 	})
 }
 
+// A collection that was in memory is in use: the next who looks for those that are not does not drop it.
+func TestAttachNotesUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		setLastUsed(t, holder, time.Now().Add(-100*24*time.Hour))
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		mustEnd(t, c)
+		time.Sleep(25 * time.Hour)
+		synctest.Wait()
+		if got := inFile(t, s); len(got) != 1 {
+			t.Errorf("in the file: %q", got)
+		}
+		mustClose(t, s)
+	})
+}
+
 // What is no store, or a newer one, is left alone. All goes on in memory, says why, and goes to the file once there is one that can be used.
 func TestAttachToAFileThatCanNotBeUsed(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -272,7 +271,9 @@ func (m *merging) finish(w *writer) error {
 	}
 	was := st.Info
 	st.Info = m.st.Info
-	st.Resource, st.NextSeq, st.LastUsed = was.Resource.with(m.st.Info.Resource), was.NextSeq, time.Now()
+	st.Resource, st.NextSeq = was.Resource.with(m.st.Info.Resource), was.NextSeq
+	now := m.into.store.clocks()
+	st.LastUsed, st.usedAt = now.wall, now.steady
 	for name := range m.from.set.Load().funcs {
 		st.indexes[name] = m.st.indexes[name]
 	}
