@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,6 +105,26 @@ func TestAttachToAFileWithADamagedRecord(t *testing.T) {
 			bad := append([]byte(nil), data...)
 			bad[len(bad)-5] ^= 1
 			return b.Bucket(bucketObjects).Put(k, bad)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		wantPodsAt(t, c, 2)
+		if s.Err() != nil {
+			t.Error(s.Err())
+		}
+	})
+}
+
+// An object whose record is not there, which only the count tells, does not either.
+func TestAttachToAFileThatLacksARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		err := Tamper(holder.liveCollections()[0], func(b *bolt.Bucket) error {
+			k, _ := b.Bucket(bucketObjects).Cursor().First()
+			return b.Bucket(bucketObjects).Delete(bytes.Clone(k))
 		})
 		if err != nil {
 			t.Fatal(err)

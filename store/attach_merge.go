@@ -267,7 +267,7 @@ func (m *merging) put(w *writer, p pair) (err error) {
 func (m *merging) finish(w *writer) error {
 	st := &w.state
 	if st.Objects != m.st.Objects {
-		return fmt.Errorf("the file has %d objects of it now, and memory has %d", st.Objects, m.st.Objects)
+		return fmt.Errorf("the file counts %d objects of it now, and memory has %d: %w", st.Objects, m.st.Objects, ErrDamaged)
 	}
 	was := st.Info
 	st.Info = m.st.Info
