@@ -138,6 +138,35 @@ func TestAttachToAFileThatLacksARecord(t *testing.T) {
 	})
 }
 
+// Damage of what is in memory is not held against the file, which is left as it is.
+func TestAttachFromDamagedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		err := Tamper(c, func(b *bolt.Bucket) error {
+			k, data := b.Bucket(bucketObjects).Cursor().First()
+			bad := append([]byte(nil), data...)
+			bad[len(bad)-5] ^= 1
+			return b.Bucket(bucketObjects).Put(k, bad)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, holder)
+		time.Sleep(10 * time.Minute)
+		if err := s.Detached(); err == nil || isDamaged(err) {
+			t.Errorf("detached: %v", err)
+		}
+		wantNames(t, filepath.Dir(s.Path()), "store")
+		other := mustOpen(t, s.Path(), Options{LockTimeout: -1})
+		old, err := openCompactPods(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantPodsAt(t, old, 1)
+		mustClose(t, other)
+	})
+}
+
 // A collection that was in memory is in use: the next who looks for those that are not does not drop it.
 func TestAttachNotesUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

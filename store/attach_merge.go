@@ -166,7 +166,7 @@ func (m *merging) page(w *writer) (pairs []pair, more bool, err error) {
 		}
 		if k != nil && p.key == string(k) {
 			if p.now, err = m.from.parse(m.objects, p.key, data); err != nil {
-				return nil, false, err
+				return nil, false, ofMemory(err)
 			}
 			k, data = ours.next()
 		}
@@ -184,7 +184,15 @@ func (m *merging) page(w *writer) (pairs []pair, more bool, err error) {
 		}
 		m.after = p.key
 	}
-	return pairs, more, errors.Join(ours.err, theirs.err)
+	return pairs, more, errors.Join(ofMemory(ours.err), theirs.err)
+}
+
+// ofMemory makes an error of reading what is in memory one that is not held against the file, in whose transaction it is read.
+func ofMemory(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("what is in memory can not be read, start the process again: %v", err) //nolint:errorlint // see above
 }
 
 // parse is stored for who has the record.
@@ -216,7 +224,7 @@ func (m *merging) sameBodies(p *pair) (bool, error) {
 	}
 	now, err := m.from.plainOf(p.key, p.now)
 	if err != nil {
-		return false, err
+		return false, ofMemory(err)
 	}
 	old, err := m.into.plainOf(p.key, p.old)
 	switch {
@@ -256,7 +264,7 @@ func (m *merging) put(w *writer, p pair) (err error) {
 	x := &write{key: p.key, uid: p.now.UID, rv: p.now.RV, payload: p.now.payload, terms: p.now.Terms, sameObject: p.sameBody}
 	if p.now.Dictionary != 0 {
 		if x.dict, err = m.from.dicts.get(m.tx, m.from.name, p.now.Dictionary); err != nil {
-			return err
+			return ofMemory(err)
 		}
 		x.plainSize = p.now.Size
 	}
