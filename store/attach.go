@@ -40,10 +40,11 @@ type attachment struct {
 type taken struct {
 	c    *Collection
 	file *Collection
-	// set is that of the indexes as the file has them, whole is whether it has a whole state, and fill what is to be the objects in memory; of adopted ones.
+	// set is that of the indexes as the file has them, and whole is whether it has a whole state; of adopted ones.
 	set   *indexSet
 	whole bool
-	fill  *resident
+	// fill is what is to be the decoded objects; nil if they stay.
+	fill *resident
 }
 
 // attach takes the file over, or returns why not.
@@ -253,6 +254,7 @@ func (a *attachment) exchange(ctx context.Context) (old *handle, err error) {
 	if err := a.file.Err(); err != nil {
 		return nil, err
 	}
+	a.refillMerged()
 	for i := range a.adopted {
 		t := &a.adopted[i]
 		t.c.set.Store(t.c.set.Load().withNoneReady()) // until look-ups are of the file
@@ -271,6 +273,20 @@ func (a *attachment) exchange(ctx context.Context) (old *handle, err error) {
 		t.c.adopt(ctx, t.set)
 	}
 	return old, nil
+}
+
+// refillMerged has what is decoded read anew if memory has failed: a write whose outcome was unknown may be there, and now in the file, and not in it.
+func (a *attachment) refillMerged() {
+	if a.s.Err() == nil {
+		return
+	}
+	for i := range a.merged {
+		if t := &a.merged[i]; t.c.resident.Load() != nil {
+			t.c.front.Lock()
+			t.fill = t.c.beginFillingLocked()
+			t.c.front.Unlock()
+		}
+	}
 }
 
 // swap exchanges the handles.
@@ -318,7 +334,7 @@ func (c *Collection) adopt(ctx context.Context, set *indexSet) {
 // goOn begins what has to be done with the file, and says that it is there.
 func (a *attachment) goOn() {
 	s := a.s
-	for _, t := range a.adopted {
+	for _, t := range append(slices.Clone(a.merged), a.adopted...) {
 		if t.fill != nil {
 			t.c.finishFilling(t.fill, false)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -165,6 +166,47 @@ func TestAttachFromDamagedMemory(t *testing.T) {
 		wantPodsAt(t, old, 1)
 		mustClose(t, other)
 	})
+}
+
+// After a write in memory of which nobody knows the outcome, the objects that are decoded are those of the file once there is one.
+func TestAttachAfterAFailureInMemory(t *testing.T) {
+	for name, residency := range map[string]Residency{"All": All, "Bounded": Bounded(1 << 20), "None": None} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var gate hook.Gate
+				path := filepath.Join(t.TempDir(), "store")
+				s, err := OpenInMemory(path, Options{Logger: &quiet, CommitInterval: -1, Hooks: &hook.Hooks{Commit: gate.Commit}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Residency: residency})
+				if err == nil {
+					err = listPods(c, 1)
+				}
+				if err == nil {
+					err = c.WaitResident(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				gate.After(func() error { return syscall.ENOMEM })
+				if err := compactStep(c, 2); !errors.Is(err, ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+				gate.After(nil)
+				if err := Attach(s); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				wantPodsAt(t, c, 2)
+				if err := compactStep(c, 3); err != nil {
+					t.Fatal(err)
+				}
+				wantPodsAt(t, c, 3)
+				mustClose(t, s)
+			})
+		})
+	}
 }
 
 // A collection that was in memory is in use: the next who looks for those that are not does not drop it.
