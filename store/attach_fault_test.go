@@ -400,6 +400,26 @@ func TestDetachedRefuses(t *testing.T) {
 	})
 }
 
+// A collection that the file has would be back with it: nobody is told that it is gone.
+func TestDropWhileDetached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		mustEnd(t, c)
+		if err := s.Drop(t.Context(), c.Identity()); !errors.Is(err, ErrDetached) {
+			t.Errorf("without the file: %v", err)
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		if err := s.Drop(t.Context(), c.Identity()); err != nil {
+			t.Errorf("with it: %v", err)
+		}
+		if got := inFile(t, s); len(got) != 0 {
+			t.Errorf("in the file: %q", got)
+		}
+		mustClose(t, s)
+	})
+}
+
 // childAttach takes over a file again and again from a process that has left it behind, and says at what it has left it.
 func childAttach(path string) error {
 	ctx := context.Background()

@@ -102,7 +102,7 @@
 //
 // Open waits for Options.LockTimeout (OpenContext as long as its context lasts) and fails with ErrLocked, which names the process. In a rolling update the new process has to be
 // ready before the old one ends: with Options.MemoryWhileLocked, Open returns a store in memory then. Everything works on it as on a file, but for what needs one (Compact,
-// Rebuild, durable handlers: ErrDetached). It takes room for the encoded objects besides those that are decoded, and is gone with the process. Detached says why the store has not got its file, Attached tells
+// Rebuild, Drop, durable handlers: ErrDetached). It takes room for the encoded objects besides those that are decoded, and is gone with the process. Detached says why the store has not got its file, Attached tells
 // when it has: about a second after the other process gave it up.
 //
 // Then the file is opened as Open does, damage included, and each collection that is open in this process and was listed is made in it what it is in memory: what is the same is not
