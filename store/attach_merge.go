@@ -24,6 +24,7 @@ type merging struct {
 	objects    *bolt.Bucket // of from
 	st         state        // of from
 	refile     []string     // the indexes whose entries are all to be written
+	older      bool         // the file's durable handlers know something newer
 	begun      bool
 	staged     bool // a list was being taken in, in part in a bucket that is not brought
 	after      string
@@ -35,7 +36,7 @@ func (a *attachment) merge(ctx context.Context, c *Collection) error {
 	if err != nil {
 		return err
 	}
-	m := &merging{from: c, into: f}
+	m := &merging{from: c, into: f, older: slices.Contains(a.older, c)}
 	var failed error // says nothing of what is in memory, which a view would take it for
 	err = a.s.view(ctx, func(tx *bolt.Tx) error {
 		failed = m.run(ctx, tx)
@@ -66,7 +67,9 @@ func (m *merging) run(ctx context.Context, tx *bolt.Tx) error {
 	}
 	for done := false; !done; {
 		err := m.into.writeLocked(ctx, nil, func(w *writer) (err error) {
-			done, err = m.step(ctx, w)
+			if done, err = m.step(ctx, w); err == nil && m.older {
+				err = m.setBack(w)
+			}
 			return err
 		})
 		if err != nil {
@@ -110,6 +113,21 @@ func (m *merging) step(ctx context.Context, w *writer) (done bool, err error) {
 		w.state.MustRelist = interrupted
 	}
 	return false, nil
+}
+
+// setBack has the durable handlers begin anew: of what is missing now nobody knows that it is gone.
+func (m *merging) setBack(w *writer) error {
+	if w.places == nil {
+		return nil
+	}
+	for name := range w.places.places {
+		place := again(w.state.NextSeq, ResetBehind)
+		w.places.places[name], w.places.reset[name] = place, place
+		if err := putPlace(w.bucket.Bucket(bucketHandlers), w.c.name, name, place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin makes the indexes of the file fit to be written. Those that it has whole, by the terms of its own records, are moved to the
