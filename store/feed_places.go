@@ -32,7 +32,8 @@ type ResetReason string
 const (
 	// ResetNew: no handler of that name was registered.
 	ResetNew ResetReason = "new"
-	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old.
+	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old; or a store that was in memory
+	// (Options.MemoryWhileLocked) has got its file, and had heard less than the handler.
 	ResetBehind ResetReason = "behind"
 	// ResetDamage: the file was damaged, and objects of the collection were lost.
 	ResetDamage ResetReason = "damage"

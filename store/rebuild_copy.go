@@ -80,12 +80,12 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 	return err
 }
 
-// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, or, empty, anything.
+// unsafeName returns what there is no copying of if a page of that bucket is bad: a collection, the documents, what is being removed, or, empty, anything.
 func unsafeName(path []string) string {
 	switch {
 	case len(path) > 1:
 		return path[1]
-	case len(path) == 1 && path[0] == string(bucketDocuments):
+	case len(path) == 1 && path[0] != string(bucketLarder):
 		return path[0]
 	}
 	return ""
