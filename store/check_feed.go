@@ -108,7 +108,11 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 		c.fatal("a tombstone has a number of %d bytes", len(k))
 		return
 	}
-	if _, err := parseTombstone(c.name, seq, v); err != nil {
+	t, err := parseTombstone(c.name, seq, v)
+	if err == nil {
+		err = c.verifySealed(bucketTombstones, t.place(), t.header, t.payload)
+	}
+	if err != nil {
 		c.fatal("%v", err)
 	}
 }
