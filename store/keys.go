@@ -69,7 +69,7 @@ func parseKey(line []byte) (namedKey, error) {
 	if name, rest, named := bytes.Cut(line, []byte(":")); named {
 		k.name, line = string(bytes.TrimSpace(name)), bytes.TrimSpace(rest)
 	}
-	key := make([]byte, base64.StdEncoding.DecodedLen(len(line)))
+	key := make([]byte, base64.RawStdEncoding.DecodedLen(len(line))) // for either, with padding or without
 	defer clear(key)
 	n, err := base64.StdEncoding.Decode(key, line)
 	if err != nil {
