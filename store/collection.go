@@ -143,7 +143,10 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if err := c.loadPlaces(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.claimLocked(ctx, set)
+	if err := c.claimLocked(ctx, set); err != nil {
+		return nil, err
+	}
+	return c, c.tellPlainText(ctx)
 }
 
 // claimLocked is claimInFile that puts set in place. It writes nothing if the file is as it needs it.

@@ -196,3 +196,18 @@ func (c *Collection) unseal(ctx context.Context) error {
 	}
 	return c.seal(st)
 }
+
+// tellPlainText logs, once, that the file has plain text of a collection that is sealed now.
+func (c *Collection) tellPlainText(ctx context.Context) error {
+	if c.readOnly || !c.sealing.Load() {
+		return nil
+	}
+	info, err := c.reader.Info(ctx)
+	if err != nil || !info.PlainText {
+		return err
+	}
+	if _, told := c.store.plainTold.LoadOrStore(c.name, true); !told {
+		c.store.logger().Info("What is stored of the collection from now on is sealed; what was stored before stays legible in the file until it is rekeyed", "collection", c.id.String())
+	}
+	return nil
+}
