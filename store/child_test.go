@@ -24,6 +24,8 @@ func child() int {
 		err = childCrash(os.Args[1])
 	case "compact":
 		err = childCompact(os.Args[1])
+	case "rekey":
+		err = childRekey(os.Args[1])
 	case "drop":
 		err = childDrop(os.Args[1])
 	case "attach":
