@@ -18,26 +18,14 @@ import (
 // rekeyKeys are those of childRekey.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
-// turning has another of its keys be the current one each time that a data key is wrapped, as if it were rotated.
-type turning struct {
-	*Keys
-	turns int
-}
-
-func (k *turning) Wrap(ctx context.Context, key []byte) (string, []byte, error) {
-	k.turns++
-	k.all[0], k.all[1] = k.all[1], k.all[0]
-	return k.Keys.Wrap(ctx, key)
-}
-
-func rekeyEncryption() (*Encryption, error) {
+func rekeyEncryption() (*Encryption, *Keys, error) {
 	keys, err := ParseKeys([]byte(rekeyKeys))
-	return &Encryption{Keys: &turning{Keys: keys}, Resources: []schema.GroupResource{{Resource: "pods"}}}, err
+	return &Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, err
 }
 
 // childRekey writes and rekeys for ever, with two keys in turn, and says what it has committed.
 func childRekey(path string) error {
-	e, err := rekeyEncryption()
+	e, keys, err := rekeyEncryption()
 	if err != nil {
 		return err
 	}
@@ -55,7 +43,10 @@ func childRekey(path string) error {
 	}
 	n := uint64(0)
 	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
-	return stepForEver(c, n, s.Rekey)
+	return stepForEver(c, n, func(ctx context.Context) (Compacted, error) {
+		keys.all[0], keys.all[1] = keys.all[1], keys.all[0] // as if they were rotated
+		return s.Rekey(ctx)
+	})
 }
 
 // TestKilledWhileRekeying kills a process that rekeys, at random moments: the store is whole, at what was committed, with keys that there are, nothing of it
@@ -79,7 +70,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 				t.Fatalf("kill %d: there is plain text in %s", kill, name)
 			}
 		}
-		e, err := rekeyEncryption()
+		e, _, err := rekeyEncryption()
 		if err != nil {
 			t.Fatal(err)
 		}
