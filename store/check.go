@@ -309,7 +309,7 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	}
 	have, err := c.stored(objects, key)
 	switch {
-	case err != nil: // the pages of records have it
+	case err != nil || c.damage.isBad(key): // the pages of records have it
 		c.damage.wrongEntry(name, k)
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, legible(key))

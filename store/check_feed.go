@@ -90,7 +90,7 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) {
 	switch {
 	case !ok:
 		c.problem("the change feed has a number of %d bytes", len(k))
-	case err != nil: // the pages of records have it
+	case err != nil || c.damage.isBad(string(key)): // the pages of records have it
 	case !have.found:
 		c.problem("the change feed names %s, which is not there", legible(string(key)))
 		c.damage.hole(string(key))
