@@ -16,7 +16,7 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// Secrets has the Secrets of the snapshot written to the store. Default: they are left out, unless Redaction.Secrets redacts them.
+	// Secrets has the Secrets of the snapshot written to a store that does not seal them (Import.Store.Encryption). Default: they are left out of it, unless Redaction.Secrets redacts them.
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
@@ -199,7 +199,7 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 
 // leavesOut returns why a collection is not restored, or "".
 func (o RestoreOptions) leavesOut(c Collection) string {
-	if c.Identity.GroupResource() != secrets || o.Secrets || o.Redaction.Secrets {
+	if c.Identity.GroupResource() != secrets || o.Secrets || o.Redaction.Secrets || o.Import.Store.Encryption.Seals(secrets) {
 		return ""
 	}
 	return "the store is not encrypted, and Secrets in plain text were not asked for"

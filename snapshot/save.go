@@ -17,7 +17,8 @@ import (
 type SaveOptions struct {
 	// Recipients are who can read the snapshot; empty does not encrypt it.
 	Recipients []age.Recipient
-	// Secrets has Secrets written to a snapshot that is not encrypted. Default: they are left out of it, unless Redaction.Secrets redacts them.
+	// Secrets has Secrets, and whatever else the store seals, written to a snapshot that is not encrypted. Default: they are left out of it, but for Secrets that
+	// Redaction.Secrets redacts.
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
@@ -26,7 +27,7 @@ type SaveOptions struct {
 	Header Header
 	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
 	Salvage bool
-	// Store are those that the store, or the copy of one that is open, is opened with for reading: LockTimeout and Logger count.
+	// Store are those that the store, or the copy of one that is open, is opened with for reading: LockTimeout, Encryption and Logger count. Without Encryption that of the open store is used.
 	Store store.Options
 	// Progress is told how far it is. May be nil.
 	Progress func(Progress)
@@ -98,6 +99,9 @@ func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, 
 
 // saveCopy saves a copy of the store, which it makes beside the store, or else beside path if that is not empty.
 func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o SaveOptions) (Saved, error) {
+	if o.Store.Encryption == nil {
+		o.Store.Encryption = st.Encryption()
+	}
 	base := ""
 	if st.Detached() != nil {
 		base = path

@@ -18,7 +18,12 @@ type storeSource struct {
 	// salvage reads past damage; lost is what that has found, by collection.
 	salvage bool
 	lost    map[string]store.Salvaged
+	// sealed are the collections that the store seals.
+	sealed map[string]bool
 }
+
+// seals reports whether the store seals a collection; Collections has been called.
+func (s *storeSource) seals(id store.Identity) bool { return s.sealed[id.ID()] }
 
 // Collections implements Source.
 func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
@@ -27,7 +32,9 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		return nil, err
 	}
 	all := make([]Collection, len(infos))
+	s.sealed = map[string]bool{}
 	for i, info := range infos {
+		s.sealed[info.Identity.ID()] = info.Sealed
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,

@@ -59,7 +59,7 @@ func (j *saving) run(ctx context.Context, w io.Writer) error {
 	}
 	keep := all[:0]
 	for _, c := range all {
-		if why := j.o.leavesOut(c); why != "" {
+		if why := j.leavesOut(c); why != "" {
 			j.saved.LeftOut = append(j.saved.LeftOut, c.Identity.String()+": "+why)
 			continue
 		}
@@ -114,11 +114,21 @@ func clusterOf(all []Collection) (id string) {
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // leavesOut returns why a collection is not written, or "".
-func (o SaveOptions) leavesOut(c Collection) string {
-	if c.Identity.GroupResource() != secrets || len(o.Recipients) > 0 || o.Secrets || o.Redaction.Secrets {
+func (j *saving) leavesOut(c Collection) string {
+	if len(j.o.Recipients) > 0 || j.o.Secrets {
 		return ""
 	}
-	return "the snapshot is not encrypted, and Secrets in plain text were not asked for"
+	isSecret := c.Identity.GroupResource() == secrets
+	src, _ := j.src.(*storeSource)
+	switch {
+	case isSecret && j.o.Redaction.Secrets:
+		return ""
+	case isSecret:
+		return "the snapshot is not encrypted, and Secrets in plain text were not asked for"
+	case src != nil && src.seals(c.Identity):
+		return "the store seals them, the snapshot is not encrypted, and they were not asked for in plain text"
+	}
+	return ""
 }
 
 // collection writes one.

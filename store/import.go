@@ -35,7 +35,7 @@ type Import struct {
 
 // ImportOptions are the options of NewImport. The zero value works.
 type ImportOptions struct {
-	// Store are those of the store that is made: LockTimeout, MaxSize, Logger and Hooks count.
+	// Store are those of the store that is made: LockTimeout, MaxSize, Encryption, Logger and Hooks count.
 	Store Options
 	// Compression of the records. Default none.
 	Compression Compression
@@ -98,7 +98,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	i := &Import{path: path, mark: mark}
 	if err = wantNone(path); err == nil { // it may have been made while we waited
 		removeDebris(path)
-		i.store, err = newImportStore(path, o)
+		i.store, err = newImportStore(ctx, path, o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, mark.release())
@@ -119,7 +119,7 @@ func wantNone(path string) error {
 }
 
 // newImportStore makes an empty store under a temporary name, with nothing that works in the background.
-func newImportStore(path string, o ImportOptions) (*Store, error) {
+func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
 	so.ReadOnly, so.MemoryWhileLocked, so.ForgetAfter, so.CommitInterval = false, false, -1, 0
 	h, err := newFile(path, mapSize(0), so)
@@ -127,6 +127,12 @@ func newImportStore(path string, o ImportOptions) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(h.path, so)
+	if err = s.fetchKeys(ctx); err == nil {
+		err = s.keys.unlock(ctx, h, true)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.close(), os.Remove(h.path))
+	}
 	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {
 		return nil, errors.Join(err, os.Remove(h.path))
 	}
