@@ -357,6 +357,7 @@ func (a *attachment) swap() (old *handle) {
 	s.unverified, s.wasClean = f.unverified, f.wasClean
 	s.steady.Store(f.steady.Load())
 	s.usedNotes.renew(s.clocks())
+	s.verified.Store(nil)
 	s.detached.set(nil)
 	for _, t := range a.adopted {
 		if t.whole { // who sees its Info from here on has been told
