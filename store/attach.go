@@ -366,6 +366,7 @@ func (a *attachment) swap() (old *handle) {
 	s.steady.Store(f.steady.Load())
 	s.keys.take(f.keys)
 	s.usedNotes.renew(s.clocks())
+	s.verified.Store(nil)
 	s.detached.set(nil)
 	for _, t := range a.adopted {
 		if t.whole { // who sees its Info from here on has been told

@@ -209,6 +209,23 @@ func TestAttachAfterAFailureInMemory(t *testing.T) {
 	}
 }
 
+// That memory was found good says nothing of the file.
+func TestAttachForgetsAboutScrubbing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		wantPodsAt(t, c, 2)
+		if s.Scrubbed().IsZero() {
+			t.Error("memory has not been scrubbed")
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		if at := s.Scrubbed(); !at.IsZero() {
+			t.Errorf("the file was found good at %v, and nobody has looked", at)
+		}
+		mustClose(t, s)
+	})
+}
+
 // A collection that was in memory is in use: the next who looks for those that are not does not drop it.
 func TestAttachNotesUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -107,7 +107,7 @@
 //
 // Then the file is opened as Open does, damage included, and each collection that is open in this process and was listed is made in it what it is in memory: what is the same is not
 // written, what is gone leaves its tombstone, and durable handlers go on from their places in the file. A collection of which nothing was listed
-// takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes, and as long
+// takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes, and as long as
 // memory has time to hear of what durable handlers know already; else they begin anew. A crash leaves each
 // collection as the other process has left it or as it was in memory; one that differs by more than 256 MiB of encoded objects may have to be listed then. Where the file can not be used (ErrNoSpace, ErrForeign, ErrNewerFormat)
 // all goes on in memory, and it is tried again, once a minute at last. docs/adr/0011 has the reasons.
