@@ -35,6 +35,7 @@ type File struct {
 	refs     []collectionRef // as the manifest's collections
 	byID     map[string]int
 	salvaged [][]entry // as the manifest's collections, instead of pages: see Salvage
+	numbers  []uint64  // likewise: their numbers in the file
 	buffers  sync.Pool // of *buffer
 }
 
@@ -193,7 +194,7 @@ func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(s
 		return err
 	}
 	b, wrong := parseBlock(fr, f.format, "")
-	if wrong == "" && (b.head != blockHead{uint64(n), e.count, e.first, e.last} || fr.digest != e.digest) {
+	if wrong == "" && (b.head != blockHead{f.number(n), e.count, e.first, e.last} || fr.digest != e.digest) {
 		wrong = "it is not the block that the index names"
 	}
 	if wrong != "" {
@@ -295,6 +296,14 @@ func (f *File) frame(b *buffer, at span, kind frameKind, n int) (frame, error) {
 		return frame{}, d
 	}
 	return fr, nil
+}
+
+// number returns the number that the file has for the nth collection of the manifest.
+func (f *File) number(n int) uint64 {
+	if f.numbers != nil {
+		return f.numbers[n]
+	}
+	return uint64(n)
 }
 
 func (f *File) name(n int) string {

@@ -123,7 +123,7 @@ func (s *salvager) add(id string, c *salvaged) {
 	f := s.file
 	f.byID[id] = len(f.refs)
 	f.refs = append(f.refs, ref)
-	f.salvaged = append(f.salvaged, c.entries)
+	f.salvaged, f.numbers = append(f.salvaged, c.entries), append(f.numbers, c.number)
 	f.manifest.Collections = append(f.manifest.Collections, d)
 	s.report.Collections++
 	s.report.Objects += c.objects
