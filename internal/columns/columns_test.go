@@ -150,8 +150,12 @@ func TestAnyContent(t *testing.T) {
 		}
 		return rapid.OneOf(append(leaves,
 			rapid.Custom(func(t *rapid.T) any { return any(rapid.SliceOfN(value(depth-1), 0, 3).Draw(t, "list")) }),
-			rapid.Custom(func(t *rapid.T) any { return any(rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 0, 6).Draw(t, "map")) }),
-			rapid.Custom(func(t *rapid.T) any { return any(rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 4, 12).Draw(t, "map")) }),
+			rapid.Custom(func(t *rapid.T) any {
+				return any(rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 0, 6).Draw(t, "map"))
+			}),
+			rapid.Custom(func(t *rapid.T) any {
+				return any(rapid.MapOfN(rapid.SampledFrom(names), value(depth-1), 4, 12).Draw(t, "map"))
+			}),
 		)...)
 	}
 	resources := make([]schema.GroupResource, 0, len(kinds))

@@ -72,7 +72,6 @@ var questions = []string{
 	"pods -A --sort-by .metadata.uid -o wide",
 	"pv --sort-by .spec.capacity.storage",
 	"services -n shop --sort-by .spec.ports[0].nodePort -l!none --field-selector metadata.name!=headless,metadata.name!=elsewhere,metadata.name!=cluster,metadata.name!=given",
-	"rs,deploy -n shop --sort-by .metadata.name",
 	"events.v1. -n shop --sort-by .metadata.name -o wide",
 	"pods,services -n shop",
 	"svc,no -n shop -o wide --show-labels",
@@ -80,7 +79,6 @@ var questions = []string{
 	"pod/running pod/crashing svc/cluster pod/pending -n shop",
 	"pods,svc -n shop -o name",
 	"pods,svc -n shop -o yaml",
-	"po,no -A",
 	"all -n shop",
 	"all -n shop -o name",
 	"all -A",
@@ -91,6 +89,11 @@ var questions = []string{
 	"cm settings -n shop -o yaml",
 	"secrets -n shop -o json",
 	"all,cm -n nowhere",
+	"no,po -A",
+	"pods nobody -n shop",
+	"pod/running pod/nobody -n shop",
+	"nonsenses -n shop",
+	"pods -n shop -o html",
 }
 
 func TestAsKubectl(t *testing.T) {
@@ -103,9 +106,12 @@ func TestAsKubectl(t *testing.T) {
 	type question struct{ name, args string }
 	var all []question
 	for _, r := range resources {
-		for _, format := range []string{"", " -o wide", " -o name"} {
+		for _, format := range []string{"", " -o wide"} {
 			all = append(all, question{r + format, r + " -n shop" + format})
 		}
+	}
+	for _, format := range []string{" -o name", " -o yaml", " -o json", " --no-headers --show-labels"} {
+		all = append(all, question{"everything" + format, strings.Join(lasting(), ",") + " -n shop" + format})
 	}
 	for _, q := range questions {
 		all = append(all, question{q, q})
@@ -131,6 +137,13 @@ func TestAsKubectl(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lasting are the resources of which the server goes on changing none by itself.
+func lasting() []string {
+	return slices.DeleteFunc(slices.Clone(resources), func(r string) bool {
+		return r == "apiservices" || r == "customresourcedefinitions"
+	})
 }
 
 // fields are those of a command line; ' is around those with spaces.

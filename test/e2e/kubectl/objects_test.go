@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -37,6 +38,7 @@ type creator struct {
 func newCreator(t *testing.T) *creator {
 	t.Helper()
 	config := server.Config("writer")
+	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, and is still there
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
