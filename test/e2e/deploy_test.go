@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/larder-dev/larder/internal/config"
-	"github.com/larder-dev/larder/internal/source"
+	reading "github.com/larder-dev/larder/internal/source"
 )
 
 // deployed are the resources of the kinds in deploy/kubernetes.
@@ -76,7 +76,7 @@ func TestDaemonSet(t *testing.T) {
 	wanted := parseAs(t, sync, "node-1")
 	p.eventually(t, "a mirror by the service account", func() string {
 		out, err := exec.Command(larder, "status", "--from", filepath.Join(dir, "s.db"), "-o", "json").Output()
-		var status source.Status
+		var status reading.Status
 		if err != nil || json.Unmarshal(out, &status) != nil {
 			return fmt.Sprintf("status: %v", err)
 		}
@@ -100,7 +100,7 @@ func parseAs(t *testing.T, path, node string) *config.Config {
 }
 
 // notMirrored is what is missing from a mirror of the configuration.
-func notMirrored(s source.Status, c *config.Config) string {
+func notMirrored(s reading.Status, c *config.Config) string {
 	if len(s.Collections) != len(c.Resources) {
 		return fmt.Sprintf("%d collections of %d", len(s.Collections), len(c.Resources))
 	}
