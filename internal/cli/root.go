@@ -17,7 +17,9 @@ watch from the file instead of listing again, and the file can be read with no A
 
   larder sync pods deployments --store cluster.db     mirror until stopped
   larder get pods -A --from cluster.db               read, also offline or while sync runs
-  larder demo                                             see it happen`,
+  larder demo                                             see it happen
+
+Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 used wrongly.`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
