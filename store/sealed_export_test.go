@@ -7,11 +7,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// PlainRecords returns how many records of objects, tombstones, dictionaries and staged lists in a store are not sealed.
+// PlainRecords returns how many records of objects, tombstones, dictionaries and staged lists of sealed collections are not sealed.
 func PlainRecords(s *Store) (n int, err error) {
 	err = s.view(context.Background(), func(tx *bolt.Tx) error {
 		root := tx.Bucket(bucketLarder)
 		return root.ForEachBucket(func(name []byte) error {
+			if st, err := getState(root.Bucket(name), string(name)); err != nil || !st.Sealed {
+				return err
+			}
 			for _, bucket := range [][]byte{bucketObjects, bucketTombstones, bucketDictionaries, bucketStaging} {
 				b := root.Bucket(name).Bucket(bucket)
 				if b == nil {
