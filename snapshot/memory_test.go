@@ -15,7 +15,7 @@ import (
 )
 
 // live returns the bytes that are in use now.
-func live() int64 {
+func liveBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -27,14 +27,14 @@ type peak struct {
 	start, most int64
 }
 
-func (p *peak) tick() { p.most = max(p.most, live()-p.start) }
+func (p *peak) tick() { p.most = max(p.most, liveBytes()-p.start) }
 
 // A hundred thousand objects, 200 MB, pass through a Writer, a Reader, a File and a Diff of the file with itself, and what is in use at any time is a few blocks.
 func TestMemoryIsOneBlock(t *testing.T) {
 	const objects, size = 100_000, 2000
 	// The tables of a zstd encoder take some MiB; a block of 256 KiB is there unpacked, packed and as a frame.
 	const limit = 4 << 20
-	p := &peak{start: live()}
+	p := &peak{start: liveBytes()}
 	record := store.Record{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
 	var b bytes.Buffer // what is written to a disk
 	b.Grow(150 << 20)
