@@ -27,6 +27,8 @@ type getOptions struct {
 	fields            string
 	collection        string
 	showManagedFields bool
+	watch             bool
+	events            bool
 }
 
 func newGet(s IO) *cobra.Command {
@@ -46,6 +48,14 @@ that is a text, a number or a boolean, custom resources' too; where an object do
 			return runGet(cmd.Context(), s, &o, args)
 		},
 	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
+	cmd.Flags().BoolVar(&o.events, "output-watch-events", false, "with -w, print what each event is, not only its object")
+	return cmd
+}
+
+// addFlags adds those that watch has too.
+func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.add(cmd)
 	o.output.add(cmd, "table", "name", "json", "yaml")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
@@ -54,28 +64,47 @@ that is a text, a number or a boolean, custom resources' too; where an object do
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
 	cmd.Flags().BoolVar(&o.showManagedFields, "show-managed-fields", false, "print managedFields with -o json and yaml")
-	return cmd
 }
 
 func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
+	switch {
+	case o.watch:
+		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
+	case o.events:
+		return usagef("--output-watch-events needs -w")
+	}
 	name, objects, err := o.parse(args)
 	if err != nil {
 		return err
 	}
-	src, err := source.Open(ctx, o.from.path, source.Options{})
+	src, chosen, err := o.open(ctx, s, name)
 	if err != nil {
-		return storeError(o.from.path, err)
+		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
+	return o.print(ctx, s, src, chosen, objects)
+}
+
+// open opens what is to be read, finds out what of it is asked for, and says how old it is.
+func (o *getOptions) open(ctx context.Context, s IO, name string) (_ source.Source, chosen choice, err error) {
+	src, err := source.Open(ctx, o.from.path, source.Options{})
+	if err != nil {
+		return nil, chosen, storeError(o.from.path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = src.Close() // it was only read
+		}
+	}()
 	status, err := src.Status(ctx)
 	if err != nil {
-		return readError(o.from.path, err)
+		return nil, chosen, readError(o.from.path, err)
 	}
-	chosen, err := choose(o.from.path, status.Collections, request{
+	chosen, err = choose(o.from.path, status.Collections, request{
 		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
 	})
 	if err != nil {
-		return err
+		return nil, chosen, err
 	}
 	for _, c := range chosen.collections {
 		fmt.Fprintln(s.Err, freshness(s, chosen.resource, c, len(chosen.collections) > 1))
@@ -83,7 +112,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	for _, note := range chosen.notes {
 		fmt.Fprintln(s.Err, "note:", note)
 	}
-	return o.print(ctx, s, src, chosen, objects)
+	return src, chosen, nil
 }
 
 // parse checks the flags and takes the arguments apart: a resource, and names.
@@ -244,5 +273,9 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	default:
 		from = "from disk; the running sync is out of contact"
 	}
-	return fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	line := fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	if c.Changes != nil {
+		line += fmt.Sprintf(", seq %d", c.Changes.Last)
+	}
+	return line
 }

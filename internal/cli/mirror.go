@@ -31,6 +31,9 @@ type member struct {
 	identity store.Identity
 	informer *informer.Informer
 	conn     *connection
+	watches  watches
+	// keeps: the file keeps what changes.
+	keeps bool
 }
 
 func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
@@ -82,6 +85,7 @@ func (m *mirror) run(ctx context.Context) error {
 	for i, mb := range m.members {
 		wg.Go(func() {
 			defer cancel()
+			defer context.AfterFunc(ctx, mb.watches.end)()
 			mb.informer.RunWithContext(ctx)
 			if ctx.Err() == nil {
 				failures[i] = fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
@@ -52,6 +53,7 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 		if err != nil {
 			return nil, err
 		}
+		mb.keepChanges(klog.NewContext(ctx, logger), o.keepChanges)
 		m.members = append(m.members, mb)
 	}
 	return m, nil

@@ -39,7 +39,7 @@ watch from the file instead of listing again, and the file can be read with no A
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s))
 	return root
 }
 

@@ -38,6 +38,7 @@ type syncOptions struct {
 	labels, fields string
 	persistSecrets bool
 	maxSize        quantity.QuantityValue
+	keepChanges    time.Duration
 	verbosity      int
 }
 
@@ -76,6 +77,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
+	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
 	o.cluster.AddFlags(f)
 	return cmd
@@ -119,6 +121,9 @@ func (o *syncOptions) check(args []string) error {
 	}
 	if o.maxSize.Sign() < 0 {
 		return usagef("--max-size %s: it must not be negative", o.maxSize.String())
+	}
+	if o.keepChanges < 0 {
+		return usagef("--keep-changes %s: it must not be negative", o.keepChanges)
 	}
 	return nil
 }
