@@ -15,6 +15,14 @@ import (
 // of the file sees. Nothing is queued for a reader: one that is slow reads on where it was, as long as that is kept. Where no changes
 // are kept it fails with store.ErrNotKept, unless the file is one that does not change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
+	err := f.watch(ctx, q, fn)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
 	s, err := newSelection(q.Query)
 	if err := errors.Join(err, q.check()); err != nil {
 		return err
@@ -62,7 +70,7 @@ type fileWatch struct {
 //	at         what has been committed before the list; or Since
 //	sure       what has been committed after it
 //
-// What is between the two is told again, so nothing is missing between list and changes.
+// What is between the two is told again, so nothing is missing between list and changes. It is not older than what the list had: see tell.
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
@@ -133,7 +141,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, can not be decoded: %w", n, p.Unreadable[0], store.ErrIncompatible))
 	}
 	for _, c := range p.Changes {
-		if err := w.tell(c); err != nil {
+		if err := w.tell(ctx, c); err != nil {
 			return false, err
 		}
 	}
@@ -144,10 +152,16 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 	return p.More, w.fn(Event{Type: Bookmark, Seq: w.at})
 }
 
-func (w *fileWatch) tell(c store.FeedChange) error {
+func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
 	u, err := asUnstructured(c.Key, c.Object)
 	if err != nil {
 		return err
+	}
+	if w.query.List && c.Type == store.Delete && c.Seq <= w.sure {
+		// The list may have had an object that was created under the name since. That is yet to come, if it is still there.
+		if now, err := w.view.Get(ctx, c.Key); now != nil || err != nil {
+			return err
+		}
 	}
 	e, ok, err := w.selection.event(change{
 		key: c.Key, object: u, deleted: c.Type == store.Delete, created: c.Born > w.at, unsure: c.Seq <= w.sure,
