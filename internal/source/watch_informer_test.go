@@ -22,9 +22,9 @@ type fakeInformer struct {
 
 type done chan struct{}
 
-func (d done) Name() string                       { return "done" }
-func (d done) Done() <-chan struct{}              { return d }
-func (d done) HasSynced() bool                    { return true }
+func (d done) Name() string                        { return "done" }
+func (d done) Done() <-chan struct{}               { return d }
+func (d done) HasSynced() bool                     { return true }
 func (d done) HasSyncedChecker() cache.DoneChecker { return d }
 
 func newFakeInformer() *fakeInformer {
