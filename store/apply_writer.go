@@ -279,7 +279,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	if err := w.moveTerms(x.key, old.Terms, terms); err != nil {
 		return err
 	}
-	if err := w.feed.file(x.key, h.Seq, old); err != nil {
+	if err := w.feed.file(x.key, h.Seq, old, !old.found || old.UID != x.uid); err != nil {
 		return err
 	}
 	if !old.found {

@@ -28,6 +28,7 @@ var (
 	bucketSeq        = []byte("seq")
 	bucketTombstones = []byte("tombstones")
 	bucketHandlers   = []byte("handlers")
+	bucketBirths     = []byte("births") // only while changes are kept for readers; see changes.go
 )
 
 // The files beside the store's own, whose path they begin with.

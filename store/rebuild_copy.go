@@ -221,8 +221,8 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 		err = nil // those that can not be read begin anew
 	}
 	if c.behind[name] {
-		for handler := range handlers {
-			handlers[handler] = again(st.NextSeq, ResetDamage)
+		for handler, place := range handlers {
+			handlers[handler] = place.again(st.NextSeq, ResetDamage)
 		}
 	}
 	return handlers, err

@@ -135,7 +135,7 @@ func auditFile(ctx context.Context, config *rest.Config, path string) (all []sou
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}
-		mb, err := newMember(st, p, memberOptions{persistSecrets: true}) // secrets that are in the file are there already
+		mb, err := newMember(ctx, st, p, memberOptions{persistSecrets: true}) // secrets that are in the file are there already
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.Re
 		t.Fatal(err)
 	}
 	m := newMirror(st)
-	mb, err := newMember(st, plan[0], memberOptions{})
+	mb, err := newMember(t.Context(), st, plan[0], memberOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package cli is the command line of Larder: Main runs it.
 //
-// One file per command (sync.go, get.go, status.go, check.go, compact.go, demo.go,
+// One file per command (sync.go, get.go, watch.go, status.go, check.go, compact.go, demo.go,
 // version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), path.go

@@ -24,6 +24,8 @@ type getOptions struct {
 	fields         string
 	collection     string
 	ignoreNotFound bool
+	watch          bool
+	events         bool
 }
 
 func newGet(s IO) *cobra.Command {
@@ -47,6 +49,15 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 		},
 		ValidArgsFunction: o.complete,
 	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
+	cmd.Flags().BoolVar(&o.events, "output-watch-events", false, "with -w, print what each event is, not only its object")
+	return cmd
+}
+
+// addFlags adds those that watch has too.
+func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.add(cmd)
 	o.print.add(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
@@ -54,14 +65,18 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
-	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
 	completeFlag(cmd, "namespace", o.completeNamespaces)
 	completeFlag(cmd, "collection", o.completeCollections)
 	completeFlag(cmd, "output", completeFormats)
-	return cmd
 }
 
 func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
+	switch {
+	case o.watch:
+		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
+	case o.events:
+		return usagef("--output-watch-events needs -w")
+	}
 	targets, err := o.parse(args)
 	if err != nil {
 		return err
@@ -71,24 +86,36 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	src, err := source.Open(ctx, o.from.path, source.Options{})
-	if err != nil {
-		return storeError(o.from.path, err)
+	src, answers, err := o.open(ctx, s, targets)
+	if src == nil {
+		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
+	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
+	return errors.Join(err, g.run(ctx, answers))
+}
+
+// open opens what is to be read, finds out what of it is asked for, and says how old it is. With an error there may be answers to some
+// of the targets; the source is nil if there are none.
+func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.Source, []answer, error) {
+	src, err := source.Open(ctx, o.from.path, source.Options{})
+	if err != nil {
+		return nil, nil, storeError(o.from.path, err)
+	}
 	status, err := src.Status(ctx)
 	if err != nil {
-		return readError(o.from.path, err)
+		_ = src.Close() // it was only read
+		return nil, nil, readError(o.from.path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
 	if len(answers) == 0 && err != nil {
-		return err
+		_ = src.Close()
+		return nil, nil, err
 	}
 	for _, a := range answers {
 		a.tell(s)
 	}
-	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
-	return errors.Join(err, g.run(ctx, answers))
+	return src, answers, err
 }
 
 // one reports whether one object is asked for, by name.
@@ -251,5 +278,9 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	default:
 		from = "from disk; the running sync is out of contact"
 	}
-	return fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	line := fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	if c.Changes != nil {
+		line += fmt.Sprintf(", seq %d", c.Changes.Last)
+	}
+	return line
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,16 +44,20 @@ type member struct {
 	conn     *connection
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
+	watches  watches
+	keeps    bool // the file keeps what changes
 }
 
 // memberOptions are the same for all members.
 type memberOptions struct {
 	persistSecrets bool
+	// keepChanges is how long the file keeps what changes; 0 is not at all.
+	keepChanges time.Duration
 	// observer counts for the metrics. Default: nobody does.
 	observer informer.Observer
 }
 
-func newMember(st *store.Store, p planned, mo memberOptions) (*member, error) {
+func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
 		Residency: store.None, // nobody reads through this informer
@@ -73,7 +78,9 @@ func newMember(st *store.Store, p planned, mo memberOptions) (*member, error) {
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	return &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}, nil
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
+	mb.keepChanges(ctx, mo.keepChanges)
+	return mb, nil
 }
 
 // exampleOf is an object of the kind and in the form of what is mirrored.
@@ -123,6 +130,7 @@ func (m *mirror) startLocked(mb *member) {
 		defer close(mb.ended)
 		defer describing.Wait()
 		defer cancel()
+		defer context.AfterFunc(ctx, mb.watches.end)()
 		mb.informer.RunWithContext(ctx)
 		if ctx.Err() == nil {
 			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))

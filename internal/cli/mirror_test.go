@@ -25,7 +25,7 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(st, planned{resource: pods, identity: podsOf("", "", ""), conn: mustConnect(t, server.Config())}, memberOptions{})
+	mb, err := newMember(t.Context(), st, planned{resource: pods, identity: podsOf("", "", ""), conn: mustConnect(t, server.Config())}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	}
 	m := newMirror(st)
 	for _, r := range []resource{pods, deployments} {
-		mb, err := newMember(st, planned{resource: r, identity: store.Identity{
+		mb, err := newMember(t.Context(), st, planned{resource: r, identity: store.Identity{
 			GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured,
 		}, conn: mustConnect(t, server.Config())}, memberOptions{})
 		if err != nil {

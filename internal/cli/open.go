@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
@@ -51,7 +52,7 @@ func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions,
 	}
 	m := newMirror(st)
 	for _, p := range plan {
-		mb, err := newMember(st, p, mo)
+		mb, err := newMember(klog.NewContext(ctx, logger), st, p, mo)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (m *mirror) replace(ctx context.Context, plan []planned, o memberOptions) (
 	var c change
 	var next []*member
 	for _, p := range plan {
-		mb, err := m.keptOrNew(p, o)
+		mb, err := m.keptOrNew(ctx, p, o)
 		if err != nil {
 			for _, made := range c.begun {
 				_ = made.informer.Close() // it has written nothing
@@ -81,7 +81,7 @@ func (mb *member) end() error {
 }
 
 // keptOrNew returns the member that is there for p, or a new one.
-func (m *mirror) keptOrNew(p planned, o memberOptions) (*member, error) {
+func (m *mirror) keptOrNew(ctx context.Context, p planned, o memberOptions) (*member, error) {
 	if p.conn == nil {
 		for _, mb := range m.now() {
 			if mb.identity == p.identity {
@@ -89,5 +89,5 @@ func (m *mirror) keptOrNew(p planned, o memberOptions) (*member, error) {
 			}
 		}
 	}
-	return newMember(m.store, p, o)
+	return newMember(ctx, m.store, p, o)
 }

@@ -43,7 +43,7 @@ Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems;
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
 }
 

@@ -18,6 +18,7 @@ type settings struct {
 	persistSecrets bool
 	maxSize        int64
 	forgetAfter    time.Duration
+	keepChanges    time.Duration
 	encryption     *config.Encryption
 	listen         string
 	ready          config.Ready
@@ -63,7 +64,7 @@ func (w wanted) at(err error) error {
 
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
-	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
+	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: o.keepChanges, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
 	for _, arg := range splitArgs(args) {
 		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured}
 		if o.namespace != "" && !o.allNamespaces {
@@ -83,7 +84,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 // fromConfig are those of a file. What the command line says of the store counts more.
 func (o *syncOptions) fromConfig(c *config.Config) settings {
 	s := settings{
-		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter,
+		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter, keepChanges: c.Retention.Changes,
 		encryption: c.Encryption, listen: c.Listen, ready: c.Ready,
 	}
 	if o.store.path != "" {

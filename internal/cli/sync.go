@@ -38,6 +38,7 @@ type syncOptions struct {
 	labels, fields string
 	persistSecrets bool
 	maxSize        quantity.QuantityValue
+	keepChanges    time.Duration
 	listen         string
 	verbosity      int
 }
@@ -84,6 +85,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
+	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
 	o.cluster.AddFlags(f)
@@ -91,7 +93,7 @@ It shows a table on a terminal, and lines elsewhere:
 }
 
 // configRefuses are the flags that say what a configuration says.
-var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "listen"}
+var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
@@ -113,6 +115,9 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	if cmd.Flags().Changed("max-size") && o.maxSize.CmpInt64(store.LeastMaxSize) < 0 {
 		return usagef("--max-size %s is less than a store needs; %dMi is the least", o.maxSize.String(), store.LeastMaxSize>>20)
+	}
+	if o.keepChanges < 0 {
+		return usagef("--keep-changes %s: it must not be negative", o.keepChanges)
 	}
 	return nil
 }

@@ -59,8 +59,7 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 }
 
 func (p *tablePrinter) object(u *unstructured.Unstructured) error {
-	row := metav1.TableRow{Cells: p.columns.Row(u, p.s.Now()), Object: runtime.RawExtension{Object: u}}
-	firstLines(row.Cells)
+	row := p.row(u)
 	if p.by != nil {
 		if err := p.keys.add(p.by, u); err != nil {
 			return err
@@ -72,6 +71,18 @@ func (p *tablePrinter) object(u *unstructured.Unstructured) error {
 		return nil
 	}
 	return p.print()
+}
+
+func (p *tablePrinter) row(u *unstructured.Unstructured) metav1.TableRow {
+	row := metav1.TableRow{Cells: p.columns.Row(u, p.s.Now()), Object: runtime.RawExtension{Object: u}}
+	firstLines(row.Cells)
+	return row
+}
+
+// event prints a row, and before it what has become of the object. It comes with the next flush of w.
+func (p *tablePrinter) event(what string, u *unstructured.Unstructured) error {
+	t := &metav1.Table{ColumnDefinitions: p.columns.Definitions(), Rows: []metav1.TableRow{p.row(u)}}
+	return p.table.PrintObj(&metav1.WatchEvent{Type: what, Object: runtime.RawExtension{Object: t}}, p.w)
 }
 
 // firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it did not.

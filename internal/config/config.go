@@ -63,6 +63,8 @@ type Encryption struct {
 type Retention struct {
 	// ForgetAfter is that of store.Options: 0 is its default, negative is for ever.
 	ForgetAfter time.Duration
+	// Changes is how long what changes is kept, for larder watch --since; 0 is not at all.
+	Changes time.Duration
 }
 
 // Ready says when a sync is ready.

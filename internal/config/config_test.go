@@ -33,6 +33,7 @@ encryption:
   keyFile: key
 retention:
   forgetAfter: 7d
+  changes: 36h
 listen: :9470
 ready: resumed
 kubeconfig: /root/.kube/config
@@ -112,7 +113,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", head + pods + "sotre: x\n", []string{"c:4:1: sotre: unknown field; allowed are apiVersion, kind, store, maxSize"}},
 		{"unknown field of a resource", head + "resources:\n- name: pods\n  selector: a\n",
 			[]string{"c:5:3: resources[0].selector: unknown field; allowed are name, namespaces, labelSelector, fieldSelector, representation"}},
-		{"reserved for later", head + pods + "retention: {changes: 7d}\n", []string{"c:4:13: retention.changes: unknown field; allowed are forgetAfter"}},
+		{"unknown in it", head + pods + "retention: {change: 7d}\n", []string{"c:4:13: retention.change: unknown field; allowed are forgetAfter, changes"}},
 		{"merge key", head + "resources:\n- <<: {name: pods}\n", []string{"resources[0].<<: unknown field"}},
 		{"a field twice", head + pods + "store: a\nstore: b\n", []string{"c:5:1: store: this field is given twice"}},
 		{"no name", head + "resources:\n- namespaces: [a]\n", []string{"c:4:3: resources[0]: name is required"}},

@@ -18,6 +18,7 @@
 //	  resources: [secrets]              # what is sealed; default secrets
 //	retention:
 //	  forgetAfter: 30d                  # how long what is no longer mirrored is kept, or never; default 30d
+//	  changes: 7d                       # how long what changes is kept, for larder watch --since, or never; default never
 //	listen: 127.0.0.1:9470              # /healthz, /readyz and /metrics; default off; without a host it is loopback
 //	ready: disk                         # or resumed: when /readyz says yes; default disk
 //	kubeconfig: /etc/larder/kubeconfig  # default as kubectl; relative to the file's directory

@@ -194,6 +194,7 @@ func (e *Encryption) equal(o *Encryption) bool {
 func (r *reader) retention(v value, to *Retention) {
 	r.mapping(v,
 		field{"forgetAfter", func(v value) { to.ForgetAfter = r.age(v) }},
+		field{"changes", func(v value) { to.Changes = max(0, r.age(v)) }},
 	)
 }
 

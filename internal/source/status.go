@@ -64,6 +64,8 @@ type Collection struct {
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Handlers are the durable handlers that keep a place in it.
 	Handlers []Handler `json:"handlers,omitempty"`
+	// Changes are what is kept of its changes for larder watch --since; nil if none are.
+	Changes *Changes `json:"changes,omitempty"`
 	// Live is what a running sync knows about it; nil if none mirrors it.
 	Live *Live `json:"live,omitempty"`
 	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
@@ -79,6 +81,22 @@ type Handler struct {
 	Failing int `json:"failing"`
 	// Replaying: it is being told of every object.
 	Replaying bool `json:"replaying,omitempty"`
+}
+
+// Changes describes what is kept of the changes of a collection.
+type Changes struct {
+	// KeptFor is how long, by the time in which the store is open, as time.Duration writes it.
+	KeptFor string `json:"keptFor"`
+	// Oldest and Last are the lowest and the highest number that a watch can go on after.
+	Oldest uint64 `json:"oldest"`
+	Last   uint64 `json:"last"`
+}
+
+func changesOf(k store.Kept) *Changes {
+	if k.For == 0 {
+		return nil
+	}
+	return &Changes{KeptFor: k.For.String(), Oldest: k.Oldest, Last: k.Last}
 }
 
 // handlersOf returns the durable handlers of a collection.
