@@ -38,7 +38,7 @@ func TestEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, plain := range []string{"uid-a/1", "LRD", "larder"} {
+	for _, plain := range []string{"uid-a/1", magic, "clusterID", "resource"} {
 		if bytes.Contains(data, []byte(plain)) {
 			t.Errorf("%q is in the file", plain)
 		}

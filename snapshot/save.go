@@ -27,7 +27,7 @@ type SaveOptions struct {
 	Header Header
 	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
 	Salvage bool
-	// Store are those that the store, or the copy of one that is open, is opened with for reading: LockTimeout, Encryption and Logger count. Without Encryption that of the open store is used.
+	// Store are those that SaveFile opens the store with: LockTimeout, Logger and Encryption count.
 	Store store.Options
 	// Progress is told how far it is. May be nil.
 	Progress func(Progress)
@@ -99,9 +99,6 @@ func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, 
 
 // saveCopy saves a copy of the store, which it makes beside the store, or else beside path if that is not empty.
 func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o SaveOptions) (Saved, error) {
-	if o.Store.Encryption == nil {
-		o.Store.Encryption = st.Encryption()
-	}
 	base := ""
 	if st.Detached() != nil {
 		base = path
@@ -118,7 +115,7 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 	if err != nil {
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
-	copied, err := openToSave(ctx, name, o)
+	copied, err := st.OpenCopy(ctx, name)
 	removed := os.Remove(name) // where a file can be removed that is open: then nothing is left, whenever this process dies
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)

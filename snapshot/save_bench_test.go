@@ -119,7 +119,7 @@ func benchStore(b *testing.B, path string, pods int) *store.Store {
 	for from := 0; from < pods; from += 1000 {
 		var page []k8sruntime.Object
 		for i := from; i < from+1000; i++ {
-			page = append(page, benchPod(random, i))
+			page = append(page, savedBenchPod(random, i))
 		}
 		if _, err := r.Page(context.Background(), page); err != nil {
 			b.Fatal(err)
@@ -139,7 +139,7 @@ func randomHex(random *rand.Rand, n int) string {
 	return hex.EncodeToString(b)
 }
 
-func benchPod(random *rand.Rand, i int) *corev1.Pod {
+func savedBenchPod(random *rand.Rand, i int) *corev1.Pod {
 	app, now := fmt.Sprintf("app-%d", i/50), metav1.Unix(1_760_000_000+int64(random.IntN(10_000_000)), 0)
 	name := fmt.Sprintf("%s-%s-%05d", app, randomHex(random, 10), i%50)
 	p := &corev1.Pod{

@@ -291,15 +291,15 @@ func TestSpoolIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.w.Add(store.Record{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(planted), 10_000)}); err != nil {
+	if err := s.w.Add(store.Record{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := s.replay(t.Context(), func(r store.Record) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(planted) {
+	if err := s.replay(t.Context(), func(r store.Record) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))
-	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(planted))) {
+	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(plantedSecret))) {
 		t.Errorf("%d bytes, in plain text", len(data))
 	}
 	s.close()

@@ -54,6 +54,3 @@ func (e *Encryption) Seals(r schema.GroupResource) bool {
 
 // Seals reports whether a new collection of the resource is sealed: by Options.Encryption.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }
-
-// Encryption returns Options.Encryption, for who opens a copy of the file; nil if there is none.
-func (s *Store) Encryption() *Encryption { return s.o.Encryption }
