@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 
@@ -148,10 +149,23 @@ func (i *Informer) ForgetHandler(ctx context.Context, name string) error {
 	return i.feeds.ForgetHandler(ctx, name)
 }
 
+// KeepChanges keeps what has changed for readers of the file, for so long: see store.Collection.KeepChanges and store.View.Changes. 0 ends it. It stays so over
+// restarts. It fails with ErrNotDurable if the objects are in memory only.
+func (i *Informer) KeepChanges(ctx context.Context, keep time.Duration) error {
+	switch {
+	case i.feeds != nil:
+		return i.feeds.KeepChanges(ctx, keep)
+	case keep != 0:
+		return fmt.Errorf("keep the changes of %s: %w: %s", i.o.Identity.GroupResource(), ErrNotDurable, i.volatile)
+	}
+	return nil
+}
+
 // feeds is what an informer needs of a collection for durable handlers.
 type feeds interface {
 	open(ctx context.Context, name string) (feed, error)
 	ForgetHandler(ctx context.Context, name string) error
+	KeepChanges(ctx context.Context, keep time.Duration) error
 }
 
 // feed is what a durable handler needs of a *store.Feed.

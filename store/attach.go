@@ -32,6 +32,8 @@ type attachment struct {
 	held []*Collection
 	// merged and adopted are the collections that had something in memory, and that had not, with what they are in the file.
 	merged, adopted []taken
+	// older are those of which durable handlers know something newer than memory has.
+	older []*Collection
 	// lost are the names of those of which a list was being taken in that can not go on.
 	lost []string
 }
@@ -40,10 +42,11 @@ type attachment struct {
 type taken struct {
 	c    *Collection
 	file *Collection
-	// set is that of the indexes as the file has them, whole is whether it has a whole state, and fill what is to be the objects in memory; of adopted ones.
+	// set is that of the indexes as the file has them, and whole is whether it has a whole state; of adopted ones.
 	set   *indexSet
 	whole bool
-	fill  *resident
+	// fill is what is to be the decoded objects; nil if they stay.
+	fill *resident
 }
 
 // attach takes the file over, or returns why not.
@@ -52,8 +55,12 @@ func (s *Store) attach(ctx context.Context) error {
 	if err := s.listing(ctx, patient); err != nil {
 		return err
 	}
+	_ = s.Flush(ctx) // less is older than in the file then; what it can not write stays pending
 	file := newStore(s.path, s.o)
-	err := file.openToWrite(ctx, time.Now())
+	err := file.fetchKeys(ctx)
+	if err == nil {
+		err = file.openToWrite(ctx, time.Now())
+	}
 	s.noteQuarantined(file)
 	if err != nil {
 		return err
@@ -62,7 +69,7 @@ func (s *Store) attach(ctx context.Context) error {
 	err = a.run(ctx, patient)
 	if isDamaged(err) && file.Err() != nil && file.Rebuild(ctx) == nil {
 		s.noteQuarantined(file)
-		a.merged, a.adopted, a.lost = nil, nil, nil
+		a.merged, a.adopted, a.older, a.lost = nil, nil, nil, nil
 		err = a.run(ctx, patient) // what the file has lost is in memory
 	}
 	if err != nil {
@@ -168,6 +175,9 @@ func (a *attachment) hold(ctx context.Context) (release func(), err error) {
 
 // bring makes the collections of the file what they are in memory, and the other way round where there is nothing in memory.
 func (a *attachment) bring(ctx context.Context, patient bool) error {
+	if err := a.notOlder(ctx, patient); err != nil {
+		return err
+	}
 	for _, c := range a.held {
 		begun, anything, err := c.hasBegun(ctx)
 		switch {
@@ -187,6 +197,48 @@ func (a *attachment) bring(ctx context.Context, patient bool) error {
 	return a.documents(ctx)
 }
 
+// notOlder returns an error while what memory has of a collection is older than what the file has, and durable handlers know of that: they would be told that what is new is gone.
+func (a *attachment) notOlder(ctx context.Context, patient bool) error {
+	for _, c := range a.held {
+		older, err := a.isOlder(ctx, c)
+		switch {
+		case err != nil:
+			return fmt.Errorf("compare %s with the file: %w", c.id, err)
+		case older && patient:
+			return fmt.Errorf("%w: it has %s as of a newer resourceVersion than memory", errNotYet, c.id)
+		case older:
+			a.older = append(a.older, c)
+		}
+	}
+	return nil
+}
+
+// isOlder reports that of one collection, or that memory has a part of it only.
+func (a *attachment) isOlder(ctx context.Context, c *Collection) (bool, error) {
+	file := reader{store: a.file, name: c.name}
+	was, err := file.Info(ctx)
+	if errors.Is(err, ErrNoCollection) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	handlers, err := file.Handlers(ctx)
+	if err != nil || len(handlers) == 0 {
+		return false, err
+	}
+	var now state
+	err = c.view(ctx, func(b *bolt.Bucket) (err error) { // without what is pending
+		now, err = getState(b, c.name)
+		return err
+	})
+	if !now.Complete {
+		_, anything, failed := c.hasBegun(ctx)
+		return was.Complete && anything, errors.Join(err, failed)
+	}
+	return now.Attributes.ClusterID == was.Attributes.ClusterID && newerRV(was.ResourceVersion, now.ResourceVersion), err
+}
+
 // inFile returns what c is in the file, with its buckets and the places of its durable handlers.
 func (a *attachment) inFile(ctx context.Context, c *Collection) (*Collection, error) {
 	f := &Collection{
@@ -194,6 +246,11 @@ func (a *attachment) inFile(ctx context.Context, c *Collection) (*Collection, er
 		id:     c.id, keyFunc: c.keyFunc, resource: c.resource, limits: c.limits, packer: c.packer,
 	}
 	f.set.Store(c.set.Load())
+	f.mustSeal = c.sealing.Load()
+	if err := f.unseal(ctx); err != nil {
+		return nil, err
+	}
+	c.sealing.Store(f.sealing.Load())
 	left, err := f.needsBuckets(ctx)
 	if err == nil && left {
 		err = f.update(ctx, f.ensureBuckets)
@@ -253,6 +310,7 @@ func (a *attachment) exchange(ctx context.Context) (old *handle, err error) {
 	if err := a.file.Err(); err != nil {
 		return nil, err
 	}
+	a.refillMerged()
 	for i := range a.adopted {
 		t := &a.adopted[i]
 		t.c.set.Store(t.c.set.Load().withNoneReady()) // until look-ups are of the file
@@ -271,6 +329,20 @@ func (a *attachment) exchange(ctx context.Context) (old *handle, err error) {
 		t.c.adopt(ctx, t.set)
 	}
 	return old, nil
+}
+
+// refillMerged has what is decoded read anew if memory has failed: a write whose outcome was unknown may be there, and now in the file, and not in it.
+func (a *attachment) refillMerged() {
+	if a.s.Err() == nil {
+		return
+	}
+	for i := range a.merged {
+		if t := &a.merged[i]; t.c.resident.Load() != nil {
+			t.c.front.Lock()
+			t.fill = t.c.beginFillingLocked()
+			t.c.front.Unlock()
+		}
+	}
 }
 
 // swap exchanges the handles.
@@ -292,7 +364,9 @@ func (a *attachment) swap() (old *handle) {
 	}
 	s.unverified, s.wasClean = f.unverified, f.wasClean
 	s.steady.Store(f.steady.Load())
+	s.keys.take(f.keys)
 	s.usedNotes.renew(s.clocks())
+	s.verified.Store(nil)
 	s.detached.set(nil)
 	for _, t := range a.adopted {
 		if t.whole { // who sees its Info from here on has been told
@@ -318,7 +392,7 @@ func (c *Collection) adopt(ctx context.Context, set *indexSet) {
 // goOn begins what has to be done with the file, and says that it is there.
 func (a *attachment) goOn() {
 	s := a.s
-	for _, t := range a.adopted {
+	for _, t := range append(slices.Clone(a.merged), a.adopted...) {
 		if t.fill != nil {
 			t.c.finishFilling(t.fill, false)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -114,6 +116,130 @@ func TestAttachToAFileWithADamagedRecord(t *testing.T) {
 		if s.Err() != nil {
 			t.Error(s.Err())
 		}
+	})
+}
+
+// An object whose record is not there, which only the count tells, does not either.
+func TestAttachToAFileThatLacksARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		err := Tamper(holder.liveCollections()[0], func(b *bolt.Bucket) error {
+			k, _ := b.Bucket(bucketObjects).Cursor().First()
+			return b.Bucket(bucketObjects).Delete(bytes.Clone(k))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		wantPodsAt(t, c, 2)
+		if s.Err() != nil {
+			t.Error(s.Err())
+		}
+	})
+}
+
+// Damage of what is in memory is not held against the file, which is left as it is.
+func TestAttachFromDamagedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		err := Tamper(c, func(b *bolt.Bucket) error {
+			k, data := b.Bucket(bucketObjects).Cursor().First()
+			bad := append([]byte(nil), data...)
+			bad[len(bad)-5] ^= 1
+			return b.Bucket(bucketObjects).Put(k, bad)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, holder)
+		time.Sleep(10 * time.Minute)
+		if err := s.Detached(); err == nil || isDamaged(err) {
+			t.Errorf("detached: %v", err)
+		}
+		wantNames(t, filepath.Dir(s.Path()), "store")
+		other := mustOpen(t, s.Path(), Options{LockTimeout: -1})
+		old, err := openCompactPods(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantPodsAt(t, old, 1)
+		mustClose(t, other)
+	})
+}
+
+// After a write in memory of which nobody knows the outcome, the objects that are decoded are those of the file once there is one.
+func TestAttachAfterAFailureInMemory(t *testing.T) {
+	for name, residency := range map[string]Residency{"All": All, "Bounded": Bounded(1 << 20), "None": None} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var gate hook.Gate
+				path := filepath.Join(t.TempDir(), "store")
+				s, err := OpenInMemory(path, Options{Logger: &quiet, CommitInterval: -1, Hooks: &hook.Hooks{Commit: gate.Commit}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Residency: residency})
+				if err == nil {
+					err = listPods(c, 1)
+				}
+				if err == nil {
+					err = c.WaitResident(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				gate.After(func() error { return syscall.ENOMEM })
+				if err := compactStep(c, 2); !errors.Is(err, ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+				gate.After(nil)
+				if err := Attach(s); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				wantPodsAt(t, c, 2)
+				if err := compactStep(c, 3); err != nil {
+					t.Fatal(err)
+				}
+				wantPodsAt(t, c, 3)
+				mustClose(t, s)
+			})
+		})
+	}
+}
+
+// That memory was found good says nothing of the file.
+func TestAttachForgetsAboutScrubbing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		wantPodsAt(t, c, 2)
+		if s.Scrubbed().IsZero() {
+			t.Error("memory has not been scrubbed")
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		if at := s.Scrubbed(); !at.IsZero() {
+			t.Errorf("the file was found good at %v, and nobody has looked", at)
+		}
+		mustClose(t, s)
+	})
+}
+
+// A collection that was in memory is in use: the next who looks for those that are not does not drop it.
+func TestAttachNotesUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		setLastUsed(t, holder, time.Now().Add(-100*24*time.Hour))
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		mustEnd(t, c)
+		time.Sleep(25 * time.Hour)
+		synctest.Wait()
+		if got := inFile(t, s); len(got) != 1 {
+			t.Errorf("in the file: %q", got)
+		}
+		mustClose(t, s)
 	})
 }
 
@@ -291,6 +417,26 @@ func TestDetachedRefuses(t *testing.T) {
 	})
 }
 
+// A collection that the file has would be back with it: nobody is told that it is gone.
+func TestDropWhileDetached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, holder, c := detachedPods(t, Options{})
+		mustEnd(t, c)
+		if err := s.Drop(t.Context(), c.Identity()); !errors.Is(err, ErrDetached) {
+			t.Errorf("without the file: %v", err)
+		}
+		mustClose(t, holder)
+		mustAttach(t, s, 3*time.Second)
+		if err := s.Drop(t.Context(), c.Identity()); err != nil {
+			t.Errorf("with it: %v", err)
+		}
+		if got := inFile(t, s); len(got) != 0 {
+			t.Errorf("in the file: %q", got)
+		}
+		mustClose(t, s)
+	})
+}
+
 // childAttach takes over a file again and again from a process that has left it behind, and says at what it has left it.
 func childAttach(path string) error {
 	ctx := context.Background()
@@ -313,7 +459,7 @@ func childAttach(path string) error {
 		}
 		fmt.Println(n)
 		s := newStore(path, Options{Logger: &quiet, CommitInterval: time.Hour})
-		if err := s.openInMemory(ErrLocked); err != nil {
+		if err := s.openInMemory(context.Background(), ErrLocked); err != nil {
 			return err
 		}
 		c, err := openCompactPods(s)

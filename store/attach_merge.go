@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -25,6 +24,7 @@ type merging struct {
 	objects    *bolt.Bucket // of from
 	st         state        // of from
 	refile     []string     // the indexes whose entries are all to be written
+	older      bool         // the file's durable handlers know something newer
 	begun      bool
 	staged     bool // a list was being taken in, in part in a bucket that is not brought
 	after      string
@@ -36,7 +36,7 @@ func (a *attachment) merge(ctx context.Context, c *Collection) error {
 	if err != nil {
 		return err
 	}
-	m := &merging{from: c, into: f}
+	m := &merging{from: c, into: f, older: slices.Contains(a.older, c)}
 	var failed error // says nothing of what is in memory, which a view would take it for
 	err = a.s.view(ctx, func(tx *bolt.Tx) error {
 		failed = m.run(ctx, tx)
@@ -67,7 +67,9 @@ func (m *merging) run(ctx context.Context, tx *bolt.Tx) error {
 	}
 	for done := false; !done; {
 		err := m.into.writeLocked(ctx, nil, func(w *writer) (err error) {
-			done, err = m.step(ctx, w)
+			if done, err = m.step(ctx, w); err == nil && m.older {
+				err = m.setBack(w)
+			}
 			return err
 		})
 		if err != nil {
@@ -111,6 +113,21 @@ func (m *merging) step(ctx context.Context, w *writer) (done bool, err error) {
 		w.state.MustRelist = interrupted
 	}
 	return false, nil
+}
+
+// setBack has the durable handlers begin anew: of what is missing now nobody knows that it is gone.
+func (m *merging) setBack(w *writer) error {
+	if w.places == nil {
+		return nil
+	}
+	for name := range w.places.places {
+		place := again(w.state.NextSeq, ResetBehind)
+		w.places.places[name], w.places.reset[name] = place, place
+		if err := putPlace(w.bucket.Bucket(bucketHandlers), w.c.name, name, place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin makes the indexes of the file fit to be written. Those that it has whole, by the terms of its own records, are moved to the
@@ -167,7 +184,7 @@ func (m *merging) page(w *writer) (pairs []pair, more bool, err error) {
 		}
 		if k != nil && p.key == string(k) {
 			if p.now, err = m.from.parse(m.objects, p.key, data); err != nil {
-				return nil, false, err
+				return nil, false, ofMemory(err)
 			}
 			k, data = ours.next()
 		}
@@ -185,7 +202,15 @@ func (m *merging) page(w *writer) (pairs []pair, more bool, err error) {
 		}
 		m.after = p.key
 	}
-	return pairs, more, errors.Join(ours.err, theirs.err)
+	return pairs, more, errors.Join(ofMemory(ours.err), theirs.err)
+}
+
+// ofMemory makes an error of reading what is in memory one that is not held against the file, in whose transaction it is read.
+func ofMemory(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("what is in memory can not be read, start the process again: %v", err) //nolint:errorlint // see above
 }
 
 // parse is stored for who has the record.
@@ -203,21 +228,30 @@ func (m *merging) compare(p *pair) error {
 	if p.sameBody, err = m.sameBodies(p); err != nil {
 		return err
 	}
+	now, err := m.from.plainTerms(p.key, p.now.header)
+	if err != nil {
+		return err
+	}
+	old, err := m.into.plainTerms(p.key, p.old.header)
+	if err != nil {
+		return err
+	}
 	p.same = p.sameBody
 	for name := range m.from.set.Load().funcs {
-		p.same = p.same && slices.Equal(p.now.Terms[name], p.old.Terms[name])
+		p.same = p.same && slices.Equal(now[name], old[name])
 	}
 	return nil
 }
 
 // sameBodies compares the payloads, without their compression.
 func (m *merging) sameBodies(p *pair) (bool, error) {
-	if p.now.Dictionary == p.old.Dictionary && p.now.unknown == p.old.unknown {
+	sealed := p.now.SealedBy != 0 || p.old.SealedBy != 0
+	if !sealed && p.now.Dictionary == p.old.Dictionary && p.now.unknown == p.old.unknown {
 		return bytes.Equal(p.now.payload, p.old.payload), nil
 	}
 	now, err := m.from.plainOf(p.key, p.now)
 	if err != nil {
-		return false, err
+		return false, ofMemory(err)
 	}
 	old, err := m.into.plainOf(p.key, p.old)
 	switch {
@@ -246,7 +280,7 @@ func (m *merging) apply(w *writer, p pair) error {
 		return m.put(w, p)
 	}
 	for _, name := range m.refile {
-		if err := moveEntries(w.indexes[name], p.key, nil, p.now.Terms[name], false); err != nil {
+		if err := moveEntries(w.indexes[name], p.key, nil, p.old.Terms[name], false); err != nil { // those of the record that stays
 			return err
 		}
 	}
@@ -254,12 +288,13 @@ func (m *merging) apply(w *writer, p pair) error {
 }
 
 func (m *merging) put(w *writer, p pair) (err error) {
-	x := &write{key: p.key, uid: p.now.UID, rv: p.now.RV, payload: p.now.payload, terms: p.now.Terms, sameObject: p.sameBody}
-	if p.now.Dictionary != 0 {
-		if x.dict, err = m.from.dicts.get(m.tx, m.from.name, p.now.Dictionary); err != nil {
-			return err
-		}
-		x.plainSize = p.now.Size
+	b, err := m.from.body(p.now.objects, p.key, p.now.header, p.now.payload)
+	if err != nil {
+		return ofMemory(err)
+	}
+	x := &write{key: p.key, uid: p.now.UID, rv: p.now.RV, payload: b.payload, dict: b.dict, plainSize: b.size, sameObject: p.sameBody}
+	if x.terms, err = m.from.plainTerms(p.key, p.now.header); err != nil {
+		return ofMemory(err)
 	}
 	return w.putEncoded(x, p.now.Encoding, p.old)
 }
@@ -268,11 +303,15 @@ func (m *merging) put(w *writer, p pair) (err error) {
 func (m *merging) finish(w *writer) error {
 	st := &w.state
 	if st.Objects != m.st.Objects {
-		return fmt.Errorf("the file has %d objects of it now, and memory has %d", st.Objects, m.st.Objects)
+		return fmt.Errorf("the file counts %d objects of it now, and memory has %d: %w", st.Objects, m.st.Objects, ErrDamaged)
 	}
 	was := st.Info
 	st.Info = m.st.Info
-	st.Resource, st.NextSeq, st.LastUsed = was.Resource.with(m.st.Info.Resource), was.NextSeq, time.Now()
+	st.Sealed, st.PlainText = was.Sealed, was.PlainText
+	m.into.markSealed(st)
+	st.Resource, st.NextSeq = was.Resource.with(m.st.Info.Resource), was.NextSeq
+	now := m.into.store.clocks()
+	st.LastUsed, st.usedAt = now.wall, now.steady
 	for name := range m.from.set.Load().funcs {
 		st.indexes[name] = m.st.indexes[name]
 	}

@@ -15,7 +15,7 @@
 //
 // # The file
 //
-//	larder                    format, created, file-id, clean mark
+//	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped (keyring.go); only with Encryption
 //	└─ <Identity.ID>          one bucket per collection
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
@@ -24,6 +24,7 @@
 //	   ├─ seq                 number             → key; while there are durable handlers, like the next two (feed.go)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
 //	   ├─ handlers            name               → how far a durable handler has come
+//	   ├─ births              key                → the number at which it was created; while changes are kept (changes.go)
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
 //	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
@@ -32,7 +33,7 @@
 //
 //	<path>.opening            the lock of those who open it, and how many opens have not ended: after a crash the
 //	                          file is verified, without being mapped, before it is used
-//	<path>.new-*              a file that is being made, or was when a process died; the next open for writing removes it
+//	<path>.new-*              a file that is being made, or a copy, or was when a process died; the next open for writing removes it
 //	<path>.damaged-<UTC>      a damaged file that was moved aside; the newest two are kept
 //
 // The terms in a record's header are what the indexes file it under. A write
@@ -42,6 +43,16 @@
 // Payloads may be compressed, each by itself, with a dictionary that is made of some of the collection's objects (CollectionOptions.Compression).
 // A record says how it is stored, so the option can be switched at any time; a dictionary never changes, and stays as
 // long as a record names it. docs/adr/0007 says what that costs and gains.
+//
+// # Encryption
+//
+// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, staged lists, dictionaries and index terms. Keys for it come from
+// ParseKeys, KeysFromFile or KeysFromEnv, or from a KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
+// sealed. Look-ups by value work as ever; indexes of a sealed collection can not be asked for ranges and prefixes (ErrSealedIndex).
+//
+// To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after which the old ones are not needed. A file whose data keys can not be unwrapped is
+// not opened, and not changed (ErrWrongKey). Without any key it can be, and what is sealed in it is refused (ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey
+// (Info.PlainText). docs/adr/0012 has the reasons, and what this does not protect from.
 //
 // # A write
 //
@@ -98,18 +109,27 @@
 // state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are dropped when all handlers have passed them, and beyond
 // 100,000, or a week in which the store was open, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
 //
+// Collection.KeepChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number can ask View.Changes, in whatever process has the file, what has
+// changed since. docs/adr/0014 has the reasons.
+//
 // # While another process has the file
 //
 // Open waits for Options.LockTimeout (OpenContext as long as its context lasts) and fails with ErrLocked, which names the process. In a rolling update the new process has to be
 // ready before the old one ends: with Options.MemoryWhileLocked, Open returns a store in memory then. Everything works on it as on a file, but for what needs one (Compact,
-// Rebuild, durable handlers: ErrDetached). It takes room for the encoded objects besides those that are decoded, and is gone with the process. Detached says why the store has not got its file, Attached tells
+// Rebuild, Drop, durable handlers: ErrDetached). It takes room for the encoded objects besides those that are decoded, and is gone with the process. Detached says why the store has not got its file, Attached tells
 // when it has: about a second after the other process gave it up.
 //
 // Then the file is opened as Open does, damage included, and each collection that is open in this process and was listed is made in it what it is in memory: what is the same is not
 // written, what is gone leaves its tombstone, and durable handlers go on from their places in the file. A collection of which nothing was listed
-// takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes. A crash leaves each
+// takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes, and as long as
+// memory has time to hear of what durable handlers know already; else they begin anew. A crash leaves each
 // collection as the other process has left it or as it was in memory; one that differs by more than 256 MiB of encoded objects may have to be listed then. Where the file can not be used (ErrNoSpace, ErrForeign, ErrNewerFormat)
 // all goes on in memory, and it is tried again, once a minute at last. docs/adr/0011 has the reasons.
+//
+// # To another file
+//
+// CopyTo and CopyFile write the file as it is at one moment while others read and write. Records has what a collection stores without decoding it, in key order, and Import makes a
+// new store of such records: one that resumes as the first would have. Salvage is Records for a file that is damaged.
 //
 // # What is promised
 //

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -221,6 +223,48 @@ func TestDropLetsOthersWrite(t *testing.T) {
 		mustEnd(t, other)
 		mustClose(t, s)
 	})
+}
+
+// TestRebuildAmidADrop: what is being removed is no loss, nor is anything else if its pages are damaged.
+func TestRebuildAmidADrop(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1, Logger: &quiet})
+	mustFillToDrop(t, s, pods())
+	other := mustOpenPods(t, s, "other")
+	applyOne(t, other)
+	mustPutDocument(t, s, "d", large)
+	if left, err := s.unlink(t.Context(), pods().ID(), nil); err != nil || !left {
+		t.Fatal(left, err)
+	}
+	var documents uint64
+	err := s.view(t.Context(), func(tx *bolt.Tx) error {
+		documents = uint64(tx.Bucket(bucketDocuments).RootPage())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch(t, s, func(data []byte) { // the page of the bucket is one that is in use
+		for rest := data; ; {
+			at := bytes.Index(rest, bucketDropped)
+			if at < 0 {
+				return
+			}
+			rest = rest[at+len(bucketDropped):]
+			binary.NativeEndian.PutUint64(rest, documents)
+		}
+	})
+	s.failNow(ErrOutcomeUnknown)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if wantGoneOrWhole(t, s) {
+		t.Error("it is there still")
+	}
+	if info, err := other.Info(t.Context()); err != nil || info.Objects != 1 || info.MustRelist != "" {
+		t.Errorf("another collection: %+v, %v", info, err)
+	}
+	mustEnd(t, other)
+	mustClose(t, s)
 }
 
 // childDrop fills a collection and drops it, for ever, and says so.

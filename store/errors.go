@@ -10,6 +10,8 @@ var (
 	ErrDetached = errors.New("the store is in memory until another process gives its file free")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	// ErrExists: a store was to be made where there is a file already. It is left alone.
+	ErrExists = errors.New("there is a file of that name already")
 	// ErrForeign: the file is something else than a store. It is left alone.
 	ErrForeign = errors.New("the file is not a store of Larder")
 	// ErrDamaged: the file, or a record or an index in it, is not what was written.
@@ -40,4 +42,16 @@ var (
 	ErrReplaceLost = errors.New("the store was rebuilt and has lost objects meanwhile; abort the list and begin another")
 	// ErrReplacing: a Replacement is open.
 	ErrReplacing = errors.New("a list is being taken in")
+)
+
+// Errors of encryption.
+var (
+	// ErrWrongKey: the file is sealed, and not with a key that was given. Nothing has been changed: open it with the key that it is sealed with (behind
+	// the current one, for a rotation), or remove the file to have everything listed anew.
+	ErrWrongKey = errors.New("the keys do not fit")
+	// ErrSealed: the collection is sealed, and the store was opened without Options.Encryption. Its names can be read (Info, Keys, Refs).
+	ErrSealed = errors.New("it is sealed, and the store was opened without keys")
+	// ErrSealedIndex: the values of a sealed collection's indexes are kept as keyed hashes, which have no order: use ByIndex, or IndexValues
+	// and ByIndex.
+	ErrSealedIndex = errors.New("an index of a sealed collection can not be asked for ranges and prefixes")
 )

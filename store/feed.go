@@ -17,6 +17,9 @@ type feedWriter struct {
 	w          *writer
 	seqs       *bolt.Bucket
 	tombstones *bolt.Bucket
+	births     *bolt.Bucket // nil unless changes are kept for readers
+	// tight: there is no room for what is kept for readers.
+	tight bool
 }
 
 // newFeedWriter returns nil if the collection has no feed.
@@ -32,7 +35,16 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, ErrDamaged)
 	}
 	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
+	f.births = w.bucket.Bucket(bucketBirths)
+	f.skipNumber()
 	return f, nil
+}
+
+// skipNumber leaves out the number that Place.again has given to readers of changes.
+func (f *feedWriter) skipNumber() {
+	if s := f.w.places; s != nil && s.places[changesReader].Keep > 0 {
+		f.w.state.NextSeq = max(f.w.state.NextSeq, s.places[changesReader].Seq+1)
+	}
 }
 
 // feedBuckets returns what the feed of a collection is read from.
@@ -59,7 +71,7 @@ func createFeed(b *bolt.Bucket) error {
 
 // dropFeed removes them.
 func dropFeed(b *bolt.Bucket) error {
-	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers, bucketBirths} {
 		if b.Bucket(name) == nil {
 			continue
 		}
@@ -84,10 +96,15 @@ func (w *writer) nextSeq() uint64 {
 	return seq
 }
 
-// file makes seq the place of key, whose record was old.
-func (f *feedWriter) file(key string, seq uint64, old stored) error {
+// file makes seq the place of key, whose record was old; born: of another object, or of none.
+func (f *feedWriter) file(key string, seq uint64, old stored, born bool) error {
 	if f == nil {
 		return nil
+	}
+	if born && f.births != nil {
+		if err := f.births.Put([]byte(key), seqKey(seq)); err != nil {
+			return err
+		}
 	}
 	if old.found && old.Seq != seq {
 		if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
@@ -104,6 +121,11 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
 		return err
+	}
+	if f.births != nil {
+		if err := f.births.Delete([]byte(key)); err != nil {
+			return err
+		}
 	}
 	t := tombstone{at: f.w.c.store.steadyNow(), key: key}
 	if last := x.lastOf(old.UID); last != nil {
@@ -126,7 +148,7 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	t.Seq = f.w.nextSeq()
 	f.w.state.tombstones++
-	return f.tombstones.Put(seqKey(t.Seq), t.append(nil, f.w.c.name))
+	return f.tombstones.Put(seqKey(t.Seq), t.append(f.w.c.appendRecord))
 }
 
 // lastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.

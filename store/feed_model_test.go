@@ -32,6 +32,7 @@ type feedModel struct {
 	c      *store.Collection
 	feeds  map[string]*store.Feed
 	views  map[string]*feedView
+	since  *sinceModel
 	losses int
 
 	rv   int
@@ -80,6 +81,7 @@ func (m *feedModel) open() {
 		m.feeds[name], err = m.c.Feed(context.Background(), name)
 		m.must("feed", err)
 	}
+	m.must("keep changes", m.c.KeepChanges(context.Background(), time.Hour))
 	info, err := m.c.Info(context.Background())
 	m.must("info", err)
 	if info.MustRelist != "" || !info.Complete {
@@ -315,18 +317,24 @@ func TestFeedModel(t *testing.T) {
 		for _, name := range []string{"eager", "lazy"} {
 			m.views[name] = &feedView{objects: map[string]string{}}
 		}
+		m.since = &sinceModel{}
 		m.open()
 		rt.Repeat(map[string]func(*rapid.T){
 			"change": func(*rapid.T) { m.change() },
 			"flush":  func(*rapid.T) { m.must("flush", m.s.Flush(context.Background())) },
-			"damage": func(*rapid.T) { m.damage() },
+			"damage": func(*rapid.T) { m.since.damaged = true; m.damage() },
 			"crash":  func(*rapid.T) { m.crash() },
 			"hear":   func(*rapid.T) { m.hear("eager", 2) },
+			"since":  func(*rapid.T) { m.since.read(m) },
 			"hear a little": func(rt *rapid.T) {
 				m.hear(rapid.SampledFrom([]string{"eager", "lazy", "lazy"}).Draw(rt, "name"), 1)
 			},
 		})
 		m.must("flush", m.s.Flush(context.Background()))
+		m.since.read(m)
+		if !maps.Equal(m.since.objects, m.now) {
+			rt.Errorf("who asked for changes since a number holds %v, and the server %v", m.since.objects, m.now)
+		}
 		for name, v := range m.views {
 			m.hear(name, 4)
 			if !maps.Equal(v.objects, m.now) {

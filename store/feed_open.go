@@ -24,6 +24,9 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	if name == "" || len(name) > maxHandlerName {
 		return fmt.Errorf("its name has %d bytes; 1 to %d can be stored", len(name), maxHandlerName)
 	}
+	if name == changesReader {
+		return errChangesReader
+	}
 	if c.readOnly {
 		return ErrReadOnly
 	}
@@ -91,6 +94,9 @@ func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 }
 
 func (c *Collection) forgetHandler(ctx context.Context, name string) error {
+	if name == changesReader {
+		return errChangesReader
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.store.Detached(); err != nil {
@@ -146,6 +152,9 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 			return nil
 		}
 		return handlers.ForEach(func(k, data []byte) error {
+			if string(k) == changesReader {
+				return nil // see Kept
+			}
 			place, err := parsePlace(r.name, string(k), data)
 			infos = append(infos, HandlerInfo{Name: string(k), Place: place, Behind: st.NextSeq - 1 - place.Seq})
 			return err
@@ -214,8 +223,8 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 			return err
 		}
 	}
-	for name := range all {
-		all[name] = again(st.NextSeq, ResetDamage)
+	for name, place := range all {
+		all[name] = place.again(st.NextSeq, ResetDamage)
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
 			return err
 		}
@@ -247,7 +256,7 @@ func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 	}
 	for name, place := range s.places {
 		if lost {
-			place = again(st.NextSeq, ResetDamage)
+			place = place.again(st.NextSeq, ResetDamage)
 		}
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, place); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
@@ -23,6 +24,9 @@ type Place struct {
 	Told bool
 	// Why it begins anew, or did last.
 	Why ResetReason
+	// Keep is how long tombstones are kept for readers of changes, and 0 for durable handlers: see Collection.KeepChanges. With it Seq moves on
+	// with the tombstones that are dropped.
+	Keep time.Duration
 }
 
 // ResetReason is why a durable handler is told of every object.
@@ -32,7 +36,8 @@ type ResetReason string
 const (
 	// ResetNew: no handler of that name was registered.
 	ResetNew ResetReason = "new"
-	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old.
+	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old; or a store that was in memory
+	// (Options.MemoryWhileLocked) has got its file, and had heard less than the handler.
 	ResetBehind ResetReason = "behind"
 	// ResetDamage: the file was damaged, and objects of the collection were lost.
 	ResetDamage ResetReason = "damage"
@@ -52,6 +57,15 @@ func again(nextSeq uint64, why ResetReason) Place {
 	return Place{Seq: nextSeq - 1, Replaying: true, Why: why}
 }
 
+// again is that of p. For readers of changes none is kept from before, so that who has come to the last number is told so, too: the next one is left
+// out (skipNumber).
+func (p Place) again(nextSeq uint64, why ResetReason) Place {
+	if p.Keep > 0 {
+		return Place{Seq: nextSeq, Keep: p.Keep}
+	}
+	return again(nextSeq, why)
+}
+
 // placeRecord is a Place on disk: the payload of a record under the handler's name.
 type placeRecord struct {
 	Seq       uint64            `msgpack:"seq"`
@@ -60,11 +74,12 @@ type placeRecord struct {
 	After     string            `msgpack:"after,omitempty"`
 	Told      bool              `msgpack:"told,omitempty"`
 	Why       string            `msgpack:"why,omitempty"`
+	Keep      time.Duration     `msgpack:"keep,omitempty"`
 }
 
 func putPlace(handlers *bolt.Bucket, collection, name string, p Place) error {
 	payload, err := msgpack.Marshal(&placeRecord{
-		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why),
+		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why), Keep: p.Keep,
 	})
 	if err != nil {
 		return fmt.Errorf("place of handler %q: %w", name, err)
@@ -84,7 +99,7 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
 		return Place{}, fmt.Errorf("place of handler %q in collection %s: %w: %w", name, collection, err, ErrDamaged)
 	}
-	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
+	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why), Keep: max(r.Keep, 0)}, nil
 }
 
 // getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
@@ -135,6 +150,8 @@ type placesSnapshot struct {
 	versions map[string]uint64
 	// reset are those that the transaction has set back.
 	reset map[string]Place
+	// dropped is the highest number of the tombstones that the transaction has dropped; 0 if it dropped none.
+	dropped uint64
 }
 
 func (p *places) load(all map[string]Place) {
@@ -212,7 +229,7 @@ func (p *places) committed(s *placesSnapshot) {
 func (p *places) unsure(s *placesSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s != nil && len(s.reset) > 0 {
+	if s != nil && (len(s.reset) > 0 || s.dropped > 0) {
 		p.setBackLocked(s)
 		p.wakeLocked()
 	}
@@ -223,6 +240,9 @@ func (p *places) setBackLocked(s *placesSnapshot) {
 		if h := p.all[name]; h != nil {
 			h.setBack(place)
 		}
+	}
+	if h := p.all[changesReader]; h != nil && h.place.Keep > 0 {
+		h.place.Seq = max(h.place.Seq, s.dropped)
 	}
 }
 
@@ -254,7 +274,7 @@ func (p *places) setAllBack(nextSeq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.all {
-		h.setBack(again(nextSeq, ResetDamage))
+		h.setBack(h.place.again(nextSeq, ResetDamage))
 	}
 	p.wakeLocked()
 }

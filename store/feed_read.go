@@ -21,6 +21,9 @@ type FeedChange struct {
 	ResourceVersion string
 	// Seq is the place of the change in the order of all changes of the collection.
 	Seq uint64
+	// Born is the number at which the object was created, if View.Changes tells of it and the store has seen it since changes are
+	// kept (Collection.KeepChanges); else 0. What a damaged file had lost and was written again is as if created then.
+	Born uint64
 }
 
 // FeedPage is some changes in order.
@@ -54,8 +57,9 @@ func (f *Feed) Acknowledge(place Place, resets int) error {
 }
 
 // Changed returns a channel that is closed after the next commit of something of the collection, when handlers are set back, and when the collection or the store is closed.
-func (f *Feed) Changed() <-chan struct{} {
-	p := &f.c.places
+func (f *Feed) Changed() <-chan struct{} { return f.c.places.nextChange() }
+
+func (p *places) nextChange() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -177,15 +181,19 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 type feedEntry struct {
 	rawRecord
 	gone bool
+	born uint64
 }
 
-func (c *Collection) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
+func (c *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
 	h, payload, err := parseRecord(c.name, key, data)
 	if err != nil {
 		return feedEntry{}, err
 	}
 	e := feedEntry{rawRecord: rawRecord{key: key, header: h}}
-	e.body, err = c.body(objects, key, h, slices.Clone(payload))
+	if h.SealedBy == 0 {
+		payload = slices.Clone(payload)
+	}
+	e.body, err = c.body(objects, key, h, payload)
 	if errors.Is(err, ErrIncompatible) {
 		e.body.encoding, err = "", nil
 	}
@@ -193,7 +201,7 @@ func (c *Collection) liveEntry(objects *bolt.Bucket, key string, data []byte) (f
 }
 
 // readFeed merges live objects and tombstones, which never share a number.
-func (c *Collection) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
+func (c *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
 	seqs, tombstones, err := c.feedBuckets(b, st)
 	if err != nil {
 		return nil, false, err
@@ -227,7 +235,7 @@ func (c *Collection) readFeed(b *bolt.Bucket, st state, after uint64) (found []f
 }
 
 // filedEntry returns the object that the feed has under a number.
-func (c *Collection) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
+func (c *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
 		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", c.name, legible(string(key)), ErrDamaged)
@@ -239,12 +247,15 @@ func (c *Collection) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedE
 	return e, err
 }
 
-func (c *Collection) goneEntry(seqKey, data []byte) (feedEntry, error) {
+func (c *reader) goneEntry(seqKey, data []byte) (feedEntry, error) {
 	seq, ok := parseSeqKey(seqKey)
 	if !ok {
 		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", c.name, seqKey, ErrDamaged)
 	}
 	t, err := parseTombstone(c.name, seq, data)
+	if err == nil {
+		t.payload, err = c.opened(bucketTombstones, t.place(), t.header, t.payload)
+	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
 		key: t.key, header: t.header, body: body{encoding: t.Encoding, payload: slices.Clone(t.payload), size: len(t.payload)},
 	}}, err
@@ -274,9 +285,9 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 }
 
 // decodeFeed adds the changes to the page. It calls the codec, in no transaction.
-func (c *Collection) decodeFeed(p *FeedPage, found []feedEntry) error {
+func (c *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	for _, e := range found {
-		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq}
+		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Born: e.born}
 		if e.gone {
 			change.Type = Delete
 		}

@@ -32,7 +32,9 @@ func (f *feedWriter) settle() error {
 		if handlers.Get([]byte(name)) == nil {
 			continue // it was forgotten this moment
 		}
-		if place.low() < floor {
+		if place.Keep > 0 && s.dropped > place.Seq {
+			place.Seq = s.dropped
+		} else if place.Keep == 0 && place.low() < floor {
 			place = again(f.w.state.NextSeq, ResetBehind)
 			s.reset[name] = place
 		} else if s.versions[name] == 0 {
@@ -47,10 +49,18 @@ func (f *feedWriter) settle() error {
 
 // trim drops tombstones, and returns the highest number among those that a handler has not passed; 0 if there is none.
 func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
-	passed := uint64(math.MaxUint64)
+	passed, kept := uint64(math.MaxUint64), time.Duration(0)
 	for _, place := range s.places {
+		if place.Keep > 0 {
+			kept = place.Keep
+			continue
+		}
 		passed = min(passed, place.low())
 	}
+	if f.tight {
+		kept = 0
+	}
+	now := f.w.c.store.steadyNow()
 	var drop [][]byte
 	left := f.w.state.tombstones
 	for k, data := range ascending(f.tombstones) {
@@ -58,12 +68,15 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 		if !ok || len(drop) == trimPage {
 			break
 		}
-		if seq > passed {
-			if left <= f.w.c.limits.tombstones && !outdated(data, f.w.c.store.steadyNow()) {
-				break
-			}
+		behind := seq > passed
+		needed := behind && !outdated(data, now, tombstoneAge) || kept > 0 && !outdated(data, now, kept)
+		if needed && left <= f.w.c.limits.tombstones {
+			break
+		}
+		if behind {
 			floor = seq
 		}
+		s.dropped = seq
 		drop = append(drop, bytes.Clone(k))
 		left--
 	}
@@ -76,7 +89,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	return floor, nil
 }
 
-// makeRoom drops the tombstones that all handlers have passed, after a write that did not fit: it would have dropped some itself, but their pages
+// makeRoom drops the tombstones that all handlers have passed, those that are kept for readers too, after a write that did not fit: it would have dropped some itself, but their pages
 // are free no sooner than in the next. The caller has the writer's place.
 func (s *Store) makeRoom() {
 	for _, c := range s.liveCollections() {
@@ -101,6 +114,9 @@ func (c *Collection) trimPassed() error {
 			return err
 		}
 		before := w.state.tombstones
+		if w.feed != nil {
+			w.feed.tight = true
+		}
 		if err := w.feed.settle(); err != nil {
 			return err
 		}
@@ -119,10 +135,10 @@ func (c *Collection) trimPassed() error {
 	return err
 }
 
-// outdated reports whether a tombstone is too old, at a steady time, to be kept for a handler that has not passed it.
-func outdated(tombstone []byte, now time.Time) bool {
+// outdated reports whether a tombstone is too old, at a steady time, to be kept for one who has not passed it and has so long.
+func outdated(tombstone []byte, now time.Time, most time.Duration) bool {
 	at, _ := tombstoneTime(tombstone)
-	return now.Sub(at) > tombstoneAge
+	return now.Sub(at) > most
 }
 
 // ascending ranges over a bucket in the order of its keys.

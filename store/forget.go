@@ -69,8 +69,8 @@ func (s *Store) forget(ctx context.Context) error {
 
 // isUnused reports whether nobody has used the collection for so long that it is dropped. When it was used is exact to a day.
 func (s *Store) isUnused(st state) bool {
-	keep := s.o.forgetAfter()
-	return keep > 0 && s.steadyNow().Sub(st.usedAt) > keep+usedWithin
+	keep, unused := s.o.forgetAfter(), s.steadyNow().Sub(st.usedAt)
+	return keep > 0 && unused > usedWithin && unused-usedWithin > keep // a sum might be more than there is
 }
 
 var errUsed = errors.New("the collection has been used meanwhile")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -116,6 +117,11 @@ func TestForget(t *testing.T) {
 			return s
 		}, want: []string{"a"}},
 		"never": {options: Options{ForgetAfter: -1}, run: func(t *testing.T, s *Store) *Store {
+			mustEnd(t, mustOpenPods(t, s, "a"))
+			time.Sleep(1000 * day)
+			return s
+		}, want: []string{"a"}},
+		"the longest time there is": {options: Options{ForgetAfter: math.MaxInt64}, run: func(t *testing.T, s *Store) *Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(1000 * day)
 			return s

@@ -127,8 +127,8 @@ func (d *damage) setHandlersBack(b *bolt.Bucket, st state) error {
 	if err != nil {
 		return err
 	}
-	for name := range all {
-		if err := putPlace(b.Bucket(bucketHandlers), d.name, name, again(st.NextSeq, ResetDamage)); err != nil {
+	for name, place := range all {
+		if err := putPlace(b.Bucket(bucketHandlers), d.name, name, place.again(st.NextSeq, ResetDamage)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
 )
 
 func newStatus(s IO) *cobra.Command {
@@ -28,6 +29,8 @@ func newStatus(s IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
+          typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
+                   Go types, or their metadata alone
 
 A second table lists the durable handlers that keep a place in the file.
 
@@ -82,6 +85,9 @@ func printStatus(s IO, status source.Status) error {
 	} else {
 		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
 			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
+		if status.Sync.Listen != "" {
+			fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
+		}
 	}
 	if len(status.Collections) == 0 {
 		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
@@ -160,6 +166,9 @@ func state(now time.Time, c source.Collection) string {
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + ageOf(now, c.Live.Since)
 		}
+	}
+	if c.Representation != string(store.Unstructured) {
+		st += ", " + c.Representation
 	}
 	if !c.Persistent {
 		st += ", in memory only"

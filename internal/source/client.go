@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -22,11 +23,13 @@ var errBroken = errors.New("the sync that holds the store stopped while it was a
 // Client is a running sync as a Source.
 type Client struct {
 	http *http.Client
+	// pulseEvery is how often a watch looks whether the sync has said something.
+	pulseEvery time.Duration
 }
 
 // Dial returns a client of the sync that listens on the socket, and who that is.
 func Dial(ctx context.Context, socket string) (*Client, Sync, error) {
-	c := &Client{http: &http.Client{Transport: &http.Transport{
+	c := &Client{pulseEvery: pulseEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 		DisableCompression: true,
 	}}}
@@ -81,7 +84,7 @@ func (c *Client) Objects(ctx context.Context, q Query, fn func(*unstructured.Uns
 		}
 		switch {
 		case l.Error != "":
-			return remoteError(http.StatusInternalServerError, l.Error)
+			return remoteError(http.StatusInternalServerError, errorBody{Error: l.Error})
 		case l.Unreadable != nil:
 			damage = l.Unreadable
 			continue
@@ -133,7 +136,7 @@ func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, er
 	defer resp.Body.Close()
 	var e errorBody
 	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&e)
-	return nil, remoteError(resp.StatusCode, e.Error)
+	return nil, remoteError(resp.StatusCode, e)
 }
 
 func broken(ctx context.Context, err error) error {

@@ -22,7 +22,11 @@
 //	              order, perhaps {"unreadable":{…}} for those that are damaged, and {"end":N} after the last. A stream that does not finish with
 //	              "end" is incomplete; {"error":"…"} says why. The query holds the fields of Query.
 //
-// An answer other than 200 has the body {"error":"…"}.
+//	/v1/watch     one JSON value a line until somebody ends it: {"event":{"type":…,"object":{…},"seq":N}} for each change, {"event":{"type":"BOOKMARK","seq":N}}
+//	              when there is no more for now, {"beat":true} every ten seconds in which nothing else is sent, and {"error":{…}} at the end. The
+//	              query holds the fields of WatchQuery.
+//
+// An answer other than 200 has the body {"error":"…"}, and perhaps a "code" that says what kind of error it is.
 //
 // # Order, consistency, ownership
 //

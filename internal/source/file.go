@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -38,6 +39,11 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 			return Status{}, err
 		}
 		c.Handlers = handlersOf(handlers)
+		kept, err := f.store.Kept(ctx, info.Identity)
+		if err != nil {
+			return Status{}, err
+		}
+		c.Changes = changesOf(kept)
 		s.Collections = append(s.Collections, c)
 	}
 	Sort(s.Collections)
@@ -46,28 +52,34 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 
 // Objects implements Source. What is pending is committed first, as far as it can be: a view sees what has been.
 func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
+	view, info, err := f.open(ctx, q.Collection)
+	if err != nil {
+		return err
+	}
+	return undecodable(info, Each(ctx, view, q, fn))
+}
+
+// open returns a view of the collection with that id, after what is pending has been committed, as far as it can be.
+func (f *File) open(ctx context.Context, id string) (*store.View, store.Info, error) {
 	if err := f.store.Flush(ctx); err != nil {
 		klog.FromContext(ctx).V(2).Info("Serving what was committed last", "err", err)
 	}
 	infos, err := f.store.Collections(ctx)
 	if err != nil {
-		return err
+		return nil, store.Info{}, err
 	}
 	for _, info := range infos {
-		if info.Identity.ID() != q.Collection {
+		if info.Identity.ID() != id {
 			continue
 		}
 		codec, err := viewCodec(info)
 		if err != nil {
-			return err
+			return nil, info, err
 		}
 		view, err := f.store.ViewWith(ctx, info.Identity, codec)
-		if err != nil {
-			return err
-		}
-		return undecodable(info, Each(ctx, view, q, fn))
+		return view, info, err
 	}
-	return fmt.Errorf("collection %s: %w", q.Collection, ErrNoCollection)
+	return nil, store.Info{}, fmt.Errorf("collection %s: %w", id, ErrNoCollection)
 }
 
 // Check implements Source.
@@ -109,9 +121,9 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 		return err
 	}
 	emit := func(key string, obj runtime.Object) error {
-		u, ok := obj.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("object %q is a %T, not unstructured", key, obj)
+		u, err := asUnstructured(key, obj)
+		if err != nil {
+			return err
 		}
 		if q.HeadOnly {
 			u = head(u)
@@ -140,6 +152,24 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 		return eachKey(ctx, r, last, selected, emit)
 	}
 	return err
+}
+
+// asUnstructured returns an unstructured object as it is, and metadata in that form; nil for none.
+func asUnstructured(key string, obj runtime.Object) (*unstructured.Unstructured, error) {
+	if obj == nil {
+		return nil, nil
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	if _, ok := obj.(*metav1.PartialObjectMetadata); !ok {
+		return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("object %q: %w", key, err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
 }
 
 // get returns the object with that key, or nil if there is none or q does not select it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // The protocol's paths.
@@ -16,6 +18,7 @@ const (
 	pathObjects = "/v1/objects"
 	pathCompact = "/v1/compact"
 	pathAudit   = "/v1/audit"
+	pathWatch   = "/v1/watch"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.
@@ -30,6 +33,9 @@ type line struct {
 // errorBody is the body of an answer other than 200.
 type errorBody struct {
 	Error string `json:"error"`
+	// Code is the kind of the error, if the client is to know it; see codes. Since is that of codeSince.
+	Code  string            `json:"code,omitempty"`
+	Since *store.SinceError `json:"since,omitempty"`
 }
 
 // Names of Query's fields in the URL.
@@ -73,14 +79,20 @@ func statusOf(err error) int {
 }
 
 // remoteError turns an answer other than 200 back into an error.
-func remoteError(code int, message string) error {
-	if message == "" {
-		message = "HTTP status " + http.StatusText(code)
+func remoteError(code int, body errorBody) error {
+	if body.Error == "" && code == http.StatusNotFound {
+		return errors.New("the running sync does not know the request: it is another version of larder")
+	}
+	if body.Error == "" {
+		body.Error = "HTTP status " + http.StatusText(code)
+	}
+	if err := body.known(); err != nil {
+		return err
 	}
 	if code == http.StatusNotFound {
-		return &wireError{message: message, is: ErrNoCollection}
+		return &wireError{message: body.Error, is: ErrNoCollection}
 	}
-	return fmt.Errorf("the running sync answers: %s", message)
+	return fmt.Errorf("the running sync answers: %s", body.Error)
 }
 
 // wireError has a message that already contains the text of is.

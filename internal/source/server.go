@@ -27,6 +27,11 @@ type Server struct {
 	sync   Sync
 	http   *http.Server
 	cancel context.CancelFunc
+	// ending ends with Close, before cancel is called: watches, which never end by themselves, end then.
+	ending context.Context
+	end    context.CancelFunc
+	// beatEvery is how long a watch says nothing at most.
+	beatEvery time.Duration
 	// serving is done when Serve has returned, handlers when no request is being answered.
 	serving  sync.WaitGroup
 	handlers sync.WaitGroup
@@ -34,12 +39,14 @@ type Server struct {
 
 // NewServer returns a server of src, which must outlive it; sync describes this process. It starts nothing.
 func NewServer(src Source, sync Sync) *Server {
-	s := &Server{source: src, sync: sync}
+	s := &Server{source: src, sync: sync, beatEvery: beatEvery}
+	s.ending, s.end = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathPing, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.sync) })
 	mux.HandleFunc("GET "+pathStatus, s.status)
 	mux.HandleFunc("GET "+pathCheck, s.check)
 	mux.HandleFunc("GET "+pathObjects, s.objects)
+	mux.HandleFunc("GET "+pathWatch, s.watch)
 	mux.HandleFunc("POST "+pathCompact, s.compact)
 	mux.HandleFunc("POST "+pathAudit, s.audit)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
@@ -54,9 +61,10 @@ func (s *Server) Start(l net.Listener) {
 	s.serving.Go(func() { _ = s.http.Serve(l) })
 }
 
-// Close stops listening, lets answers under way finish for two seconds, breaks them
+// Close stops listening, ends watches, lets answers under way finish for two seconds, breaks them
 // off after that, and waits until nothing of the server runs. The source is not closed.
 func (s *Server) Close() error {
+	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
@@ -148,5 +156,5 @@ func writeJSON(w http.ResponseWriter, v any) {
 func writeError(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(statusOf(err))
-	_ = json.NewEncoder(w).Encode(errorBody{Error: err.Error()})
+	_ = json.NewEncoder(w).Encode(newErrorBody(err))
 }

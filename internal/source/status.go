@@ -29,6 +29,8 @@ type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Listen is where it serves health and metrics; empty if it does not.
+	Listen string `json:"listen,omitempty"`
 }
 
 // Collection describes one collection.
@@ -62,6 +64,8 @@ type Collection struct {
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Handlers are the durable handlers that keep a place in it.
 	Handlers []Handler `json:"handlers,omitempty"`
+	// Changes are what is kept of its changes for larder watch --since; nil if none are.
+	Changes *Changes `json:"changes,omitempty"`
 	// Live is what a running sync knows about it; nil if none mirrors it.
 	Live *Live `json:"live,omitempty"`
 	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
@@ -77,6 +81,22 @@ type Handler struct {
 	Failing int `json:"failing"`
 	// Replaying: it is being told of every object.
 	Replaying bool `json:"replaying,omitempty"`
+}
+
+// Changes describes what is kept of the changes of a collection.
+type Changes struct {
+	// KeptFor is how long, by the time in which the store is open, as time.Duration writes it.
+	KeptFor string `json:"keptFor"`
+	// Oldest and Last are the lowest and the highest number that a watch can go on after.
+	Oldest uint64 `json:"oldest"`
+	Last   uint64 `json:"last"`
+}
+
+func changesOf(k store.Kept) *Changes {
+	if k.For == 0 {
+		return nil
+	}
+	return &Changes{KeptFor: k.For.String(), Oldest: k.Oldest, Last: k.Last}
 }
 
 // handlersOf returns the durable handlers of a collection.
@@ -113,6 +133,8 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
+	// Trouble is Error for a line that is shown all the time: the same whoever has tried to connect. Empty is Error.
+	Trouble string `json:"-"`
 	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
 	// counts all of this run by cause: see informer.Status.
 	Incidents      []Incident     `json:"incidents,omitempty"`

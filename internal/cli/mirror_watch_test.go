@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// Over a running sync the list and the events that follow it are what the server has, while it is written, whether changes are kept or not.
+func TestMirrorWatch(t *testing.T) {
+	for _, keep := range []time.Duration{0, time.Hour} {
+		for _, selector := range []string{"", "n=1"} {
+			t.Run(fmt.Sprintf("kept for %s, selector %q", keep, selector), func(t *testing.T) {
+				server := startServer(t)
+				for n := range 20 {
+					createPod(t, server, "a", fmt.Sprint("old-", n), map[string]string{"n": fmt.Sprint(n % 2)})
+				}
+				mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(m *mirror, _ *store.Store) {
+					m.members[0].keepChanges(t.Context(), keep)
+					written := make(chan struct{})
+					go func() {
+						defer close(written)
+						for n := range 100 {
+							createPod(t, server, "a", fmt.Sprint("new-", n), map[string]string{"n": fmt.Sprint(n % 2)})
+							if n%3 == 0 {
+								if err := server.Delete(pods.GroupVersionResource, "a", fmt.Sprint("new-", n)); err != nil {
+									t.Error(err)
+								}
+							}
+						}
+					}()
+					have, want, seen := map[string]string{}, map[string]string{}, map[string]bool{}
+					errEqual := errors.New("equal")
+					q := source.WatchQuery{Query: source.Query{Collection: m.members[0].identity.ID(), Selector: selector}, List: true}
+					err := m.Watch(t.Context(), q, func(e source.Event) error {
+						if e.Type == source.Bookmark {
+							select {
+							case <-written:
+							default:
+								return nil
+							}
+							clear(want)
+							for _, u := range server.List(pods.GroupVersionResource) {
+								if selector == "" || u.GetLabels()["n"] == "1" {
+									want[u.GetName()] = u.GetResourceVersion()
+								}
+							}
+							if maps.Equal(have, want) {
+								return errEqual
+							}
+							return nil
+						}
+						seen[e.Object.GetName()] = true
+						if e.Type == source.Deleted {
+							delete(have, e.Object.GetName())
+						} else {
+							have[e.Object.GetName()] = e.Object.GetResourceVersion()
+						}
+						return nil
+					})
+					if !errors.Is(err, errEqual) || len(seen) == 0 {
+						t.Errorf("%v: have %v, want %v", err, have, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The watches of a mirror end when it does, before the informer waits for their handlers.
+func TestMirrorEndsItsWatches(t *testing.T) {
+	server := startServer(t)
+	createPod(t, server, "a", "x", nil)
+	ended := make(chan error, 1)
+	var m *mirror
+	q := source.WatchQuery{List: true}
+	mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(running *mirror, _ *store.Store) {
+		m = running
+		q.Collection = m.members[0].identity.ID()
+		listed := make(chan struct{})
+		go func() {
+			ended <- m.Watch(context.Background(), q, func(e source.Event) error {
+				if e.Listed {
+					close(listed)
+				}
+				return nil
+			})
+		}()
+		<-listed
+	})
+	if err := <-ended; !errors.Is(err, source.ErrStopping) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err, source.ErrStopping) {
+		t.Errorf("one that comes afterwards: %v", err)
+	}
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
+)
+
+// watchOptions are the flags of watch beside those of get.
+type watchOptions struct {
+	getOptions
+	since string
+	// list has the objects that there are told first, as get -w does.
+	list bool
+}
+
+func newWatch(s IO) *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch RESOURCE [NAME] --from FILE",
+		Short: "Print changes as a sync stores them, also since an earlier one",
+		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed after a number. No API
+server is needed.
+
+Every change of a resource has a number, its seq. Where larder sync is told to keep changes (--keep-changes 24h), a watch can go on after
+any of them: one that ends says on standard error which, larder get and larder status -o json say which is the last, and -o json
+says which each event has. Of an object that has changed several times the last state is told. Such a watch tells what has been
+stored, a second after it happened. Without --keep-changes, changes are told as they come from now on, and have no seq; a reader that takes none of
+them for half a minute is told so, and has to start over.
+
+  EVENT   ADDED     the object was created, or began to match the selector
+          MODIFIED  it has changed; after --since it may also have begun to match the selector
+          DELETED   it is gone, or does not match the selector any more; after --since perhaps it did not before
+
+Each change is told at least once, and those of one object in their order. A store that no larder sync holds does not change: with --since
+what it keeps is printed, and that is the end. To begin with the objects that there are, use larder get -w.`,
+		Example: `  larder watch pods -A --from cluster.db
+  larder watch pods -n web -l app=shop --from cluster.db
+  larder watch deploy -A --since 1234 -o json --from cluster.db`,
+		Args: needArgs(1, 2, "a resource, and perhaps a name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runWatch(cmd.Context(), s, &o, args)
+		},
+		ValidArgsFunction: o.complete,
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
+	cmd.Flags().BoolVar(&o.events, "output-watch-events", true, "print what each event is, not only its object")
+	return cmd
+}
+
+// parseSince returns the number that --since gives, or nil.
+func (o *watchOptions) parseSince() (*uint64, error) {
+	if o.since == "" {
+		return nil, nil
+	}
+	since, err := strconv.ParseUint(o.since, 10, 64)
+	if err != nil {
+		return nil, usagef("--since %q: it must be a number, as larder watch and larder get print it", o.since)
+	}
+	return &since, nil
+}
+
+func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
+	targets, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	switch n := len(targets[0].names); {
+	case len(targets) > 1:
+		return usagef("one resource can be watched at a time, not %d", len(targets))
+	case n > 1:
+		return usagef("one object can be watched, or all of a resource, not %d", n)
+	}
+	since, err := o.parseSince()
+	if err != nil {
+		return err
+	}
+	src, answers, err := o.open(ctx, s, targets)
+	if src == nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	if len(answers) != 1 || err != nil {
+		return errors.Join(err, usagef("%q is a category: name the one resource that is to be watched", targets[0].resource))
+	}
+	chosen := answers[0]
+	watcher, ok := src.(source.Watcher)
+	if !ok {
+		return fmt.Errorf("%s is a snapshot: it does not change", o.from.path)
+	}
+	if since != nil && len(chosen.collections) > 1 {
+		return withHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path, chosen.resource, list(chosen.collections)),
+			"choose one with --collection ID")
+	}
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	printer, err := newEventPrinter(out, s, &o.getOptions, chosen.choice)
+	if err != nil {
+		return err
+	}
+	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
+	return w.run(ctx, s, o.queries(chosen, false))
+}
+
+// watching is the watches of one command, one for each collection.
+type watching struct {
+	o        *watchOptions
+	watcher  source.Watcher
+	resource resource
+	since    *uint64
+
+	mu      sync.Mutex
+	out     *bufio.Writer // guarded by mu
+	printer *eventPrinter // guarded by mu; writes to out
+}
+
+// run watches until ctx ends, which is no error, or something fails.
+func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	reached, failures := make([]uint64, len(queries)), make([]error, len(queries))
+	for i, q := range queries {
+		wg.Go(func() {
+			reached[i], failures[i] = w.one(running, s, q)
+			if failures[i] != nil && !errors.Is(failures[i], source.ErrNotLive) {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	err := errors.Join(w.printer.flush(), w.out.Flush())
+	for i, q := range queries {
+		w.sayWhere(s, q.collection, reached[i], len(queries) > 1)
+		switch failed := failures[i]; {
+		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
+		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
+			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", w.resource, w.o.from.path)
+		default:
+			err = errors.Join(err, w.explain(failed, reached[i]))
+		}
+	}
+	return err
+}
+
+// one watches one collection, and returns the number up to which everything has been printed.
+func (w *watching) one(ctx context.Context, s IO, q collectionQuery) (reached uint64, err error) {
+	begun := false
+	err = w.watcher.Watch(ctx, source.WatchQuery{Query: q.Query, List: w.o.list, Since: w.since}, func(e source.Event) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if e.Type == source.Bookmark {
+			if !begun {
+				begun = true
+				fmt.Fprintln(s.Err, w.beginning(e.Seq))
+			}
+			err := errors.Join(w.printer.flush(), w.out.Flush())
+			if !w.o.list || e.Listed || reached > 0 { // within a list there is nothing to go on after
+				reached = max(reached, e.Seq)
+			}
+			return err
+		}
+		object := dress(e.Object, q.collection)
+		if err := w.printer.print(e.Type, e.Seq, object); err != nil {
+			return err
+		}
+		reached = max(reached, e.Seq)
+		return nil
+	})
+	return reached, err
+}
+
+// beginning says that nothing is missed from now on.
+func (w *watching) beginning(seq uint64) string {
+	if seq == 0 {
+		return fmt.Sprintf("%s: watching", w.resource)
+	}
+	return fmt.Sprintf("%s: watching from seq %d", w.resource, seq)
+}
+
+// sayWhere says after which number another watch can go on.
+func (w *watching) sayWhere(s IO, c source.Collection, reached uint64, several bool) {
+	switch {
+	case reached == 0:
+	case several:
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %d\n", w.resource, scope(c), c.ID, reached)
+	default:
+		fmt.Fprintf(s.Err, "%s: go on with --since %d\n", w.resource, reached)
+	}
+}
+
+// explain adds to why a watch has ended what to do.
+func (w *watching) explain(err error, reached uint64) error {
+	path := w.o.from.path
+	var since *store.SinceError
+	switch {
+	case errors.Is(err, source.ErrNotLive):
+		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, w.resource),
+			"start one with: larder sync %s --store %s", w.resource, path)
+	case errors.Is(err, store.ErrNotKept):
+		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
+			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
+	case errors.As(err, &since):
+		return withHint(fmt.Errorf("%s: %w", w.resource, since), "start over with: larder get %s -w", w.resource)
+	case reached > 0:
+		return withHint(err, "go on with --since %d once a larder sync runs", reached)
+	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):
+		return withHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
+	}
+	return readError(path, err)
+}

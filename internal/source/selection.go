@@ -1,0 +1,107 @@
+package source
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// selection makes of changes of a collection the events of what one query selects. An object that ceases to be selected
+// is told as Deleted, and one that begins to be as Added: for that the keys of what has been told are kept, if there is a selector.
+type selection struct {
+	query  Query
+	parsed store.Query
+	// known are the keys of what is selected; nil if namespace and name, which do not change, are all there is.
+	known map[string]struct{}
+}
+
+func newSelection(q Query) (*selection, error) {
+	parsed, err := q.parse()
+	if err != nil {
+		return nil, err
+	}
+	s := &selection{query: q, parsed: parsed}
+	if q.Selector != "" || q.Fields != "" {
+		s.known = map[string]struct{}{}
+	}
+	return s, nil
+}
+
+// learn notes an object that is selected, and told of or known otherwise.
+func (s *selection) learn(key string) {
+	if s.known != nil {
+		s.known[key] = struct{}{}
+	}
+}
+
+// change is one change as a selection sees it.
+type change struct {
+	key string
+	// object is the last state; nil of one that is gone if nobody knows it.
+	object  *unstructured.Unstructured
+	deleted bool
+	// created: it was not there before.
+	created bool
+	// unsure: it is not known whether the object was selected before.
+	unsure bool
+}
+
+// event returns what to tell of a change, if anything.
+func (s *selection) event(c change) (e Event, ok bool, err error) {
+	if !s.reaches(c.key) {
+		return e, false, nil
+	}
+	_, told := s.known[c.key]
+	told = told || s.known == nil
+	selected := !c.deleted
+	if selected && s.known != nil {
+		if selected, err = s.parsed.Matches(c.object); err != nil {
+			return e, false, err
+		}
+	}
+	switch {
+	case selected && (c.created || !told):
+		e.Type = Added
+		s.learn(c.key)
+	case selected:
+		e.Type = Modified
+	case !told && (!c.unsure || c.created):
+		return e, false, nil
+	default:
+		e.Type = Deleted
+		delete(s.known, c.key)
+	}
+	e.Object = c.object
+	if e.Object == nil {
+		e.Object = nameOnly(c.key)
+	}
+	if s.query.HeadOnly {
+		e.Object = head(e.Object)
+	}
+	return e, true, nil
+}
+
+// reaches reports whether a key is of the namespace and the name that are asked for.
+func (s *selection) reaches(key string) bool {
+	prefix := namespacePrefix(s.query.Namespace)
+	if s.query.Name != "" {
+		return key == prefix+s.query.Name
+	}
+	return strings.HasPrefix(key, prefix)
+}
+
+// nameOnly is an object of which no more is known.
+func nameOnly(key string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		namespace, name = "", key
+	}
+	u.SetName(name)
+	if namespace != "" {
+		u.SetNamespace(namespace)
+	}
+	return u
+}

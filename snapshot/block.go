@@ -1,0 +1,52 @@
+package snapshot
+
+import "github.com/larder-dev/larder/store"
+
+// blockReader goes through the records of a block that was verified.
+type blockReader struct {
+	head   blockHead
+	format format
+	rest   []byte
+	bytes  int64 // of the payloads
+}
+
+// parseBlock verifies what is in a block: its records are as many as its head says, from the first key to the last, in order and behind the key after.
+func parseBlock(f frame, format format, after string) (b blockReader, wrong string) {
+	head, ok := parseBlockHead(f.head)
+	if !ok {
+		return b, "its head can not be read"
+	}
+	b = blockReader{head: head, format: format, rest: f.body}
+	rest, last := f.body, after
+	var n uint64
+	for len(rest) > 0 {
+		r, more, ok := format.cutRecord(rest)
+		if !ok {
+			return b, "a record in it can not be read"
+		}
+		if r.Key <= last || n == 0 && r.Key != head.first {
+			return b, "its keys are not in order"
+		}
+		rest, last = more, r.Key
+		b.bytes += int64(len(r.Payload))
+		n++
+	}
+	if n == 0 || n != head.count || last != head.last {
+		return b, "its records are not those that its head names"
+	}
+	return b, ""
+}
+
+// next returns the next record. Its payload is part of the block.
+func (b *blockReader) next() (store.Record, bool) {
+	if len(b.rest) == 0 {
+		return store.Record{}, false
+	}
+	r, rest, ok := b.format.cutRecord(b.rest)
+	if !ok { // parseBlock has been over it
+		b.rest = nil
+		return store.Record{}, false
+	}
+	b.rest = rest
+	return r, true
+}

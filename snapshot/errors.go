@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors of opening a snapshot.
+var (
+	// ErrNotSnapshot: the file is something else.
+	ErrNotSnapshot = errors.New("this is not a snapshot of Larder")
+	// ErrNewerFormat: a newer Larder wrote the file; see FormatError.
+	ErrNewerFormat = errors.New("the snapshot's format is newer than this program")
+	// ErrEncrypted: the file is encrypted, and no identity was given.
+	ErrEncrypted = errors.New("the snapshot is encrypted")
+	// ErrIdentity: none of the identities, or not this passphrase, decrypts the file.
+	ErrIdentity = errors.New("the snapshot can not be decrypted with what was given")
+)
+
+// Errors of reading.
+var (
+	// ErrDamaged: the file is not what was written; see DamageError.
+	ErrDamaged = errors.New("the snapshot is damaged")
+	// ErrNoCollection: the snapshot has no such collection.
+	ErrNoCollection = errors.New("no such collection in the snapshot")
+	// ErrUndecodable: the object is undamaged, but its type is not known to this program.
+	ErrUndecodable = errors.New("an object of a type that this program does not know")
+)
+
+// Errors of writing.
+var (
+	// ErrOrder: Add, Begin or End was called out of turn, keys are not in ascending order, or a collection is there twice.
+	ErrOrder = errors.New("out of order")
+	// ErrTooLarge: a record or a description is larger than the format allows.
+	ErrTooLarge = errors.New("too large for a snapshot")
+)
+
+// FormatError says that a snapshot is in a format that this program does not read. It wraps ErrNewerFormat.
+type FormatError struct {
+	// Format is that of the file, Newest the newest one that this program reads.
+	Format, Newest uint32
+	// Larder is the version that wrote the file.
+	Larder string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format, e.Larder, e.Newest)
+}
+
+// Unwrap returns ErrNewerFormat.
+func (e *FormatError) Unwrap() error { return ErrNewerFormat }
+
+// DamageError says where a snapshot is damaged. It wraps ErrDamaged.
+type DamageError struct {
+	// Block is the number of the frame, from 0, or -1 if what is damaged is before or behind all frames; Offset is where it
+	// begins, in bytes (of the decrypted file).
+	Block  int
+	Offset int64
+	// Collection, First and Last say what the block holds, as far as is known; else they are empty.
+	Collection  string
+	First, Last string
+	// Reason says what is wrong.
+	Reason string
+	// Err is why reading stopped, where that was no damage in itself; may be nil.
+	Err error
+}
+
+func (e *DamageError) Error() string {
+	var b strings.Builder
+	b.WriteString("the snapshot is damaged")
+	if e.Block >= 0 {
+		fmt.Fprintf(&b, " in block %d", e.Block)
+	}
+	fmt.Fprintf(&b, " at offset %d", e.Offset)
+	if e.Collection != "" {
+		fmt.Fprintf(&b, ", %s", e.Collection)
+	}
+	if e.First != "" || e.Last != "" {
+		fmt.Fprintf(&b, ", keys %q to %q", e.First, e.Last)
+	}
+	b.WriteString(": " + e.Reason)
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns ErrDamaged, and Err if there is one.
+func (e *DamageError) Unwrap() []error {
+	if e.Err != nil {
+		return []error{ErrDamaged, e.Err}
+	}
+	return []error{ErrDamaged}
+}

@@ -1,0 +1,183 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// The names of the encodings of payloads, as in store.Codec.Name.
+const (
+	encodingMsgpack  = "msgpack"
+	encodingProtobuf = "protobuf"
+)
+
+// Header is what a snapshot says about itself at its front.
+type Header struct {
+	// ClusterID tells clusters apart, as in store.Attributes; empty is unknown.
+	ClusterID string `json:"clusterID,omitempty"`
+	// ServerVersion is that of the API server, such as v1.36.3; empty is unknown.
+	ServerVersion string `json:"serverVersion,omitempty"`
+	// TakenAt is when the snapshot was taken. Zero is unknown.
+	TakenAt time.Time `json:"takenAt,omitzero"`
+	// Larder is the version of the program that writes the snapshot. At most 255 bytes.
+	Larder string `json:"larder,omitempty"`
+	// Filter and Redaction are what was asked for when the snapshot was taken; nil for none. Collections say what they met.
+	Filter    *Filter    `json:"filter,omitempty"`
+	Redaction *Redaction `json:"redaction,omitempty"`
+	// LeftOut says to people which collections were there and are not in the snapshot, and why, one an entry.
+	LeftOut []string `json:"leftOut,omitempty"`
+}
+
+// Collection is what a snapshot says about one of its collections.
+type Collection struct {
+	Identity   store.Identity
+	Attributes store.Attributes
+	Resource   store.ResourceInfo
+	// ResourceVersion covers every object. Empty means that nothing can be resumed.
+	ResourceVersion string
+	// Complete is set if a whole list was taken.
+	Complete bool
+	// MustRelist is why the contents can not be resumed; empty if they can. It is set where objects or parts of them were left out.
+	MustRelist string
+	// LastContact is when the server was last heard; zero is unknown.
+	LastContact time.Time
+	// Filtered and Redacted say to people what was left out, one thing an entry; empty if nothing was.
+	Filtered []string
+	Redacted []string
+	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in. Writers take no note of
+	// them, and in what a Reader returns they are 0 before the collection has ended.
+	Objects int
+	Bytes   int64
+	Blocks  int
+}
+
+// State is what may be known of a collection only at its end.
+type State struct {
+	ResourceVersion string
+	Complete        bool
+	MustRelist      string
+	LastContact     time.Time
+}
+
+// State returns that part of c.
+func (c Collection) State() State {
+	return State{ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact}
+}
+
+func (c *Collection) setState(s State) {
+	c.ResourceVersion, c.Complete, c.MustRelist, c.LastContact = s.ResourceVersion, s.Complete, s.MustRelist, s.LastContact
+}
+
+// Manifest is what a snapshot says about itself.
+type Manifest struct {
+	Header
+	// Format is the version of the file's format.
+	Format uint32
+	// Encrypted is set if the file is.
+	Encrypted bool
+	// Digest is a SHA-256 over the whole contents.
+	Digest [digestSize]byte
+	// Collections are in the order of the file.
+	Collections []Collection
+}
+
+// collectionText is Collection in JSON. The names are part of the format; fields that a later build adds are ignored.
+type collectionText struct {
+	Group          string `json:"group,omitempty"`
+	Version        string `json:"version"`
+	Resource       string `json:"resource"`
+	Namespace      string `json:"namespace,omitempty"`
+	LabelSelector  string `json:"labelSelector,omitempty"`
+	FieldSelector  string `json:"fieldSelector,omitempty"`
+	ShardSelector  string `json:"shardSelector,omitempty"`
+	Representation string `json:"representation"`
+
+	ClusterID string `json:"clusterID,omitempty"`
+	Codec     string `json:"codec,omitempty"`
+	Schema    string `json:"schema,omitempty"`
+	Transform string `json:"transform,omitempty"`
+	OpenAPI   string `json:"openAPI,omitempty"`
+
+	Kind       string         `json:"kind,omitempty"`
+	Singular   string         `json:"singular,omitempty"`
+	ShortNames []string       `json:"shortNames,omitempty"`
+	Namespaced bool           `json:"namespaced,omitempty"`
+	Categories []string       `json:"categories,omitempty"`
+	Columns    []store.Column `json:"columns,omitempty"`
+
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Complete        bool      `json:"complete,omitempty"`
+	MustRelist      string    `json:"mustRelist,omitempty"`
+	LastContact     time.Time `json:"lastContact,omitzero"`
+	Filtered        []string  `json:"filtered,omitempty"`
+	Redacted        []string  `json:"redacted,omitempty"`
+
+	// At the collection's end only:
+	Objects int   `json:"objects,omitempty"`
+	Bytes   int64 `json:"bytes,omitempty"`
+	Blocks  int   `json:"blocks,omitempty"`
+}
+
+// marshal returns v in JSON, as the body of a frame.
+func marshal(what string, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", what, err)
+	}
+	if len(text) > maxText {
+		return nil, fmt.Errorf("write %s: %d bytes, %d are allowed: %w", what, len(text), maxText, ErrTooLarge)
+	}
+	return text, nil
+}
+
+func textOf(c Collection) collectionText {
+	id, a, r := c.Identity, c.Attributes, c.Resource
+	return collectionText{
+		Group: id.Group, Version: id.Version, Resource: id.Resource, Namespace: id.Namespace,
+		LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector, ShardSelector: id.ShardSelector,
+		Representation: string(id.Representation),
+		ClusterID:      a.ClusterID, Codec: a.Codec, Schema: a.Schema, Transform: a.Transform, OpenAPI: a.OpenAPI,
+		Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
+		Categories: r.Categories, Columns: r.Columns,
+		ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact,
+		Filtered: c.Filtered, Redacted: c.Redacted, Objects: c.Objects, Bytes: c.Bytes, Blocks: c.Blocks,
+	}
+}
+
+func parseHeader(data []byte) (h Header, err error) {
+	err = json.Unmarshal(data, &h)
+	return h, err
+}
+
+func parseCollection(data []byte) (Collection, error) {
+	var t collectionText
+	if err := json.Unmarshal(data, &t); err != nil {
+		return Collection{}, err
+	}
+	id, err := store.Identity{
+		GroupVersionResource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},
+		Namespace:            t.Namespace, LabelSelector: t.LabelSelector,
+		FieldSelector: t.FieldSelector, ShardSelector: t.ShardSelector,
+		Representation: store.Representation(t.Representation),
+	}.Canonical()
+	if err != nil {
+		return Collection{}, err
+	}
+	return Collection{
+		Identity: id,
+		Attributes: store.Attributes{
+			ClusterID: t.ClusterID, Codec: t.Codec, Schema: t.Schema, Transform: t.Transform, OpenAPI: t.OpenAPI,
+		},
+		Resource: store.ResourceInfo{
+			Kind: t.Kind, Singular: t.Singular, ShortNames: t.ShortNames, Namespaced: t.Namespaced,
+			Categories: t.Categories, Columns: t.Columns,
+		},
+		ResourceVersion: t.ResourceVersion, Complete: t.Complete, MustRelist: t.MustRelist, LastContact: t.LastContact,
+		Filtered: t.Filtered, Redacted: t.Redacted, Objects: t.Objects, Bytes: t.Bytes, Blocks: t.Blocks,
+	}, nil
+}

@@ -1,0 +1,275 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// content is a whole snapshot in memory: the model of the format.
+type content struct {
+	header      Header
+	collections []contentOf
+}
+
+type contentOf struct {
+	collection Collection
+	records    []store.Record
+}
+
+func (c content) write(w io.Writer, o WriterOptions) error {
+	s, err := NewWriter(w, c.header, o)
+	if err != nil {
+		return err
+	}
+	for _, col := range c.collections {
+		if err := s.Begin(col.collection); err != nil {
+			return err
+		}
+		for _, r := range col.records {
+			if err := s.Add(r); err != nil {
+				return err
+			}
+		}
+		if err := s.End(); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+func (c content) bytes(t rapid.TB, o WriterOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.write(&b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// readAll reads a snapshot front to back. What was read before an error is returned too.
+func readAll(r io.Reader, o ReaderOptions) (c content, m Manifest, err error) {
+	s, err := NewReader(r, o)
+	if err != nil {
+		return c, m, err
+	}
+	defer s.Close()
+	c.header = s.Header()
+	for {
+		col, err := s.NextCollection()
+		if errors.Is(err, io.EOF) {
+			return c, s.Manifest(), nil
+		}
+		if err != nil {
+			return c, m, err
+		}
+		c.collections = append(c.collections, contentOf{collection: col})
+		last := &c.collections[len(c.collections)-1]
+		for {
+			r, err := s.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return c, m, err
+			}
+			last.records = append(last.records, keep(r))
+		}
+		last.collection = s.Collection()
+	}
+}
+
+func keep(r store.Record) store.Record {
+	r.Payload = bytes.Clone(r.Payload)
+	return r
+}
+
+// tb is testing.TB or *rapid.T.
+type tb interface {
+	rapid.TB
+	Context() context.Context
+}
+
+// readFile reads a snapshot through its index.
+func readFile(t tb, f *File) (c content) {
+	t.Helper()
+	c.header = f.Manifest().Header
+	for _, col := range f.Manifest().Collections {
+		of := contentOf{collection: col}
+		err := f.Records(t.Context(), col.Identity, "", func(r store.Record) error {
+			of.records = append(of.records, keep(r))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.collections = append(c.collections, of)
+	}
+	return c
+}
+
+// check fails unless got is what was written as c.
+func (c content) check(t rapid.TB, got content) {
+	t.Helper()
+	if !reflect.DeepEqual(got.header, c.header) {
+		t.Fatalf("header %+v, want %+v", got.header, c.header)
+	}
+	if len(got.collections) != len(c.collections) {
+		t.Fatalf("%d collections, want %d", len(got.collections), len(c.collections))
+	}
+	for i, want := range c.collections {
+		g := got.collections[i]
+		col := want.collection
+		col.Objects, col.Bytes, col.Blocks = len(want.records), 0, g.collection.Blocks
+		for _, r := range want.records {
+			col.Bytes += int64(len(r.Payload))
+		}
+		if !reflect.DeepEqual(g.collection, col) {
+			t.Fatalf("collection\n%+v, want\n%+v", g.collection, col)
+		}
+		if !slices.EqualFunc(g.records, want.records, sameRecord) {
+			t.Fatalf("%s: %d records are not the %d that were written", col.Identity, len(g.records), len(want.records))
+		}
+	}
+}
+
+func sameRecord(a, b store.Record) bool {
+	return a.Key == b.Key && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.Encoding == b.Encoding && bytes.Equal(a.Payload, b.Payload)
+}
+
+// drawContent draws a snapshot for blocks of that size.
+func drawContent(t *rapid.T, block int) content {
+	c := content{header: Header{
+		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3", Larder: rapid.StringN(0, 20, 255).Draw(t, "larder"),
+	}}
+	if rapid.Bool().Draw(t, "dated") {
+		c.header.TakenAt = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, "collections") {
+		c.collections = append(c.collections, drawCollection(t, i, block))
+	}
+	return c
+}
+
+func drawCollection(t *rapid.T, i, block int) contentOf {
+	c := Collection{
+		Identity: store.Identity{
+			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: fmt.Sprint("things", i)},
+			Namespace:            rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
+			LabelSelector:        rapid.SampledFrom([]string{"", "a=b"}).Draw(t, "labels"),
+			Representation:       rapid.SampledFrom([]store.Representation{store.Typed, store.Unstructured, store.Metadata}).Draw(t, "representation"),
+		},
+		Attributes:      store.Attributes{ClusterID: "c", Codec: "msgpack", Schema: rapid.String().Draw(t, "schema"), Transform: "t", OpenAPI: "o"},
+		Resource:        store.ResourceInfo{Kind: "Thing", Singular: "thing", ShortNames: []string{"th"}, Namespaced: true, Categories: []string{"all"}, Columns: []store.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}}},
+		ResourceVersion: rapid.StringMatching("[0-9]*").Draw(t, "rv"),
+		Complete:        rapid.Bool().Draw(t, "complete"),
+		MustRelist:      rapid.SampledFrom([]string{"", "because"}).Draw(t, "must"),
+	}
+	size := rapid.SampledFrom([]int{0, 1, block / 8, 2 * block}).Draw(t, "size")
+	keys := rapid.SliceOfNDistinct(rapid.OneOf(
+		rapid.StringMatching("[a-c]{1,3}/[a-z]{1,8}"), rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 12), func(b []byte) string { return string(b) }),
+	), 0, 30, rapid.ID).Draw(t, "keys")
+	slices.Sort(keys)
+	of := contentOf{collection: c}
+	for j, key := range keys {
+		of.records = append(of.records, store.Record{
+			Key: key, UID: fmt.Sprint("uid-", j), ResourceVersion: fmt.Sprint(j),
+			Encoding: rapid.SampledFrom([]string{"msgpack", "protobuf", "of the future"}).Draw(t, "encoding"),
+			Payload:  payload(j, size),
+		})
+	}
+	return of
+}
+
+// payload returns size bytes, or none: half of them random, so that they compress, but not to nothing.
+func payload(seed, size int) []byte {
+	b := make([]byte, size)
+	x := uint32(seed)*2654435761 + 1
+	for i := range b {
+		if i%2 == 0 {
+			x ^= x << 13
+			x ^= x >> 17
+			x ^= x << 5
+		}
+		b[i] = byte(x >> (8 * (i % 2)))
+	}
+	return b
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Most have small blocks, which is fast; a few are as they are written.
+		o := WriterOptions{block: rapid.SampledFrom([]int{200, 200, 200, 200, 1000, 1000, 1000, 1000, blockTarget}).Draw(t, "block")}
+		want := drawContent(t, o.block)
+		data := want.bytes(t, o)
+		got, m, err := readAll(bytes.NewReader(data), ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.check(t, got)
+		f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.check(t, readFile(t, f))
+		if f.Manifest().Digest != m.Digest {
+			t.Fatal("Reader and File do not agree on the digest")
+		}
+		for _, c := range want.collections {
+			checkGets(t, f, c)
+		}
+	})
+}
+
+// checkGets compares single reads with the model.
+func checkGets(t *rapid.T, f *File, c contentOf) {
+	id := c.collection.Identity
+	for _, r := range c.records {
+		got, ok, err := f.Get(t.Context(), id, r.Key)
+		if err != nil || !ok || !sameRecord(got, r) {
+			t.Fatalf("Get(%q) = %v, %v", r.Key, ok, err)
+		}
+		for _, other := range []string{r.Key + "\x00", r.Key[:len(r.Key)-1]} {
+			_, want := slices.BinarySearchFunc(c.records, other, func(r store.Record, k string) int { return strings.Compare(r.Key, k) })
+			if _, ok, err := f.Get(t.Context(), id, other); err != nil || ok != want {
+				t.Fatalf("Get(%q) = %v, %v, want %v", other, ok, err, want)
+			}
+		}
+	}
+	after := rapid.OneOf(rapid.SampledFrom([]string{"", "b", "b/", "c/zzzzzzzzz", "\xff\xff\xff\xff"}), rapid.StringMatching("[a-c]/[a-z]{0,3}")).Draw(t, "after")
+	checkKeys(t, c, func(k string) bool { return k > after }, func(fn func(store.Record) error) error {
+		return f.Records(t.Context(), id, after, fn)
+	})
+	for _, ns := range []string{"a", "b", "ccc", ""} {
+		checkKeys(t, c, func(k string) bool { return strings.HasPrefix(k, ns+"/") }, func(fn func(store.Record) error) error {
+			return f.Namespace(t.Context(), id, ns, fn)
+		})
+	}
+}
+
+func checkKeys(t *rapid.T, c contentOf, selects func(string) bool, read func(func(store.Record) error) error) {
+	var want, got []string
+	for _, r := range c.records {
+		if selects(r.Key) {
+			want = append(want, r.Key)
+		}
+	}
+	if err := read(func(r store.Record) error { got = append(got, r.Key); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("keys %q, want %q", got, want)
+	}
+}

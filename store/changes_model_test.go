@@ -1,0 +1,67 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// sinceModel is a reader of the model that asks for what has changed since it asked last, and begins with the list if that is not kept.
+type sinceModel struct {
+	objects map[string]string // uid@rv of each key; nil before the first list
+	seq     uint64
+	// damaged: what was written again since may count as new.
+	damaged bool
+}
+
+func (r *sinceModel) read(m *feedModel) {
+	m.Helper()
+	ctx := context.Background()
+	v, err := m.s.ViewWith(ctx, m.c.Identity(), storetest.PodCodec())
+	m.must("view", err)
+	if r.objects == nil {
+		r.list(m, v)
+	}
+	for more := true; more; {
+		p, err := v.Changes(ctx, r.seq)
+		var gone *store.SinceError
+		if errors.As(err, &gone) {
+			r.list(m, v)
+			continue
+		}
+		m.must("changes", err)
+		for _, c := range p.Changes {
+			r.take(m, c)
+		}
+		r.seq, more = p.End, p.More
+	}
+}
+
+func (r *sinceModel) list(m *feedModel, v *store.View) {
+	ctx := context.Background()
+	k, err := v.Kept(ctx)
+	m.must("kept", err)
+	r.objects, r.seq = map[string]string{}, k.Last
+	m.must("list", v.Iterate(ctx, "", func(key string, obj runtime.Object) error {
+		o, err := meta.Accessor(obj)
+		r.objects[key] = string(o.GetUID()) + "@" + o.GetResourceVersion()
+		return err
+	}))
+}
+
+func (r *sinceModel) take(m *feedModel, c store.FeedChange) {
+	_, there := r.objects[c.Key]
+	switch {
+	case c.Type == store.Delete:
+		delete(r.objects, c.Key)
+	case c.Born > r.seq && there && !r.damaged:
+		m.Fatalf("%s was created at %d, and it was there at %d", c.Key, c.Born, r.seq)
+	default:
+		r.objects[c.Key] = c.UID + "@" + c.ResourceVersion
+	}
+}

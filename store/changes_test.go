@@ -1,0 +1,290 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// keepChanges has the changes of c kept.
+func keepChanges(t *testing.T, c *store.Collection, keep time.Duration) {
+	t.Helper()
+	if err := c.KeepChanges(context.Background(), keep); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// viewPods reads what the store has of pods, as whoever does not write it would.
+func viewPods(t *testing.T, s *store.Store, c *store.Collection) *store.View {
+	t.Helper()
+	v, err := s.ViewWith(context.Background(), c.Identity(), storetest.PodCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// since returns what has changed since a number, with a * for what was created since, and the number to go on after.
+func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64) {
+	t.Helper()
+	for {
+		p, err := v.Changes(context.Background(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.Changes {
+			line := told(c)
+			if c.Born > after {
+				line += " *"
+			}
+			all = append(all, line)
+		}
+		if after = p.End; !p.More {
+			return all, after
+		}
+	}
+}
+
+func closeStore(t *testing.T, s *store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kept(t *testing.T, s *store.Store, c *store.Collection) store.Kept {
+	t.Helper()
+	k, err := s.Kept(context.Background(), c.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestChangesSinceANumber(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
+	if k := kept(t, s, c); k.For != 0 || k.Last != 3 {
+		t.Fatalf("before it is asked for: %+v", k)
+	}
+	_, err := viewPods(t, s, c).Changes(t.Context(), 3)
+	if !errors.Is(err, store.ErrNotKept) {
+		t.Fatal("not kept:", err)
+	}
+	keepChanges(t, c, time.Hour)
+	if k := kept(t, s, c); k != (store.Kept{For: time.Hour, Oldest: 3, Last: 3}) {
+		t.Fatalf("%+v", k)
+	}
+	apply(t, c, "5", upsert("a/y", "4"), upsert("a/n", "5"))
+	apply(t, c, "6", remove("a/x", "6"), object(storetest.Pod("a/z", "another", "6")))
+	want := []string{"+ a/y uid=uid-a/y rv=4", "+ a/n uid=uid-a/n rv=5 *", "- a/x uid=uid-a/x rv=6", "- a/z uid=uid-a/z rv=3", "+ a/z uid=another rv=6 *"}
+	got, end := since(t, viewPods(t, s, c), 3)
+	wantStrings(t, "since 3", got, want...)
+	got, _ = since(t, viewPods(t, s, c), 5)
+	wantStrings(t, "since 5", got, want[2:]...)
+	got, _ = since(t, viewPods(t, s, c), end)
+	wantStrings(t, "since the end", got)
+	sound(t, s)
+	closeStore(t, s)
+
+	s = storetest.OpenFile(t, path, store.Options{ReadOnly: true})
+	id := c.Identity()
+	v, err := s.ViewWith(t.Context(), id, storetest.PodCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ = since(t, v, 3)
+	wantStrings(t, "after a restart", got, want...)
+	if v.Changed() != nil {
+		t.Error("a file that nobody writes to does not change")
+	}
+	for _, bad := range []uint64{2, end + 1} {
+		var since *store.SinceError
+		if _, err := v.Changes(t.Context(), bad); !errors.As(err, &since) || *since != (store.SinceError{Since: bad, Oldest: 3, Last: end}) {
+			t.Errorf("since %d: %v", bad, err)
+		}
+	}
+	closeStore(t, s)
+}
+
+// What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not before.
+func TestChangesAreKeptForSoLong(t *testing.T) {
+	for _, tc := range []struct {
+		keep    time.Duration
+		handler bool
+		after   time.Duration
+		left    int
+		oldest  uint64
+	}{
+		{time.Hour, false, 59 * time.Minute, 2, 2},
+		{time.Hour, false, 61 * time.Minute, 0, 5},
+		{time.Hour, true, 61 * time.Minute, 1, 4},
+		{10 * day, true, 8 * day, 2, 2},
+		{10 * day, true, 11 * day, 0, 5},
+	} {
+		t.Run(fmt.Sprintf("%s of %s, handler %t", tc.after, tc.keep, tc.handler), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := storetest.Open(t, byHand())
+				c := openPods(t, s, nil)
+				apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+				flush(t, s)
+				keepChanges(t, c, tc.keep)
+				apply(t, c, "3", upsert("a/z", "3"))
+				flush(t, s)
+				apply(t, c, "4", remove("a/x", "4"))
+				flush(t, s)
+				var f *store.Feed
+				if tc.handler {
+					f = feedOf(t, c, "h")
+					catchUp(t, f)
+				}
+				apply(t, c, "5", remove("a/y", "5"))
+				flush(t, s)
+				time.Sleep(tc.after)
+				apply(t, c, "6", upsert("a/z", "6"))
+				flush(t, s)
+				if n := store.Tombstones(c); n != tc.left {
+					t.Errorf("%d tombstones are left, want %d", n, tc.left)
+				}
+				if k := kept(t, s, c); k != (store.Kept{For: tc.keep, Oldest: tc.oldest, Last: 6}) {
+					t.Errorf("%+v, want the oldest to be %d", k, tc.oldest)
+				}
+				_, err := viewPods(t, s, c).Changes(t.Context(), 2)
+				var since *store.SinceError
+				if refused := errors.As(err, &since); refused != (tc.oldest > 2) || !refused && err != nil {
+					t.Errorf("since 2: %v", err)
+				}
+				if f == nil {
+					return
+				}
+				// A handler has a week, whatever readers have; one that a tombstone of theirs is kept for has not missed anything.
+				if place, _, err := f.Place(); err != nil || place.Replaying != (tc.left == 0) {
+					t.Errorf("the handler is at %+v, %v", place, err)
+				}
+			})
+		})
+	}
+}
+
+// Not more than 100,000 (here: 2) are kept.
+func TestChangesAreKeptUpToALimit(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	store.SetTombstoneLimit(c, 2)
+	apply(t, c, "4", upsert("a/1", "1"), upsert("a/2", "2"), upsert("a/3", "3"), upsert("a/4", "4"))
+	keepChanges(t, c, time.Hour)
+	for n := range 4 {
+		apply(t, c, fmt.Sprint(5+n), remove(fmt.Sprint("a/", n+1), fmt.Sprint(5+n)))
+	}
+	k := kept(t, s, c)
+	if k.Oldest <= 4 || k.Oldest > 6 || k.Last != 8 {
+		t.Errorf("%+v", k)
+	}
+	got, _ := since(t, viewPods(t, s, c), k.Oldest)
+	if len(got) != int(k.Last-k.Oldest) {
+		t.Errorf("since %d: %q", k.Oldest, got)
+	}
+}
+
+func TestChangesAreKeptNoMore(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	keepChanges(t, c, 0)
+	keepChanges(t, c, time.Hour)
+	apply(t, c, "1", upsert("a/x", "1"))
+	apply(t, c, "2", remove("a/x", "2"))
+	keepChanges(t, c, 2*time.Hour)
+	if k := kept(t, s, c); k != (store.Kept{For: 2 * time.Hour, Oldest: 0, Last: 2}) {
+		t.Errorf("another time: %+v", k)
+	}
+	f := feedOf(t, c, "h")
+	apply(t, c, "3", upsert("a/x", "3"))
+	keepChanges(t, c, 0)
+	if k := kept(t, s, c); k.For != 0 {
+		t.Errorf("%+v", k)
+	}
+	sound(t, s)
+	apply(t, c, "4", remove("a/x", "4"))
+	wantStrings(t, "a handler goes on", catchUp(t, f), "- a/x uid=uid-a/x rv=4")
+	f.Close()
+	keepChanges(t, c, time.Hour)
+	if err := c.ForgetHandler(t.Context(), "h"); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, "5", upsert("a/x", "5"))
+	got, _ := since(t, viewPods(t, s, c), 4)
+	wantStrings(t, "without the handler", got, "+ a/x uid=uid-a/x rv=5 *")
+	keepChanges(t, c, 0)
+	apply(t, c, "6", upsert("a/x", "6"))
+	if _, err := viewPods(t, s, c).Changes(t.Context(), 5); !errors.Is(err, store.ErrNotKept) {
+		t.Error(err)
+	}
+	for _, refused := range []error{c.KeepChanges(t.Context(), -1), func() error { _, err := c.Feed(t.Context(), "\x00changes"); return err }(), c.ForgetHandler(t.Context(), "\x00changes")} {
+		if refused == nil {
+			t.Error("it was not refused")
+		}
+	}
+	infos, err := c.Handlers(t.Context())
+	if err != nil || len(infos) != 0 {
+		t.Errorf("handlers %+v, %v", infos, err)
+	}
+}
+
+// Changed tells of commits while somebody writes, and of nothing afterwards.
+func TestChangedOfAView(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	v := viewPods(t, s, c)
+	changed := v.Changed()
+	select {
+	case <-changed:
+		t.Fatal("nothing has changed")
+	default:
+	}
+	apply(t, c, "1", upsert("a/x", "1"))
+	<-changed
+	changed = v.Changed()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	if v.Changed() != nil {
+		t.Error("nobody writes to it")
+	}
+}
+
+// After damage that lost something nobody is told that what he has is the whole.
+func TestChangesAfterALoss(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	c := openPods(t, s, nil)
+	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+	keepChanges(t, c, time.Hour)
+	apply(t, c, "3", upsert("a/z", "3"))
+	err := store.Tamper(c, func(b *bolt.Bucket) error {
+		return b.Bucket([]byte("objects")).Put([]byte("a/x"), []byte("damaged"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k := kept(t, s, c)
+	if k.For != time.Hour || k.Oldest != k.Last || k.Last != 4 {
+		t.Errorf("%+v", k)
+	}
+	apply(t, c, "4", upsert("a/z", "4"))
+	got, _ := since(t, viewPods(t, s, c), k.Last)
+	wantStrings(t, "afterwards", got, "+ a/z uid=uid-a/z rv=4")
+}
