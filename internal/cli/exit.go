@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -51,9 +52,12 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// readError adds to an error of reading an open store what to do.
+// readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+		if isSnapshot(path) {
+			return withHint(err, "larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)
+		}
 		return withHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err

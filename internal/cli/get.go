@@ -62,9 +62,9 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	src, err := source.Open(ctx, o.from.path, source.Options{})
+	src, err := o.from.open(ctx, s)
 	if err != nil {
-		return storeError(o.from.path, err)
+		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	status, err := src.Status(ctx)
@@ -236,6 +236,8 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	}
 	from := "from disk"
 	switch {
+	case !c.TakenAt.IsZero():
+		from, heard = "from a snapshot", "taken "+ageOf(s.Now(), c.TakenAt)+" ago"
 	case c.Live == nil:
 	case c.Live.Source == "live":
 		from = "live from the running sync"

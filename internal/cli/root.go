@@ -61,20 +61,6 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fromFlag is --from, which every reading command needs.
-type fromFlag struct{ path string }
-
-func (f *fromFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it (required)")
-}
-
-func (f *fromFlag) check() error {
-	if f.path == "" {
-		return usagef("--from FILE is required")
-	}
-	return nil
-}
-
 // storeFlag is --store, which every command that writes a store needs.
 type storeFlag struct{ path string }
 

@@ -20,6 +20,8 @@ type IO struct {
 	Now func() time.Time
 	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
 	TerminalSize func() (width, height int)
+	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
+	AskSecret func(prompt string) (string, error)
 }
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
@@ -29,7 +31,7 @@ func Main() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
+		Out: os.Stdout, Err: os.Stderr, TerminalSize: func() (int, int) { return terminalSize(os.Stdout) }, AskSecret: askSecret(),
 	})
 }
 
@@ -66,4 +68,18 @@ func terminalSize(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	return width, height
+}
+
+// askSecret returns what IO.AskSecret is in a process: nil if its standard input is no terminal.
+func askSecret() func(string) (string, error) {
+	in := int(os.Stdin.Fd())
+	if !term.IsTerminal(in) {
+		return nil
+	}
+	return func(prompt string) (string, error) {
+		fmt.Fprint(os.Stderr, prompt)
+		text, err := term.ReadPassword(in)
+		fmt.Fprintln(os.Stderr)
+		return string(text), err
+	}
 }
