@@ -47,13 +47,7 @@ func cryptError(err error) error {
 
 // decryptAt looks at the first bytes of r and, where they are those of an age file, returns what is in it.
 func decryptAt(r io.ReaderAt, size int64, identities []age.Identity) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
-	w := &window{r: io.NewSectionReader(r, 0, size)}
-	data, err := w.peek(len(ageMagic))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, 0, false, fmt.Errorf("read the snapshot: %w", err)
-	}
-	if string(data) != ageMagic {
-		_, err := (&window{r: io.NewSectionReader(r, 0, size)}).decrypt(nil)
+	if encrypted, err = isEncrypted(r, size); err != nil || !encrypted {
 		return r, size, false, err
 	}
 	if len(identities) == 0 {
@@ -64,4 +58,14 @@ func decryptAt(r io.ReaderAt, size int64, identities []age.Identity) (plain io.R
 		return nil, 0, true, cryptError(err)
 	}
 	return plain, plainSize, true, nil
+}
+
+// isEncrypted says whether r is an age file.
+func isEncrypted(r io.ReaderAt, size int64) (bool, error) {
+	w := &window{r: io.NewSectionReader(r, 0, size)}
+	encrypted, err := w.decrypt(nil)
+	if errors.Is(err, ErrEncrypted) {
+		err = nil
+	}
+	return encrypted, err
 }

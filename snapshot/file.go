@@ -34,6 +34,8 @@ type File struct {
 	manifest Manifest
 	refs     []collectionRef // as the manifest's collections
 	byID     map[string]int
+	salvaged [][]entry // as the manifest's collections, instead of pages: see Salvage
+	numbers  []uint64  // likewise: their numbers in the file
 	buffers  sync.Pool // of *buffer
 }
 
@@ -74,14 +76,9 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{in: in, size: plain, byID: map[string]int{}}
-	f.buffers.New = func() any { return new(buffer) }
+	f := newFile(in, plain)
 	f.manifest.Encrypted = encrypted
-	known := o.formats
-	if known == nil {
-		known = formats()
-	}
-	begin, err := f.prologue(known)
+	begin, err := f.prologue(o.formats)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +86,12 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+func newFile(in io.ReaderAt, size int64) *File {
+	f := &File{in: in, size: size, byID: map[string]int{}}
+	f.buffers.New = func() any { return new(buffer) }
+	return f
 }
 
 // Close closes the file.
@@ -191,7 +194,7 @@ func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(s
 		return err
 	}
 	b, wrong := parseBlock(fr, f.format, "")
-	if wrong == "" && (b.head != blockHead{uint64(n), e.count, e.first, e.last} || fr.digest != e.digest) {
+	if wrong == "" && (b.head != blockHead{f.number(n), e.count, e.first, e.last} || fr.digest != e.digest) {
 		wrong = "it is not the block that the index names"
 	}
 	if wrong != "" {
@@ -216,6 +219,9 @@ func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(s
 
 // page reads a page of a collection's index.
 func (f *File) page(n, i int) ([]entry, error) {
+	if f.salvaged != nil {
+		return f.salvaged[n], nil
+	}
 	buf, err := f.buffer()
 	if err != nil {
 		return nil, err
@@ -290,6 +296,14 @@ func (f *File) frame(b *buffer, at span, kind frameKind, n int) (frame, error) {
 		return frame{}, d
 	}
 	return fr, nil
+}
+
+// number returns the number that the file has for the nth collection of the manifest.
+func (f *File) number(n int) uint64 {
+	if f.numbers != nil {
+		return f.numbers[n]
+	}
+	return uint64(n)
 }
 
 func (f *File) name(n int) string {

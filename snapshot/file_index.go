@@ -7,6 +7,9 @@ import (
 
 // prologue reads the first bytes and says how many there are.
 func (f *File) prologue(known map[uint32]format) (size int, err error) {
+	if known == nil {
+		known = formats()
+	}
 	data := make([]byte, min(f.size, int64(prologueMax)))
 	if n, err := f.in.ReadAt(data, 0); n < len(data) {
 		return 0, &DamageError{Block: -1, Reason: "its first bytes can not be read", Err: notEOF(err)}

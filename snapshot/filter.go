@@ -1,13 +1,105 @@
 package snapshot
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/larder-dev/larder/store"
+)
+
 // Filter says which objects are taken. Its zero value takes all.
 type Filter struct {
-	// Resources are the resources that are taken, as plural names or kinds, each with or without its group
-	// (pods, deployments.apps, Widget.example.com); empty takes all.
+	// Resources are the resources that are taken, as plural names, kinds, singular or short names, each with or without its group
+	// (pods, deployments.apps, Widget.example.com) or version and group (deployments.v1.apps); case does not count. Empty takes all.
 	Resources []string `json:"resources,omitempty"`
 	// Namespaces are those whose objects are taken; empty takes all. Objects that are in no namespace are taken only if this is empty.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Labels and Fields are selectors, as kubectl has them; empty selects everything. A field is named as in store.Query.
 	Labels string `json:"labels,omitempty"`
 	Fields string `json:"fields,omitempty"`
+}
+
+// Empty says whether f takes all.
+func (f Filter) Empty() bool {
+	return len(f.Resources) == 0 && len(f.Namespaces) == 0 && f.Labels == "" && f.Fields == ""
+}
+
+// filter is a Filter made ready.
+type filter struct {
+	Filter
+	query store.Query
+	// decodes is set if objects must be looked into.
+	decodes bool
+}
+
+func newFilter(f Filter) (*filter, error) {
+	out := &filter{Filter: f, decodes: f.Labels != "" || f.Fields != ""}
+	var err error
+	if f.Labels != "" {
+		if out.query.Labels, err = labels.Parse(f.Labels); err != nil {
+			return nil, fmt.Errorf("label selector: %w", err)
+		}
+	}
+	if f.Fields != "" {
+		if out.query.Fields, err = fields.ParseSelector(f.Fields); err != nil {
+			return nil, fmt.Errorf("field selector: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// takes says whether any object of c can be taken.
+func (f *filter) takes(c Collection) bool {
+	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
+		return false
+	}
+	if len(f.Namespaces) == 0 {
+		return true
+	}
+	if ns := c.Identity.Namespace; ns != "" {
+		return slices.Contains(f.Namespaces, ns)
+	}
+	return c.Resource.Namespaced || c.Resource.Kind == "" // without a kind nothing is known of the resource
+}
+
+// describe says to people what of c may be left out.
+func (f *filter) describe(c Collection) (out []string) {
+	if len(f.Namespaces) > 0 && c.Identity.Namespace == "" {
+		out = append(out, "only namespaces "+strings.Join(f.Namespaces, ", "))
+	}
+	if f.Labels != "" {
+		out = append(out, "only label selector "+f.Labels)
+	}
+	if f.Fields != "" {
+		out = append(out, "only field selector "+f.Fields)
+	}
+	return out
+}
+
+// takesKey says whether an object of that key can be taken.
+func (f *filter) takesKey(key string) bool {
+	if len(f.Namespaces) == 0 {
+		return true
+	}
+	namespace, _, ok := strings.Cut(key, "/")
+	return ok && slices.Contains(f.Namespaces, namespace)
+}
+
+// isNamed says whether name names the resource of c.
+func isNamed(c Collection, name string) bool {
+	id, r := c.Identity, c.Resource
+	first, rest, qualified := strings.Cut(name, ".")
+	if qualified && !strings.EqualFold(rest, id.Group) && !strings.EqualFold(strings.TrimSuffix(rest, "."), strings.TrimSuffix(id.Version+"."+id.Group, ".")) {
+		return false
+	}
+	for _, n := range append([]string{id.Resource, r.Kind, r.Singular}, r.ShortNames...) {
+		if n != "" && strings.EqualFold(n, first) {
+			return true
+		}
+	}
+	return false
 }

@@ -75,7 +75,7 @@ func (r *Reader) begin(known map[uint32]format) error {
 	}
 	data, err := r.in.peek(prologueMax)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the snapshot: %w", err)
+		return r.broken(err)
 	}
 	p, size, err := parsePrologue(data, known)
 	if err != nil {

@@ -1,14 +1,216 @@
 package snapshot
 
-// Redaction says which parts of objects are replaced. Its zero value replaces nothing.
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// redactedText is what stands for what was replaced, and redactedData in fields that hold base64.
+const redactedText = "REDACTED"
+
+var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
+
+// lastApplied is the annotation that holds a whole object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Redaction says which parts of objects are replaced by REDACTED. Its zero value replaces nothing.
+//
+// In patterns * stands for any text and ? for one character; case does not count. The annotation kubectl.kubernetes.io/last-applied-configuration, which
+// holds the object once more, is redacted wherever Secrets or ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a pattern names.
 type Redaction struct {
-	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. Their names stay.
+	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. The names of the values stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
-	// Annotations are patterns (path.Match) of annotations whose values are redacted.
+	// Annotations are patterns of annotations whose values are redacted, those of pod templates and the like too.
 	Annotations []string `json:"annotations,omitempty"`
-	// Env are patterns (path.Match) of the names of environment variables of containers, in any pod template, whose values are redacted.
+	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values: in pods, in any pod template, in custom resources.
 	Env []string `json:"env,omitempty"`
 	// ManagedFields removes metadata.managedFields.
 	ManagedFields bool `json:"managedFields,omitempty"`
+}
+
+// Empty says whether r replaces nothing.
+func (r Redaction) Empty() bool {
+	return !r.Secrets && !r.ConfigMaps && len(r.Annotations) == 0 && len(r.Env) == 0 && !r.ManagedFields
+}
+
+// redaction is a Redaction made ready for one resource.
+type redaction struct {
+	data          map[string]string // fields whose values are replaced, and by what; nil is none
+	managedFields bool
+	annotations   *regexp.Regexp // nil is none
+	env           *regexp.Regexp // nil is none
+	described     []string
+}
+
+// newRedaction returns nil if nothing of the resource can be concerned.
+func newRedaction(r Redaction, resource schema.GroupResource) (*redaction, error) {
+	out := &redaction{managedFields: r.ManagedFields}
+	var err error
+	if out.annotations, err = compilePatterns(r.Annotations); err != nil {
+		return nil, fmt.Errorf("annotations: %w", err)
+	}
+	if out.env, err = compilePatterns(r.Env); err != nil {
+		return nil, fmt.Errorf("environment variables: %w", err)
+	}
+	switch {
+	case r.Secrets && resource == schema.GroupResource{Resource: "secrets"}:
+		out.data = map[string]string{"data": redactedData, "stringData": redactedText}
+	case r.ConfigMaps && resource == schema.GroupResource{Resource: "configmaps"}:
+		out.data = map[string]string{"data": redactedText, "binaryData": redactedData}
+	}
+	if out.data != nil {
+		out.described = append(out.described, "values of data")
+	}
+	if out.annotations != nil {
+		out.described = append(out.described, "annotations "+strings.Join(r.Annotations, ", "))
+	}
+	if out.env != nil {
+		out.described = append(out.described, "environment variables "+strings.Join(r.Env, ", "))
+	}
+	if out.managedFields {
+		out.described = append(out.described, "managedFields")
+	}
+	if len(out.described) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// compilePatterns returns what matches any of the patterns, or nil for none.
+func compilePatterns(patterns []string) (*regexp.Regexp, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	var parts []string
+	for _, p := range patterns {
+		if p == "" {
+			return nil, fmt.Errorf("a pattern is empty; * stands for all")
+		}
+		q := regexp.QuoteMeta(p)
+		q = strings.ReplaceAll(strings.ReplaceAll(q, `\*`, ".*"), `\?`, ".")
+		parts = append(parts, q)
+	}
+	return regexp.Compile("(?is)^(?:" + strings.Join(parts, "|") + ")$")
+}
+
+// apply redacts an object in place and says whether anything has changed.
+func (r *redaction) apply(object map[string]any) (changed bool) {
+	metadata, _ := object["metadata"].(map[string]any)
+	changed = r.walk(object)
+	for field, replacement := range r.data {
+		changed = redactValues(object, field, replacement) || changed
+	}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if v, ok := annotations[lastApplied]; ok && v != redactedText && (changed || r.data != nil || r.concerns(v)) {
+		annotations[lastApplied] = redactedText
+		changed = true
+	}
+	if _, ok := metadata["managedFields"]; ok && r.managedFields {
+		delete(metadata, "managedFields")
+		changed = true
+	}
+	return changed
+}
+
+// concerns says whether the object in the annotation lastApplied has anything to redact, or can not be read.
+func (r *redaction) concerns(text any) bool {
+	if r.annotations == nil && r.env == nil {
+		return false
+	}
+	s, ok := text.(string)
+	var object map[string]any
+	if !ok || json.Unmarshal([]byte(s), &object) != nil {
+		return true
+	}
+	return r.walk(object)
+}
+
+// walk redacts annotations and environment variables in a value and all below it.
+func (r *redaction) walk(v any) (changed bool) {
+	if r.annotations == nil && r.env == nil {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			switch name {
+			case "annotations":
+				changed = r.walkAnnotations(field) || changed
+			case "env":
+				changed = r.walkEnv(field) || changed
+			}
+			changed = r.walk(field) || changed
+		}
+	case []any:
+		for _, item := range v {
+			changed = r.walk(item) || changed
+		}
+	}
+	return changed
+}
+
+func (r *redaction) walkAnnotations(v any) (changed bool) {
+	annotations, ok := v.(map[string]any)
+	if !ok || r.annotations == nil {
+		return false
+	}
+	for name := range annotations {
+		if r.annotations.MatchString(name) {
+			changed = redactAt(annotations, name, redactedText) || changed
+		}
+	}
+	return changed
+}
+
+func (r *redaction) walkEnv(v any) (changed bool) {
+	if r.env == nil {
+		return false
+	}
+	if byName, ok := v.(map[string]any); ok {
+		for name, value := range byName {
+			if _, ok := value.(string); ok && r.env.MatchString(name) {
+				changed = redactAt(byName, name, redactedText) || changed
+			}
+		}
+		return changed
+	}
+	list, _ := v.([]any)
+	for _, item := range list {
+		variable, _ := item.(map[string]any)
+		if name, _ := variable["name"].(string); name != "" && r.env.MatchString(name) {
+			changed = redactAt(variable, "value", redactedText) || changed
+		}
+	}
+	return changed
+}
+
+// redactValues replaces all values of a field that is a map.
+func redactValues(object map[string]any, field, replacement string) (changed bool) {
+	switch values := object[field].(type) {
+	case map[string]any:
+		for name := range values {
+			changed = redactAt(values, name, replacement) || changed
+		}
+	case nil:
+	default: // not what the type has
+		object[field] = map[string]any{}
+		changed = true
+	}
+	return changed
+}
+
+// redactAt replaces a value unless it is absent, or that already.
+func redactAt(m map[string]any, name, replacement string) bool {
+	v, ok := m[name]
+	if !ok || v == any(replacement) || v == nil {
+		return false
+	}
+	m[name] = replacement
+	return true
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -20,6 +21,7 @@ type WriterOptions struct {
 	Recipients []age.Recipient
 
 	id      fileID // for tests; zero is a random one
+	block   int    // likewise; zero is blockTarget
 	version uint32 // likewise; zero is formatNow
 }
 
@@ -30,6 +32,7 @@ type Writer struct {
 	sealed io.WriteCloser // w, if it encrypts
 	pack   *packer
 	id     fileID
+	target int // size of a block
 
 	err    error
 	closed bool
@@ -64,7 +67,7 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Writer{w: w, pack: pack, id: o.id, whole: sha256.New(), ids: map[string]bool{}}
+	s := &Writer{w: w, pack: pack, id: o.id, target: cmp.Or(o.block, blockTarget), whole: sha256.New(), ids: map[string]bool{}}
 	if s.id == (fileID{}) {
 		s.id = newFileID()
 	}
@@ -74,11 +77,7 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 		}
 		s.w = s.sealed
 	}
-	version := uint32(formatNow)
-	if o.version != 0 {
-		version = o.version
-	}
-	begin := prologue{version: version, id: s.id, larder: h.Larder}.append(nil)
+	begin := prologue{version: cmp.Or(o.version, formatNow), id: s.id, larder: h.Larder}.append(nil)
 	s.whole.Write(begin)
 	if err := s.write(begin); err != nil {
 		return nil, err
@@ -151,7 +150,7 @@ func (w *Writer) Add(r store.Record) error {
 	w.count++
 	w.current.Objects++
 	w.current.Bytes += int64(len(r.Payload))
-	if len(w.block) >= blockTarget {
+	if len(w.block) >= w.target {
 		return w.flush()
 	}
 	return nil

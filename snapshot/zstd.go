@@ -48,7 +48,7 @@ func newUnpacker() (*unpacker, error) {
 // unpack returns what stored holds, which must be size bytes. It is valid until the next call.
 func (u *unpacker) unpack(stored []byte, size int) ([]byte, error) {
 	if cap(u.out) < size {
-		u.out = make([]byte, 0, max(size, blockTarget+blockTarget/4))
+		u.out = make([]byte, 0, max(size, min(2*cap(u.out), blockTarget+blockTarget/4)))
 	}
 	out, err := u.decoder.DecodeAll(stored, u.out[:0:size])
 	if err != nil {

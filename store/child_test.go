@@ -24,6 +24,9 @@ func child() int {
 		err = childCrash(os.Args[1])
 	case "compact":
 		err = childCompact(os.Args[1])
+	case "import":
+		fmt.Println("begun")
+		err = childImport(os.Args[1])
 	case "drop":
 		err = childDrop(os.Args[1])
 	case "attach":

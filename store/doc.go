@@ -32,7 +32,7 @@
 //
 //	<path>.opening            the lock of those who open it, and how many opens have not ended: after a crash the
 //	                          file is verified, without being mapped, before it is used
-//	<path>.new-*              a file that is being made, or was when a process died; the next open for writing removes it
+//	<path>.new-*              a file that is being made, or a copy, or was when a process died; the next open for writing removes it
 //	<path>.damaged-<UTC>      a damaged file that was moved aside; the newest two are kept
 //
 // The terms in a record's header are what the indexes file it under. A write
@@ -110,6 +110,11 @@
 // takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes. A crash leaves each
 // collection as the other process has left it or as it was in memory; one that differs by more than 256 MiB of encoded objects may have to be listed then. Where the file can not be used (ErrNoSpace, ErrForeign, ErrNewerFormat)
 // all goes on in memory, and it is tried again, once a minute at last. docs/adr/0011 has the reasons.
+//
+// # To another file
+//
+// CopyTo and CopyFile write the file as it is at one moment while others read and write. Records has what a collection stores without decoding it, in key order, and Import makes a
+// new store of such records: one that resumes as the first would have. Salvage is Records for a file that is damaged.
 //
 // # What is promised
 //

@@ -10,6 +10,8 @@ var (
 	ErrDetached = errors.New("the store is in memory until another process gives its file free")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
+	// ErrExists: a store was to be made where there is a file already. It is left alone.
+	ErrExists = errors.New("there is a file of that name already")
 	// ErrForeign: the file is something else than a store. It is left alone.
 	ErrForeign = errors.New("the file is not a store of Larder")
 	// ErrDamaged: the file, or a record or an index in it, is not what was written.

@@ -1,0 +1,256 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// sealed is a snapshot of several age chunks for a new identity.
+func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identity) {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []store.Record
+	for _, key := range []string{"a/1", "a/2", "b/1", "b/2", "c/1"} {
+		records = append(records, rec(key, 150<<10))
+	}
+	want = content{header: Header{Larder: "v1"}, collections: []contentOf{{Collection{Identity: identityOf("pods"), Complete: true}, records}}}
+	return want, want.bytes(t, WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}), identity
+}
+
+func TestEncrypted(t *testing.T) {
+	want, data, identity := sealed(t)
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plain := range []string{"uid-a/1", "LRD", "larder"} {
+		if bytes.Contains(data, []byte(plain)) {
+			t.Errorf("%q is in the file", plain)
+		}
+	}
+	ids := []age.Identity{other, identity}
+	got, m, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids})
+	if err != nil || !m.Encrypted {
+		t.Fatal(m.Encrypted, err)
+	}
+	want.check(t, got)
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: ids})
+	if err != nil || !f.Manifest().Encrypted {
+		t.Fatal(err)
+	}
+	want.check(t, readFile(t, f))
+	if _, ok, err := f.Get(t.Context(), identityOf("pods"), "b/2"); !ok || err != nil {
+		t.Error(err)
+	}
+}
+
+// Each way to read says what is missing: an identity, or the right one.
+func TestEncryptedWithoutIdentity(t *testing.T) {
+	_, data, _ := sealed(t)
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ids  []age.Identity
+		want error
+	}{{nil, ErrEncrypted}, {[]age.Identity{other}, ErrIdentity}} {
+		_, readerErr := NewReader(bytes.NewReader(data), ReaderOptions{Identities: c.ids})
+		_, openErr := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: c.ids})
+		_, _, salvageErr := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: c.ids})
+		for _, err := range []error{readerErr, openErr, salvageErr} {
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		}
+	}
+}
+
+func TestPassphrase(t *testing.T) {
+	recipient, err := PassphraseRecipient("open sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipient.(*age.ScryptRecipient).SetWorkFactor(10) // so that the test is fast
+	want := small()
+	data := want.bytes(t, WriterOptions{Recipients: []age.Recipient{recipient}})
+	for _, c := range []struct {
+		phrase string
+		want   error
+	}{{"open sesame", nil}, {"open barley", ErrIdentity}} {
+		id, err := PassphraseIdentity(c.phrase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: []age.Identity{id}})
+		if !errors.Is(err, c.want) {
+			t.Fatalf("%v, want %v", err, c.want)
+		}
+		if err == nil {
+			want.check(t, got)
+		}
+	}
+	for _, f := range []func(string) error{
+		func(s string) error { _, err := PassphraseRecipient(s); return err },
+		func(s string) error { _, err := PassphraseIdentity(s); return err },
+	} {
+		if f("") == nil {
+			t.Error("an empty passphrase is taken")
+		}
+	}
+}
+
+// An encrypted file that was altered loses a chunk, one that was cut short its end.
+func TestSalvageEncrypted(t *testing.T) {
+	want, data, identity := sealed(t)
+	open := func(data []byte) (*File, SalvageReport) {
+		t.Helper()
+		f, r, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: []age.Identity{identity}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, r
+	}
+	altered := bytes.Clone(data)
+	altered[len(data)/2] ^= 1
+	cut := data[:len(data)*2/3]
+	for name, c := range map[string]struct {
+		data []byte
+		keep []string
+	}{
+		"altered":   {altered, []string{"a/1", "a/2", "c/1"}},
+		"cut short": {cut, []string{"a/1", "a/2"}},
+		"whole":     {data, []string{"a/1", "a/2", "b/1", "b/2", "c/1"}},
+	} {
+		f, report := open(c.data)
+		var keys []string
+		for _, r := range readFile(t, f).collections[0].records {
+			keys = append(keys, r.Key)
+		}
+		if strings.Join(keys, " ") != strings.Join(c.keep, " ") || (len(report.Losses) == 0) != (name == "whole") {
+			t.Errorf("%s: %q, %+v", name, keys, report.Losses)
+		}
+		// Back to what was read first.
+		if r, ok, err := f.Get(t.Context(), identityOf("pods"), "a/1"); err != nil || !ok || !sameRecord(r, want.collections[0].records[0]) {
+			t.Errorf("%s: Get: %v, %v", name, ok, err)
+		}
+		if _, _, err := readAll(bytes.NewReader(c.data), ReaderOptions{Identities: []age.Identity{identity}}); (err == nil) != (name == "whole") || err != nil && !typed(err) {
+			t.Errorf("%s: the stream: %v", name, err)
+		}
+	}
+}
+
+// Every truncation of an encrypted file, and bytes flipped all over it: errors are typed and nothing panics.
+func TestEncryptedDamage(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []age.Identity{identity}
+	want := small()
+	whole := want.bytes(t, WriterOptions{Recipients: []age.Recipient{identity.Recipient()}, block: 100})
+	check := func(what string, i int, data []byte) {
+		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids})
+		if err == nil || !typed(err) && !errors.Is(err, ErrIdentity) || !isPrefix(got, want) {
+			t.Fatalf("%s %d: %v", what, i, err)
+		}
+		if _, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, ErrIdentity) {
+			t.Fatalf("%s %d: Open: %v", what, i, err)
+		}
+		if _, _, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: ids}); err != nil && !typed(err) && !errors.Is(err, ErrIdentity) {
+			t.Fatalf("%s %d: Salvage: %v", what, i, err)
+		}
+	}
+	for i := 0; i < len(whole); i += 1 + i/200 {
+		check("cut at", i, whole[:i])
+		data := bytes.Clone(whole)
+		data[i] ^= 4
+		check("flipped", i, data)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sshPublic, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	recipients, err := ReadRecipients(write("r", "# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
+	if err != nil || len(recipients) != 2 {
+		t.Fatal(recipients, err)
+	}
+	data := small().bytes(t, WriterOptions{Recipients: recipients})
+	for _, text := range []string{"# created\n" + identity.String() + "\n", string(pem.EncodeToMemory(block))} {
+		ids, err := ReadIdentities(write("i", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids}); err != nil {
+			t.Error(err)
+		}
+	}
+	locked, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseIdentities(pem.EncodeToMemory(locked)); err == nil || !strings.Contains(err.Error(), "has a passphrase") {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "# nothing\n", "hunter2", identity.String(), "ssh-ed25519 AAAA"} {
+		if _, err := ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), identity.String()) {
+			t.Errorf("recipients %q: %v", bad, err)
+		}
+	}
+	for _, bad := range []string{"", "hunter2", identity.Recipient().String(), "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"} {
+		if _, err := ReadIdentities(write("bad", bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("identities %q: %v", bad, err)
+		}
+	}
+	if _, err := ReadIdentities(write("large", strings.Repeat("#\n", maxKeyFile))); err == nil {
+		t.Error("a file of 2 MiB is taken for keys")
+	}
+}
+
+func TestArmorIsNamed(t *testing.T) {
+	data := []byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n")
+	if _, err := NewReader(bytes.NewReader(data), ReaderOptions{}); !errors.Is(err, ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+		t.Error(err)
+	}
+	if _, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{}); !errors.Is(err, ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,52 @@
+package snapshot
+
+import (
+	"context"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Copied is what Copy has written.
+type Copied struct {
+	Collections int
+	Objects     int
+	// Bytes is the sum of the payloads.
+	Bytes int64
+	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
+	Skipped int
+}
+
+// Copy writes all collections of src, without what o leaves out. The Writer stays open. Use SelectOptions.Describe for the Header.
+func (w *Writer) Copy(ctx context.Context, src Source, o SelectOptions) (Copied, error) {
+	var n Copied
+	told := o.Skipped
+	o.Skipped = func(id store.Identity, key string) {
+		n.Skipped++
+		if told != nil {
+			told(id, key)
+		}
+	}
+	src, err := Select(src, o)
+	if err != nil {
+		return n, err
+	}
+	all, err := src.Collections(ctx)
+	if err != nil {
+		return n, err
+	}
+	for _, c := range all {
+		if err := w.Begin(c); err != nil {
+			return n, err
+		}
+		if err := src.Records(ctx, c.Identity, "", w.Add); err != nil {
+			return n, err
+		}
+		n.Collections++
+		n.Objects += w.current.Objects
+		n.Bytes += w.current.Bytes
+		if err := w.End(); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,201 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for concurrent use.
+//
+// Payloads in msgpack need no type: a map is an unstructured object, a bin value the JSON of a typed one. Those in protobuf
+// need the Go type: of PartialObjectMetadata, or of what client-go's scheme has for the collection's kind.
+type Decoder struct {
+	id      store.Identity
+	kind    string
+	plain   store.Codec
+	typed   store.Codec // of protobuf; nil if the type is not known
+	newType func() runtime.Object
+}
+
+// NewDecoder returns the decoder of c.
+func NewDecoder(c Collection) *Decoder {
+	o := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: store.UnstructuredCodec()}
+	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
+	switch {
+	case c.Identity.Representation == store.Metadata:
+		o.newType = func() runtime.Object { return &metav1.PartialObjectMetadata{} }
+	case c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk):
+		o.newType = func() runtime.Object {
+			obj, err := scheme.Scheme.New(gvk)
+			if err != nil { // it recognizes it
+				return &unstructured.Unstructured{}
+			}
+			return obj
+		}
+	default:
+		return o
+	}
+	codec, err := store.CodecFor(o.newType())
+	if err != nil {
+		return o // a kind that no collection holds, such as a list: its payloads can not be decoded
+	}
+	if codec.Name() == encodingProtobuf {
+		o.typed = codec
+	}
+	return o
+}
+
+// Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged where the payload is not what its encoding says.
+func (o *Decoder) Decode(r store.Record) (*unstructured.Unstructured, error) {
+	text, u, err := o.open(r)
+	if err != nil || u != nil {
+		return u, err
+	}
+	var m map[string]any
+	if err := utiljson.Unmarshal(text, &m); err != nil || m == nil {
+		return nil, o.damaged(r, "malformed JSON")
+	}
+	u = &unstructured.Unstructured{Object: m}
+	if u.GetKind() == "" && u.GetAPIVersion() == "" && o.kind != "" && o.id.Representation != store.Metadata {
+		u.SetGroupVersionKind(o.id.GroupVersion().WithKind(o.kind))
+	}
+	return u, nil
+}
+
+// decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses nothing.
+func (o *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, error) {
+	text, u, err := o.open(r)
+	if err != nil || u != nil {
+		return u, err
+	}
+	var m map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&m); err != nil || m == nil {
+		return nil, o.damaged(r, "malformed JSON")
+	}
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+// open returns the JSON of a typed object, or an unstructured one.
+func (o *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructured, err error) {
+	switch r.Encoding {
+	case encodingMsgpack:
+		if text, ok := cutBin(r.Payload); ok {
+			return text, nil, nil
+		}
+		obj, err := o.plain.Decode(r.Payload)
+		if err != nil {
+			return nil, nil, o.damaged(r, "malformed msgpack")
+		}
+		u = obj.(*unstructured.Unstructured)
+		if u.Object == nil {
+			return nil, nil, o.damaged(r, "it is no object")
+		}
+		return nil, u, nil
+	case encodingProtobuf:
+		if o.typed == nil {
+			return nil, nil, o.undecodable(r)
+		}
+		obj, err := o.typed.Decode(r.Payload)
+		if err != nil {
+			return nil, nil, o.damaged(r, "malformed protobuf")
+		}
+		if text, err = json.Marshal(obj); err != nil {
+			return nil, nil, o.damaged(r, "it can not be written as JSON")
+		}
+		return text, nil, nil
+	}
+	return nil, nil, o.undecodable(r)
+}
+
+// encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been changed.
+func (o *Decoder) encode(r *store.Record, u *unstructured.Unstructured) error {
+	if _, isText := cutBin(r.Payload); r.Encoding == encodingMsgpack && !isText {
+		data, err := o.plain.Append(nil, u)
+		if err != nil {
+			return fmt.Errorf("%s: encode %q: %w", o.id, r.Key, err)
+		}
+		r.Payload = data
+		return nil
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // as store writes it
+	if err := e.Encode(u.Object); err != nil {
+		return fmt.Errorf("%s: encode %q: it can not be written as JSON", o.id, r.Key)
+	}
+	if r.Encoding == encodingMsgpack {
+		r.Payload = appendBin(nil, bytes.TrimSuffix(text.Bytes(), []byte("\n")))
+		return nil
+	}
+	obj := o.newType()
+	if err := json.Unmarshal(text.Bytes(), obj); err != nil {
+		return fmt.Errorf("%s: encode %q: it does not fit its type any more", o.id, r.Key)
+	}
+	data, err := o.typed.Append(nil, obj)
+	if err != nil {
+		return fmt.Errorf("%s: encode %q: %w", o.id, r.Key, err)
+	}
+	r.Payload = data
+	return nil
+}
+
+func (o *Decoder) undecodable(r store.Record) error {
+	kind := o.kind
+	if kind == "" {
+		kind = "of unknown kind"
+	}
+	return fmt.Errorf("%s: %q (%s, in %s): %w", o.id, r.Key, kind, r.Encoding, ErrUndecodable)
+}
+
+func (o *Decoder) damaged(r store.Record, why string) error {
+	return fmt.Errorf("%q can not be decoded: %s: %w", r.Key, why, ErrDamaged)
+}
+
+// cutBin returns what is in a msgpack bin value, if data is one.
+func cutBin(data []byte) ([]byte, bool) {
+	if len(data) == 0 || data[0] < typeBin8 || data[0] > typeBin32 {
+		return nil, false
+	}
+	width := 1 << (data[0] - typeBin8)
+	if len(data) < 1+width {
+		return nil, false
+	}
+	size := uint64(0)
+	for _, b := range data[1 : 1+width] {
+		size = size<<8 | uint64(b)
+	}
+	rest := data[1+width:]
+	return rest, size == uint64(len(rest))
+}
+
+// appendBin appends b as a msgpack bin value, in the shortest form.
+func appendBin(dst, b []byte) []byte {
+	n := len(b)
+	switch {
+	case n < 1<<8:
+		dst = append(dst, typeBin8, byte(n))
+	case n < 1<<16:
+		dst = append(dst, typeBin8+1, byte(n>>8), byte(n))
+	default:
+		dst = append(dst, typeBin32, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	}
+	return append(dst, b...)
+}
+
+// The type bytes of msgpack's bin values.
+const (
+	typeBin8  = 0xc4
+	typeBin32 = 0xc6
+)

@@ -1,0 +1,283 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// DiffOptions are those of Diff. The zero value works.
+type DiffOptions struct {
+	// Ignore are the paths that are not compared; nil is DefaultIgnore, and empty ignores nothing. A path is dotted, as status or metadata.annotations["a.b/c"]
+	// or spec.containers[*].image, or a JSON pointer.
+	Ignore []string
+	// SkipUnknown counts objects that differ and are of a type that this program does not know as changed, without a patch. Else Diff fails with ErrUndecodable.
+	SkipUnknown bool
+}
+
+// ChangeKind says what happened to an object.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added   ChangeKind = "added"
+	Removed ChangeKind = "removed"
+	// Changed: the same object, and something that is not ignored is different.
+	Changed ChangeKind = "changed"
+	// Replaced: it was deleted, and another of the same name was created: its UID is another.
+	Replaced ChangeKind = "replaced"
+)
+
+// Change is one difference between two sources. It is valid until the function that gets it returns.
+type Change struct {
+	Kind ChangeKind
+	// Collection is that of the second source, and of the first for what was Removed.
+	Collection Collection
+	Key        string
+	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known. Those of Added and Removed are nil if they can not be decoded, which is no error.
+	Before, After *unstructured.Unstructured
+	// Patch is the JSON merge patch (RFC 7386) from Before to After; {} where they are the same, or differ in what such a patch can not say (a field that is null). nil for Added, Removed, and where a type is not known.
+	Patch []byte
+}
+
+// DiffReport counts what Diff found.
+type DiffReport struct {
+	Added, Removed, Changed, Replaced, Same int
+	// OnlyInA and OnlyInB are the collections that one source has alone. Their objects are not counted.
+	OnlyInA, OnlyInB []Collection
+}
+
+// Equal says whether there was no difference.
+func (r DiffReport) Equal() bool {
+	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
+}
+
+// Diff calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by resource, namespace and selectors, and typed ones with unstructured ones, too: then
+// null and empty fields count as absent. It holds a block of each source. An error of fn ends it and is returned.
+func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error) (DiffReport, error) {
+	if o.Ignore == nil {
+		o.Ignore = DefaultIgnore()
+	}
+	ignore, err := parsePaths(o.Ignore)
+	if err != nil {
+		return DiffReport{}, err
+	}
+	var report DiffReport
+	pairs, err := matchCollections(ctx, a, b, &report)
+	if err != nil {
+		return report, err
+	}
+	for _, p := range pairs {
+		d := &differ{
+			a: NewDecoder(p.a), b: NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore, skip: o.SkipUnknown,
+			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
+		}
+		if err := d.run(ctx, a, b); err != nil {
+			return report, fmt.Errorf("compare %s: %w", p.b.Identity, err)
+		}
+	}
+	return report, nil
+}
+
+// pair is one collection in both sources.
+type pair struct{ a, b Collection }
+
+// matchCollections finds the collections that both have: by identity, then by identity but for the representation, where both have whole objects.
+func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]pair, error) {
+	inA, err := a.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inB, err := b.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exact := func(c Collection) string { return c.Identity.ID() }
+	loose := func(c Collection) string {
+		if c.Identity.Representation == store.Unstructured {
+			c.Identity.Representation = store.Typed
+		}
+		return c.Identity.ID()
+	}
+	matched, taken := map[string]Collection{}, map[string]bool{} // b's ID → a's, and a's IDs
+	for _, key := range []func(Collection) string{exact, loose} {
+		free := map[string]Collection{}
+		for _, c := range inA {
+			if !taken[exact(c)] {
+				free[key(c)] = c
+			}
+		}
+		for _, c := range inB {
+			other, ok := free[key(c)]
+			if _, done := matched[exact(c)]; done || !ok || taken[exact(other)] {
+				continue
+			}
+			matched[exact(c)], taken[exact(other)] = other, true
+		}
+	}
+	var pairs []pair
+	for _, c := range inB {
+		if other, ok := matched[exact(c)]; ok {
+			pairs = append(pairs, pair{other, c})
+		} else {
+			report.OnlyInB = append(report.OnlyInB, c)
+		}
+	}
+	for _, c := range inA {
+		if !taken[exact(c)] {
+			report.OnlyInA = append(report.OnlyInA, c)
+		}
+	}
+	return pairs, nil
+}
+
+// differ compares one collection.
+type differ struct {
+	a, b          *Decoder
+	before, after Collection
+	ignore        paths
+	loose, skip   bool
+	fn            func(Change) error
+	report        *DiffReport
+}
+
+// run merges the records of both.
+func (d *differ) run(ctx context.Context, a, b Source) error {
+	left, stopLeft := pull(ctx, a, d.before.Identity)
+	defer stopLeft()
+	right, stopRight := pull(ctx, b, d.after.Identity)
+	defer stopRight()
+	l, lok, err := left()
+	if err != nil {
+		return err
+	}
+	r, rok, err := right()
+	if err != nil {
+		return err
+	}
+	for lok || rok {
+		advanceLeft, advanceRight := lok && (!rok || l.Key <= r.Key), rok && (!lok || r.Key <= l.Key)
+		switch {
+		case advanceLeft && advanceRight:
+			err = d.both(l, r)
+		case advanceLeft:
+			err = d.one(Removed, d.before, d.a, l)
+		default:
+			err = d.one(Added, d.after, d.b, r)
+		}
+		if err == nil && advanceLeft {
+			l, lok, err = left()
+		}
+		if err == nil && advanceRight {
+			r, rok, err = right()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one reports an object that only one source has.
+func (d *differ) one(kind ChangeKind, c Collection, decoder *Decoder, r store.Record) error {
+	change := Change{Kind: kind, Collection: c, Key: r.Key}
+	u, err := decoder.Decode(r)
+	if err != nil && !errors.Is(err, ErrUndecodable) {
+		return err
+	}
+	if err == nil {
+		d.ignore.remove(u.Object)
+	}
+	if kind == Added {
+		d.report.Added++
+		change.After = u
+	} else {
+		d.report.Removed++
+		change.Before = u
+	}
+	return d.fn(change)
+}
+
+// both compares two states of an object.
+func (d *differ) both(l, r store.Record) error {
+	if l.UID == r.UID && l.Encoding == r.Encoding && !d.loose && bytes.Equal(l.Payload, r.Payload) {
+		d.report.Same++
+		return nil
+	}
+	change := Change{Kind: Changed, Collection: d.after, Key: r.Key}
+	if l.UID != r.UID {
+		change.Kind = Replaced
+	}
+	same, err := d.compare(l, r, &change)
+	if errors.Is(err, ErrUndecodable) && d.skip {
+		change.Before, change.After, change.Patch = nil, nil, nil
+		same, err = false, nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case change.Kind == Replaced:
+		d.report.Replaced++
+	case same:
+		d.report.Same++
+		return nil
+	default:
+		d.report.Changed++
+	}
+	return d.fn(change)
+}
+
+// compare decodes both states and makes the patch.
+func (d *differ) compare(l, r store.Record, change *Change) (same bool, err error) {
+	if change.Before, err = d.a.Decode(l); err != nil {
+		return false, err
+	}
+	if change.After, err = d.b.Decode(r); err != nil {
+		return false, err
+	}
+	var texts [2][]byte
+	for i, u := range []*unstructured.Unstructured{change.Before, change.After} {
+		d.ignore.remove(u.Object)
+		if d.loose {
+			prune(u.Object)
+		}
+		if texts[i], err = u.MarshalJSON(); err != nil {
+			return false, fmt.Errorf("%q can not be written as JSON", r.Key)
+		}
+	}
+	if bytes.Equal(texts[0], texts[1]) {
+		change.Patch = []byte("{}")
+		return true, nil
+	}
+	if change.Patch, err = jsonpatch.CreateMergePatch(texts[0], texts[1]); err != nil {
+		return false, fmt.Errorf("%q: make a patch: %w", r.Key, err)
+	}
+	return false, nil
+}
+
+// prune removes fields that are null or empty, which typed and unstructured objects have in different places, and returns whether v is empty itself.
+func prune(v any) (empty bool) {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for name, field := range v {
+			if prune(field) {
+				delete(v, name)
+			}
+		}
+		return len(v) == 0
+	case []any:
+		for _, item := range v {
+			prune(item)
+		}
+		return len(v) == 0
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// seeds are whole snapshots, and some that were cut.
+func seeds(f *testing.F) {
+	f.Helper()
+	data := small().bytes(f, WriterOptions{block: 100, id: fileID{1}})
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Add(data[:len(data)-1])
+	f.Add(append(bytes.Clone(data), data...))
+	f.Add(content{}.bytes(f, WriterOptions{id: fileID{1}}))
+	f.Add([]byte(magic))
+	f.Add([]byte(ageMagic + "v1\n"))
+	f.Add([]byte(nil))
+	golden, err := filepath.Glob("testdata/*.larder")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range golden {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+}
+
+// fuzzed reads anything in every way there is. Errors tell what is wrong with the file, and the ways agree.
+func fuzzed(t *testing.T, data []byte) {
+	t.Helper()
+	streamed, _, streamErr := readAll(bytes.NewReader(data), ReaderOptions{})
+	if streamErr != nil && !typed(streamErr) && !errors.Is(streamErr, ErrEncrypted) {
+		t.Fatalf("Reader: %v", streamErr)
+	}
+	if _, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{}); err != nil && !typed(err) && !errors.Is(err, ErrEncrypted) {
+		t.Fatalf("Verify: %v", err)
+	}
+	fuzzedOpen(t, data, streamed, streamErr)
+	fuzzedSalvage(t, data, streamed, streamErr)
+}
+
+func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		if streamErr == nil || !typed(err) && !errors.Is(err, ErrEncrypted) {
+			t.Fatalf("Open: %v, the stream %v", err, streamErr)
+		}
+		return
+	}
+	for i, c := range f.Manifest().Collections {
+		n := 0
+		err := f.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+			if streamErr == nil && !sameRecord(r, streamed.collections[i].records[n]) {
+				t.Fatalf("record %d of %s differs", n, c.Identity)
+			}
+			n++
+			return nil
+		})
+		if err != nil && (streamErr == nil || !typed(err)) {
+			t.Fatalf("Records: %v, the stream %v", err, streamErr)
+		}
+		for _, key := range []string{"a/1", "a/2", "b/1", "n2", ""} {
+			if _, _, err := f.Get(t.Context(), c.Identity, key); err != nil && !typed(err) {
+				t.Fatalf("Get: %v", err)
+			}
+		}
+	}
+}
+
+func fuzzedSalvage(t *testing.T, data []byte, streamed content, streamErr error) {
+	t.Helper()
+	f, report, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		if streamErr == nil || !typed(err) && !errors.Is(err, ErrEncrypted) {
+			t.Fatalf("Salvage: %v, the stream %v", err, streamErr)
+		}
+		return
+	}
+	if streamErr == nil && len(report.Losses) > 0 {
+		t.Fatalf("Salvage lost %+v of a snapshot that is whole", report.Losses)
+	}
+	records := 0
+	for _, c := range f.Manifest().Collections {
+		if err := f.Records(t.Context(), c.Identity, "", func(store.Record) error { records++; return nil }); err != nil {
+			t.Fatalf("what was salvaged can not be read: %v", err)
+		}
+	}
+	if records != report.Objects {
+		t.Fatalf("%d records of %d that were salvaged", records, report.Objects)
+	}
+	for _, c := range streamed.collections { // what the stream returned before it failed is there
+		records -= len(c.records)
+	}
+	if records < 0 {
+		t.Fatal("Salvage found less than the stream")
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	seeds(f)
+	f.Fuzz(fuzzed)
+}
+
+// framesOf makes a snapshot of text: each frame is a kind, a compression, and head and body with their lengths before them. All checksums, offsets and
+// numbers are right, the tail and the footer too where zero bytes ask for it, so that this comes to what is behind them.
+func framesOf(text []byte) []byte {
+	id := fileID{1}
+	out := prologue{version: formatNow, id: id, larder: "x"}.append(nil)
+	var tail span
+	for number := uint32(0); len(text) > 1; number++ {
+		kind, compression := frameKind(text[0]), text[1]
+		head, rest, ok := cutSized(text[2:])
+		if !ok {
+			break
+		}
+		body, rest, ok := cutSized(rest)
+		if !ok {
+			break
+		}
+		text = rest
+		h := frameHead{id: id, kind: kind, compression: compression & 1, number: number, size: uint32(len(body)), offset: uint64(len(out))}
+		if compression&1 != 0 && len(body) >= 4 { // it says itself how large it is
+			h.size, body = binary.BigEndian.Uint32(body), body[4:]
+		}
+		tail.offset = h.offset
+		out = h.append(out, head, body)
+		tail.length = uint64(len(out)) - tail.offset
+	}
+	return footer{offset: tail.offset, length: uint32(tail.length), id: id}.append(out)
+}
+
+// textOfFrames is the inverse of framesOf for a snapshot that is whole.
+func textOfFrames(data []byte) (text []byte) {
+	_, at, err := parsePrologue(data, formats())
+	if err != nil {
+		panic(err)
+	}
+	for at < len(data)-footerSize {
+		h := mustFixed(data[at:])
+		head := data[at+fixedSize:][:h.headSize]
+		body := data[at+fixedSize+int(h.headSize):][:h.stored]
+		if h.compression != bodyPlain {
+			body = append(binary.BigEndian.AppendUint32(nil, h.size), body...)
+		}
+		text = appendSized(appendSized(append(text, byte(h.kind), h.compression), head), body)
+		at += h.total()
+	}
+	return text
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add(textOfFrames(small().bytes(f, WriterOptions{block: 100, id: fileID{1}})))
+	f.Add(textOfFrames(content{}.bytes(f, WriterOptions{id: fileID{1}})))
+	f.Add(textOfFrames(content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 5000)}}}}.bytes(f, WriterOptions{id: fileID{1}})))
+	f.Fuzz(func(t *testing.T, text []byte) { fuzzed(t, framesOf(text)) })
+}
+
+func FuzzSalvage(f *testing.F) {
+	data := small().bytes(f, WriterOptions{block: 100, id: fileID{1}})
+	for _, at := range []int{50, 300, 700, len(data) - 40} {
+		f.Add(uint16(at), uint16(10), []byte(marker))
+	}
+	f.Add(uint16(0), uint16(0), []byte(nil))
+	f.Add(uint16(200), uint16(900), data[100:900])
+	f.Fuzz(func(t *testing.T, at, length uint16, insert []byte) {
+		start := min(int(at), len(data))
+		end := min(start+int(length), len(data))
+		fuzzed(t, append(append(bytes.Clone(data[:start]), insert...), data[end:]...))
+	})
+}
+
+// FuzzDecode decodes, redacts and compares payloads.
+func FuzzDecode(f *testing.F) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"token": "x", lastApplied: `{"env":[{"name":"PASSWORD","value":"x"}]}`}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "x"}}}}},
+	}
+	for _, c := range decodable() {
+		for _, obj := range []runtime.Object{pod, &corev1.Secret{Data: map[string][]byte{"a": []byte("b")}}, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": "b"}, "metadata": map[string]any{}}}} {
+			codec, err := store.CodecFor(obj)
+			if err != nil {
+				f.Fatal(err)
+			}
+			data, err := codec.Append(nil, obj)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(c, data, data)
+		}
+		f.Add(c, []byte(nil), []byte("\xc4\x02{}"))
+		f.Add(c, []byte("\xc4\x04null"), []byte("\xc7\x00\x01"))
+	}
+	all := Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"}, ManagedFields: true}
+	f.Fuzz(func(t *testing.T, which uint8, a, b []byte) {
+		c, encoding := decodableCollection(which)
+		before := memorySource{{c, []store.Record{{Key: "k", UID: "u", Encoding: encoding, Payload: a}}}}
+		after := memorySource{{c, []store.Record{{Key: "k", UID: "u", Encoding: encoding, Payload: b}}}}
+		redacted, err := Select(before, SelectOptions{Redaction: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected := func(err error) bool {
+			return err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrUndecodable)
+		}
+		var out []byte
+		err = redacted.Records(t.Context(), c.Identity, "", func(r store.Record) error { out = r.Payload; return nil })
+		if !expected(err) {
+			t.Logf("redact: %v", err) // an object that does not fit its type when it is written again
+		}
+		if err == nil {
+			if _, err := NewDecoder(c).Decode(store.Record{Key: "k", Encoding: encoding, Payload: out}); err != nil {
+				t.Fatalf("what was redacted can not be decoded: %v", err)
+			}
+		}
+		_, err = Diff(t.Context(), before, after, DiffOptions{}, func(Change) error { return nil })
+		if !expected(err) {
+			t.Fatalf("Diff: %v", err)
+		}
+	})
+}
+
+// decodable are the numbers of decodableCollection.
+func decodable() []uint8 {
+	return []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
+}
+
+func decodableCollection(which uint8) (c Collection, encoding string) {
+	c.Identity, c.Resource.Kind = identityOf([]string{"pods", "secrets", "configmaps"}[int(which)%3]), []string{"Pod", "Secret", "ConfigMap"}[int(which)%3]
+	c.Identity.Representation = []store.Representation{store.Typed, store.Unstructured, store.Metadata}[int(which/3)%3]
+	return c, []string{encodingProtobuf, encodingMsgpack}[int(which/9)%2]
+}

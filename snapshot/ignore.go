@@ -1,0 +1,110 @@
+package snapshot
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DefaultIgnore are the paths that Diff leaves out if DiffOptions.Ignore is nil: what changes with every write.
+func DefaultIgnore() []string {
+	return []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation"}
+}
+
+// paths are fields that are left out, each as its segments.
+type paths [][]string
+
+// parsePaths reads paths: dotted (metadata.managedFields), where a name that has dots is in brackets and quotes
+// (metadata.annotations["a.b/c"]), or JSON pointers (/metadata/annotations/a.b~1c). * is every field or item.
+func parsePaths(texts []string) (paths, error) {
+	var out paths
+	for _, text := range texts {
+		p, ok := parsePath(text)
+		if !ok {
+			return nil, fmt.Errorf(`path %q: write it as status.phase, metadata.annotations["a.b/c"], spec.items[*].name or /metadata/annotations/a.b~1c`, text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func parsePath(text string) (path []string, ok bool) {
+	if rest, ok := strings.CutPrefix(text, "/"); ok {
+		for _, s := range strings.Split(rest, "/") {
+			path = append(path, strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~"))
+		}
+		return path, true
+	}
+	rest := strings.TrimPrefix(text, ".")
+	for rest != "" {
+		var segment string
+		if segment, rest, ok = cutSegment(rest, len(path) == 0); !ok {
+			return nil, false
+		}
+		path = append(path, segment)
+	}
+	return path, len(path) > 0
+}
+
+// cutSegment takes the first segment off a dotted path.
+func cutSegment(text string, first bool) (segment, rest string, ok bool) {
+	if inside, ok := strings.CutPrefix(text, "["); ok {
+		if quoted, err := strconv.QuotedPrefix(inside); err == nil {
+			segment, err = strconv.Unquote(quoted)
+			rest, ok = strings.CutPrefix(inside[len(quoted):], "]")
+			return segment, rest, ok && err == nil
+		}
+		segment, rest, ok = strings.Cut(inside, "]")
+		return segment, rest, ok && segment != ""
+	}
+	if !first {
+		if text, ok = strings.CutPrefix(text, "."); !ok {
+			return "", "", false
+		}
+	}
+	end := strings.IndexAny(text, ".[")
+	if end < 0 {
+		end = len(text)
+	}
+	return text[:end], text[end:], end > 0
+}
+
+// remove removes the paths from an object.
+func (p paths) remove(object map[string]any) {
+	for _, path := range p {
+		removePath(object, path)
+	}
+}
+
+// removePath returns v without what is at path, which has a segment at least. Items of lists are removed only as a whole: what is in them, by
+// a path that goes on.
+func removePath(v any, path []string) {
+	last := len(path) == 1
+	switch v := v.(type) {
+	case map[string]any:
+		switch {
+		case path[0] == "*" && last:
+			clear(v)
+		case path[0] == "*":
+			for _, field := range v {
+				removePath(field, path[1:])
+			}
+		case last:
+			delete(v, path[0])
+		default:
+			removePath(v[path[0]], path[1:])
+		}
+	case []any:
+		if last {
+			return
+		}
+		if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(v) {
+			removePath(v[i], path[1:])
+		}
+		if path[0] == "*" {
+			for _, item := range v {
+				removePath(item, path[1:])
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/agessh"
+	"golang.org/x/crypto/ssh"
+)
+
+// maxKeyFile bounds what is read of a file of keys.
+const maxKeyFile = 1 << 20
+
+// ParseRecipients reads recipients, one a line: age1… as age-keygen prints them, or ssh-ed25519 and ssh-rsa public keys. Empty lines and those that begin with # are left out.
+func ParseRecipients(text string) ([]age.Recipient, error) {
+	var out []age.Recipient
+	lines := bufio.NewScanner(strings.NewReader(text))
+	lines.Buffer(nil, maxKeyFile)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		r, err := parseRecipient(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		out = append(out, r)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, errors.New("there is no recipient: write one a line, as age-keygen prints them (age1…), or ssh public keys")
+	}
+	return out, nil
+}
+
+func parseRecipient(line string) (age.Recipient, error) {
+	if strings.HasPrefix(line, "AGE-SECRET-KEY-") {
+		return nil, errors.New("this is a secret key; give its public key, which age-keygen -y prints")
+	}
+	if strings.HasPrefix(line, "ssh-") {
+		r, err := agessh.ParseRecipient(line)
+		if err != nil {
+			return nil, fmt.Errorf("the ssh public key can not be used: %w", err)
+		}
+		return r, nil
+	}
+	rs, err := age.ParseRecipients(strings.NewReader(line))
+	if err != nil || len(rs) != 1 {
+		return nil, errors.New("this is no recipient: age1… or an ssh-ed25519 or ssh-rsa public key")
+	}
+	return rs[0], nil
+}
+
+// ReadRecipients reads the file of recipients at path, as ParseRecipients does.
+func ReadRecipients(path string) ([]age.Recipient, error) {
+	text, err := readKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ParseRecipients(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("recipients in %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// ParseIdentities reads identities: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or one ssh private key in PEM that has no passphrase.
+func ParseIdentities(text []byte) ([]age.Identity, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-----BEGIN")) {
+		id, err := agessh.ParseIdentity(text)
+		var locked *ssh.PassphraseMissingError
+		if errors.As(err, &locked) {
+			return nil, errors.New("the ssh key has a passphrase; use one without, or an identity of age-keygen")
+		}
+		if err != nil {
+			return nil, errors.New("the ssh private key can not be used: it must be of ed25519 or RSA")
+		}
+		return []age.Identity{id}, nil
+	}
+	ids, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil {
+		// age's error would quote the line.
+		return nil, errors.New("there is no identity: AGE-SECRET-KEY-1… one a line, as age-keygen writes them, or an ssh private key")
+	}
+	return ids, nil
+}
+
+// ReadIdentities reads the file of identities at path, as ParseIdentities does.
+func ReadIdentities(path string) ([]age.Identity, error) {
+	text, err := readKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := ParseIdentities(text)
+	if err != nil {
+		return nil, fmt.Errorf("identities in %s: %w", path, err)
+	}
+	return ids, nil
+}
+
+func readKeys(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxKeyFile {
+		return nil, fmt.Errorf("%s is not a file of keys: it has more than %d bytes", path, maxKeyFile)
+	}
+	return text, nil
+}
+
+// PassphraseRecipient encrypts with a passphrase, from which scrypt makes the key: about a second of a processor's time. It must be the only recipient.
+func PassphraseRecipient(passphrase string) (age.Recipient, error) {
+	if passphrase == "" {
+		return nil, errors.New("the passphrase is empty")
+	}
+	return age.NewScryptRecipient(passphrase)
+}
+
+// PassphraseIdentity decrypts what PassphraseRecipient has encrypted.
+func PassphraseIdentity(passphrase string) (age.Identity, error) {
+	if passphrase == "" {
+		return nil, errors.New("the passphrase is empty")
+	}
+	return age.NewScryptIdentity(passphrase)
+}

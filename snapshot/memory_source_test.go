@@ -1,0 +1,35 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// memorySource is a Source in memory.
+type memorySource []contentOf
+
+func (m memorySource) Collections(context.Context) (out []Collection, err error) {
+	for _, c := range m {
+		out = append(out, c.collection)
+	}
+	return out, nil
+}
+
+func (m memorySource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	i := slices.IndexFunc(m, func(c contentOf) bool { return c.collection.Identity.ID() == id.ID() })
+	if i < 0 {
+		return fmt.Errorf("%s: %w", id, ErrNoCollection)
+	}
+	for _, r := range m[i].records {
+		if r.Key <= after {
+			continue
+		}
+		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

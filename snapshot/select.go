@@ -1,0 +1,173 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// SelectOptions say what is left out of a Source, on the way into a snapshot or out of one. The zero value leaves out nothing.
+type SelectOptions struct {
+	Filter    Filter
+	Redaction Redaction
+	// SkipUnknown leaves out the objects that had to be looked into and are of types that this program does not know; Skipped, if it is set, is
+	// told of each, and must be safe for concurrent use if the Source is used so. Else they fail with ErrUndecodable.
+	SkipUnknown bool
+	Skipped     func(id store.Identity, key string)
+}
+
+// Describe notes in h what is left out.
+func (o SelectOptions) Describe(h *Header) {
+	h.Filter, h.Redaction = nil, nil
+	if !o.Filter.Empty() {
+		h.Filter = &o.Filter
+	}
+	if !o.Redaction.Empty() {
+		h.Redaction = &o.Redaction
+	}
+}
+
+// Select returns src without what o leaves out. Collections of which something may be left out have MustRelist set, and say what in Filtered and Redacted; where objects
+// are left out their counts are 0. Objects are decoded only where a selector or the redaction looks into them, and encoded anew only where they change.
+func Select(src Source, o SelectOptions) (Source, error) {
+	f, err := newFilter(o.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := compilePatterns(o.Redaction.Annotations); err != nil {
+		return nil, fmt.Errorf("annotations: %w", err)
+	}
+	if _, err := compilePatterns(o.Redaction.Env); err != nil {
+		return nil, fmt.Errorf("environment variables: %w", err)
+	}
+	return &selected{src: src, options: o, filter: f}, nil
+}
+
+type selected struct {
+	src     Source
+	options SelectOptions
+	filter  *filter
+}
+
+// Collections implements Source.
+func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
+	all, err := s.src.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Collection
+	for _, c := range all {
+		if !s.filter.takes(c) {
+			continue
+		}
+		if c, err = s.describe(c); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// describe is c as it is when s has been applied.
+func (s *selected) describe(c Collection) (Collection, error) {
+	redact, err := newRedaction(s.options.Redaction, c.Identity.GroupResource())
+	if err != nil {
+		return c, err
+	}
+	var why []string
+	if filtered := s.filter.describe(c); len(filtered) > 0 {
+		c.Filtered = append(c.Filtered[:len(c.Filtered):len(c.Filtered)], filtered...)
+		c.Objects, c.Bytes, c.Blocks = 0, 0, 0
+		why = append(why, "objects were left out ("+strings.Join(filtered, "; ")+")")
+	}
+	if redact != nil {
+		c.Redacted = append(c.Redacted[:len(c.Redacted):len(c.Redacted)], redact.described...)
+		why = append(why, "objects were redacted ("+strings.Join(redact.described, "; ")+")")
+	}
+	if c.MustRelist == "" {
+		c.MustRelist = strings.Join(why, ", ")
+	}
+	return c, nil
+}
+
+// Records implements Source.
+func (s *selected) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	c, err := s.collection(ctx, id)
+	if err != nil {
+		return err
+	}
+	redact, err := newRedaction(s.options.Redaction, c.Identity.GroupResource())
+	if err != nil {
+		return err
+	}
+	p := &pass{selected: s, decoder: NewDecoder(c), redact: redact}
+	if len(s.filter.Namespaces) > 0 && c.Identity.Namespace == "" {
+		p.byKey = s.filter
+	}
+	return s.src.Records(ctx, id, after, func(r store.Record) error {
+		ok, err := p.record(&r)
+		if errors.Is(err, ErrUndecodable) && s.options.SkipUnknown {
+			if s.options.Skipped != nil {
+				s.options.Skipped(c.Identity, r.Key)
+			}
+			return nil
+		}
+		if err != nil || !ok {
+			return err
+		}
+		return fn(r)
+	})
+}
+
+// collection returns the collection of id as src has it.
+func (s *selected) collection(ctx context.Context, id store.Identity) (Collection, error) {
+	all, err := s.src.Collections(ctx)
+	if err != nil {
+		return Collection{}, err
+	}
+	for _, c := range all {
+		if c.Identity.ID() == id.ID() && s.filter.takes(c) {
+			return c, nil
+		}
+	}
+	return Collection{}, fmt.Errorf("%s: %w", id, ErrNoCollection)
+}
+
+// pass is a selection at work on one collection.
+type pass struct {
+	*selected
+	decoder *Decoder
+	redact  *redaction // nil if nothing of the collection is concerned
+	byKey   *filter    // nil if every key is taken
+}
+
+// record says whether r is taken, and redacts it.
+func (p *pass) record(r *store.Record) (bool, error) {
+	if p.byKey != nil && !p.byKey.takesKey(r.Key) {
+		return false, nil
+	}
+	if p.filter.decodes {
+		u, err := p.decoder.Decode(*r)
+		if err != nil {
+			return false, fmt.Errorf("filter: %w", err)
+		}
+		ok, err := p.filter.query.Matches(u)
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	if p.redact == nil {
+		return true, nil
+	}
+	u, err := p.decoder.decodeExactly(*r)
+	if err != nil {
+		return false, fmt.Errorf("redact: %w", err)
+	}
+	if p.redact.apply(u.Object) {
+		return true, p.decoder.encode(r, u)
+	}
+	return true, nil
+}

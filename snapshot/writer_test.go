@@ -1,0 +1,195 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func identityOf(resource string) store.Identity {
+	return store.Identity{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Representation: store.Unstructured,
+	}
+}
+
+func rec(key string, size int) store.Record {
+	return store.Record{Key: key, UID: "uid-" + key, ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
+}
+
+func mustWriter(t *testing.T, w io.Writer) *Writer {
+	t.Helper()
+	s, err := NewWriter(w, Header{Larder: "v1.2.3"}, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWriterRefusesDisorder(t *testing.T) {
+	pods := Collection{Identity: identityOf("pods")}
+	begin := func(w *Writer) error { return w.Begin(pods) }
+	end := func(w *Writer) error { return w.End() }
+	closed := func(w *Writer) error { return w.Close() }
+	add := func(key string) func(*Writer) error {
+		return func(w *Writer) error { return w.Add(rec(key, 1)) }
+	}
+	for name, c := range map[string]struct {
+		steps []func(*Writer) error
+		want  string
+	}{
+		"a record before a collection": {[]func(*Writer) error{add("a")}, "no collection was begun"},
+		"an end before a beginning":    {[]func(*Writer) error{end}, "no collection was begun"},
+		"two beginnings":               {[]func(*Writer) error{begin, begin}, "has not been ended"},
+		"closed in a collection":       {[]func(*Writer) error{begin, closed}, "has not been ended"},
+		"a collection twice":           {[]func(*Writer) error{begin, end, begin}, "pods.v1 (unstructured) is there twice"},
+		"keys descend":                 {[]func(*Writer) error{begin, add("b"), add("a")}, `key "a" after "b"`},
+		"a key twice":                  {[]func(*Writer) error{begin, add("b"), add("b")}, `key "b" after "b"`},
+		"no key":                       {[]func(*Writer) error{begin, add("")}, "without a key"},
+		"after the end":                {[]func(*Writer) error{closed, begin}, "has been closed"},
+		"closed twice":                 {[]func(*Writer) error{closed, closed}, "has been closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := mustWriter(t, io.Discard)
+			for i, step := range c.steps {
+				err := step(w)
+				if i < len(c.steps)-1 {
+					if err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				if !errors.Is(err, ErrOrder) || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("%v, want %q", err, c.want)
+				}
+				if err := w.Close(); err == nil {
+					t.Error("it goes on after an error")
+				}
+			}
+		})
+	}
+}
+
+// A key that is fine in one collection may be smaller than the last one of the collection before.
+func TestKeysBeginAnewInEachCollection(t *testing.T) {
+	content{collections: []contentOf{
+		{Collection{Identity: identityOf("pods")}, []store.Record{rec("z", 1)}},
+		{Collection{Identity: identityOf("nodes")}, []store.Record{rec("a", 1)}},
+	}}.bytes(t, WriterOptions{})
+}
+
+func TestWriterBounds(t *testing.T) {
+	for name, r := range map[string]store.Record{
+		"payload": rec("a", maxBody), "key": rec(strings.Repeat("k", maxKey+1), 1), "uid": {Key: "a", UID: strings.Repeat("u", maxBody)},
+	} {
+		w := mustWriter(t, io.Discard)
+		if err := w.Begin(Collection{Identity: identityOf("pods")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(r); !errors.Is(err, ErrTooLarge) || len(err.Error()) > 500 {
+			t.Errorf("%s: %.600v", name, err)
+		}
+	}
+	if _, err := NewWriter(io.Discard, Header{Larder: strings.Repeat("v", 256)}, WriterOptions{}); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	w := mustWriter(t, io.Discard)
+	c := Collection{Identity: identityOf("pods"), MustRelist: strings.Repeat("x", maxText)}
+	if err := w.Begin(c); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+// The largest records that are allowed come back, alone in their blocks or not.
+func TestLargestRecords(t *testing.T) {
+	large := rec("b", maxBody-200)
+	longKey := rec(strings.Repeat("c", maxKey), 10)
+	want := content{header: Header{Larder: "x"}, collections: []contentOf{
+		{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 100), large, longKey}},
+	}}
+	data := want.bytes(t, WriterOptions{})
+	got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.check(t, got)
+}
+
+// What is only known at the end replaces what was said at the beginning.
+func TestStateAtTheEnd(t *testing.T) {
+	var b bytes.Buffer
+	w := mustWriter(t, &b)
+	if err := w.Begin(Collection{Identity: identityOf("pods"), ResourceVersion: "1", MustRelist: "it has only begun"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.EndWith(State{ResourceVersion: "9", Complete: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.Manifest().Collections[0]
+	if c.ResourceVersion != "9" || !c.Complete || c.MustRelist != "" {
+		t.Errorf("%+v", c)
+	}
+	if w.Digest() != f.Manifest().Digest || w.Digest() == [digestSize]byte{} {
+		t.Error("Writer and File do not agree on the digest")
+	}
+}
+
+// failing fails all writes from the nth on.
+type failing struct{ n int }
+
+var errDisk = errors.New("the disk is full")
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.n--; f.n < 0 {
+		return 0, errDisk
+	}
+	return len(p), nil
+}
+
+func TestWriteErrorsAreKept(t *testing.T) {
+	c := content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", blockTarget), rec("b", 1)}}}}
+	for n := range 9 {
+		err := c.write(&failing{n}, WriterOptions{})
+		if !errors.Is(err, errDisk) {
+			t.Errorf("write %d: %v", n, err)
+		}
+	}
+	if err := c.write(&failing{20}, WriterOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func ExampleWriter() {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Header{Larder: "v0.9.0"}, WriterOptions{})
+	if err != nil {
+		panic(err)
+	}
+	_ = w.Begin(Collection{Identity: identityOf("pods"), ResourceVersion: "42", Complete: true})
+	_ = w.Add(store.Record{Key: "shop/till", UID: "1", ResourceVersion: "41", Encoding: "msgpack", Payload: []byte{0x80}})
+	_ = w.End()
+	if err := w.Close(); err != nil { // returns the first error of all
+		panic(err)
+	}
+	f, err := NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), OpenOptions{})
+	if err != nil {
+		panic(err)
+	}
+	for _, c := range f.Manifest().Collections {
+		fmt.Println(c.Identity, c.ResourceVersion, c.Objects)
+	}
+	// Output: pods.v1 (unstructured) 42 1
+}

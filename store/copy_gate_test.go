@@ -1,0 +1,19 @@
+package store
+
+import (
+	"sync/atomic"
+
+	"github.com/larder-dev/larder/internal/hook"
+)
+
+// hookGate makes commits fail with what is in fail.
+type hookGate struct{ fail atomic.Pointer[error] }
+
+func (g *hookGate) hooks() *hook.Hooks {
+	return &hook.Hooks{Commit: func(commit func() error) error {
+		if err := g.fail.Load(); err != nil && *err != nil {
+			return *err
+		}
+		return commit()
+	}}
+}

@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key order, and End for each collection, then Commit. It writes
+// about 4 MiB at a time and holds as much.
+//
+// The file gets its name when all is on the disk, in one step. Until then it is <path>.new-*, and nobody else can open a store at path (ErrLocked); if the process dies
+// the next Import or Open for writing removes it. A collection opened in the new store resumes from its resourceVersion, with no list and no relist that rewrites, if its
+// Attributes are what the program has; indexes are built in the background as new ones are.
+//
+// An Import is used by one goroutine. Once a method has failed only Abort is of use.
+type Import struct {
+	path        string
+	store       *Store
+	mark        *openMark
+	c           *Collection // between Begin and End; else nil
+	what        ImportCollection
+	last        string // key that was added
+	writes      []*importWrite
+	bytes       int // of writes
+	done        bool
+	compression Compression
+}
+
+// ImportOptions are the options of NewImport. The zero value works.
+type ImportOptions struct {
+	// Store are those of the store that is made: LockTimeout, MaxSize, Logger and Hooks count.
+	Store Options
+	// Compression of the records. Default none.
+	Compression Compression
+}
+
+// ImportCollection is the state of a collection that is made by an Import: the fields of Info that are the caller's. One that is Complete must have a ResourceVersion, or say
+// by MustRelist why it can not be resumed.
+type ImportCollection struct {
+	Identity        Identity
+	Attributes      Attributes
+	Resource        ResourceInfo
+	ResourceVersion string
+	Complete        bool
+	MustRelist      string
+	LastContact     time.Time
+}
+
+// NewImport begins a store at path, in a directory that it makes if there is none. It fails with ErrExists if there is anything at path, with ErrLocked while another process opens
+// a store there or makes one, and with ErrNoSpace. ctx bounds the wait for the former, beside LockTimeout.
+func NewImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
+	i, err := newImport(ctx, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("make the store %s: %w", path, err)
+	}
+	return i, nil
+}
+
+func newImport(ctx context.Context, path string, o ImportOptions) (*Import, error) {
+	if path == "" {
+		return nil, errors.New("the path is empty; name the file to make")
+	}
+	if err := o.Compression.validate(); err != nil {
+		return nil, err
+	}
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := wantNone(path); err != nil {
+		return nil, err
+	}
+	mark, err := takeMark(ctx, path, time.Now().Add(o.Store.lockTimeout()))
+	if err != nil {
+		return nil, err
+	}
+	i := &Import{path: path, mark: mark}
+	if err = wantNone(path); err == nil { // it may have been made while we waited
+		removeDebris(path)
+		i.store, err = newImportStore(path, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, mark.release())
+	}
+	i.compression = o.Compression
+	return i, nil
+}
+
+// wantNone returns ErrExists if there is something at path.
+func wantNone(path string) error {
+	switch _, err := os.Lstat(path); {
+	case isMissing(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w; move it away or choose another name", ErrExists)
+}
+
+// newImportStore makes an empty store under a temporary name, with nothing that works in the background.
+func newImportStore(path string, o ImportOptions) (*Store, error) {
+	so := o.Store
+	so.ReadOnly, so.MemoryWhileLocked, so.ForgetAfter, so.CommitInterval = false, false, -1, 0
+	h, err := newFile(path, mapSize(0), so)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(h.path, so)
+	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {
+		return nil, errors.Join(err, os.Remove(h.path))
+	}
+	return s, nil
+}
+
+// Abort ends the import and leaves nothing of it. After Commit, or the first time, it does nothing.
+func (i *Import) Abort() error {
+	if i.done {
+		return nil
+	}
+	i.done = true
+	name := i.store.Path()
+	err := errors.Join(i.store.Close(), os.Remove(name), i.clean())
+	if err != nil {
+		return fmt.Errorf("give up making the store %s: %w", i.path, err)
+	}
+	return nil
+}
+
+// clean removes what is beside the file that is being made, and lets others have its name.
+func (i *Import) clean() error {
+	err := os.Remove(i.store.Path() + suffixOpening) // of a disk that failed
+	if isMissing(err) {
+		err = nil
+	}
+	return errors.Join(err, i.mark.release())
+}
+
+// Commit gives the store its name, once everything is on the disk. If it fails nothing is left, with ErrExists if a file of that name has appeared meanwhile: that is left alone.
+func (i *Import) Commit(ctx context.Context) error {
+	if i.done {
+		return fmt.Errorf("make the store %s: it has been committed or aborted", i.path)
+	}
+	err := i.commit(ctx)
+	if err != nil {
+		return fmt.Errorf("make the store %s: %w", i.path, errors.Join(err, i.Abort()))
+	}
+	return nil
+}
+
+func (i *Import) commit(ctx context.Context) error {
+	if i.c != nil {
+		return fmt.Errorf("%s has not been ended", i.what.Identity)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := i.count(ctx); err != nil {
+		return err
+	}
+	if err := i.store.Close(); err != nil { // each transaction has been synced
+		return err
+	}
+	if err := i.store.Err(); err != nil {
+		return err
+	}
+	if err := takeName(i.store.Path(), i.path); err != nil {
+		return err
+	}
+	i.done = true
+	if err := syncDir(filepath.Dir(i.path)); err != nil {
+		i.store.logger().Error(err, "The directory could not be synced: a crash of the machine may take the new store's name away")
+	}
+	if err := i.clean(); err != nil {
+		i.store.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
+	}
+	return nil
+}
+
+// count verifies that the collections have as many objects, in order, as were added.
+func (i *Import) count(ctx context.Context) error {
+	states, err := i.store.states(ctx)
+	if err != nil {
+		return err
+	}
+	var found Report
+	for _, st := range states {
+		c := &checker{reader: reader{store: i.store, name: st.Identity.ID()}, report: &found}
+		if err := c.view(ctx, func(b *bolt.Bucket) error { return c.checkKeys(b, st) }); err != nil {
+			return err
+		}
+	}
+	if len(found.Problems) > 0 {
+		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0], ErrDamaged)
+	}
+	return nil
+}
+
+// takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where there are none by looking first. The mark is held, so it is no store
+// that comes in between.
+func takeName(from, to string) error {
+	switch err := os.Link(from, to); {
+	case err == nil:
+		_ = os.Remove(from) // else the next open for writing does
+		return nil
+	case errors.Is(err, os.ErrExist):
+		return wantNone(to)
+	}
+	if err := wantNone(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// rawCodec is the codec of a collection whose objects are never encoded or decoded.
+type rawCodec struct{ name string }
+
+var errRaw = errors.New("an import takes records, no objects")
+
+func (c rawCodec) Name() string                                        { return c.name }
+func (c rawCodec) Fingerprint() string                                 { return "" }
+func (c rawCodec) Append(dst []byte, _ runtime.Object) ([]byte, error) { return dst, errRaw }
+func (c rawCodec) Decode([]byte) (runtime.Object, error)               { return nil, errRaw }
+func (c rawCodec) Check(runtime.Object) error                          { return errRaw }

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// importWrite is a record that waits for its transaction.
+type importWrite struct {
+	write
+	encoding string
+}
+
+// Begin begins a collection, each once.
+func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
+	id, err := what.Identity.Canonical()
+	switch {
+	case i.done:
+		err = errors.New("the import is over")
+	case err != nil:
+	case i.c != nil:
+		err = fmt.Errorf("%s has not been ended", i.what.Identity)
+	case what.ResourceVersion != "" && !validRV(what.ResourceVersion):
+		err = fmt.Errorf("its resourceVersion %q can not be compared with others; leave it empty and say so with MustRelist", what.ResourceVersion)
+	case what.Complete && what.ResourceVersion == "" && what.MustRelist == "":
+		err = errors.New("it is complete, and has neither a resourceVersion nor a reason to list it anew (MustRelist)")
+	default:
+		err = i.begin(ctx, id, what)
+	}
+	if err != nil {
+		return fmt.Errorf("import %s: %w", what.Identity, err)
+	}
+	return nil
+}
+
+func (i *Import) begin(ctx context.Context, id Identity, what ImportCollection) error {
+	err := i.store.view(ctx, func(tx *bolt.Tx) error {
+		if _, err := collectionBucket(tx, id.ID()); err == nil {
+			return errors.New("it is there already: each collection is imported once")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c, err := i.store.Collection(ctx, id, CollectionOptions{
+		Codec: rawCodec{what.Attributes.Codec}, Resource: what.Resource, Residency: None, Compression: i.compression,
+	})
+	if err != nil {
+		return err
+	}
+	what.Identity = id
+	i.c, i.what, i.last = c, what, ""
+	return nil
+}
+
+// Add adds a record. It keeps no part of it.
+func (i *Import) Add(ctx context.Context, r Record) error {
+	err := i.refuse(r)
+	if err == nil {
+		i.last = r.Key
+		i.writes = append(i.writes, &importWrite{
+			write: write{key: r.Key, uid: r.UID, rv: r.ResourceVersion, payload: bytes.Clone(r.Payload)}, encoding: r.Encoding,
+		})
+		if i.bytes += len(r.Key) + len(r.Payload); i.bytes >= salvageBytes {
+			err = i.flush(ctx, nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("import %s: %w", i.what.Identity, err)
+	}
+	return nil
+}
+
+// refuse returns why a record can not be added.
+func (i *Import) refuse(r Record) error {
+	switch {
+	case i.done || i.c == nil:
+		return errors.New("no collection has been begun")
+	case len(r.Key) == 0 || len(r.Key) > maxKeyLen:
+		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), legible(r.Key), maxKeyLen)
+	case r.Key <= i.last:
+		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", legible(r.Key), legible(i.last))
+	case r.Encoding == "":
+		return fmt.Errorf("record %s does not say in which encoding it is", legible(r.Key))
+	}
+	return nil
+}
+
+// End ends the collection, and returns how many records it has.
+func (i *Import) End(ctx context.Context) (objects int, err error) {
+	if i.done || i.c == nil {
+		return 0, errors.New("import: no collection has been begun")
+	}
+	err = i.flush(ctx, func(st *state) {
+		st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, i.what.Complete, i.what.MustRelist
+		st.ResourceVersion, st.LastContact = i.what.ResourceVersion, i.what.LastContact
+		objects = st.Objects
+	})
+	if err == nil {
+		err = i.c.Close()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("import %s: %w", i.what.Identity, err)
+	}
+	i.c = nil
+	return objects, nil
+}
+
+// flush writes the records that wait in one transaction, as a list writes its pages, and at the end the state.
+func (i *Import) flush(ctx context.Context, finish func(*state)) error {
+	writes := make([]*write, len(i.writes))
+	for n, x := range i.writes {
+		writes[n] = &x.write
+	}
+	i.c.packer.pack(writes)
+	i.c.mu.Lock()
+	defer i.c.mu.Unlock()
+	err := i.c.writeLocked(ctx, nil, func(w *writer) error {
+		w.objects.FillPercent = coldFill
+		for _, x := range i.writes {
+			if err := w.putEncoded(&x.write, x.encoding, stored{}); err != nil {
+				return err
+			}
+		}
+		if finish != nil {
+			finish(&w.state)
+		}
+		return nil
+	})
+	i.writes, i.bytes = i.writes[:0], 0
+	return err
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// childImport makes a store, removes it and makes it again, for ever, and says how often it has.
+func childImport(path string) error {
+	for n := 1; ; n++ {
+		if n > 1 {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+		if err := importPods(path); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+}
+
+// importPods makes a store of two collections of compactPods records, 10 kB each: of several transactions.
+func importPods(path string) error {
+	ctx := context.Background()
+	i, err := NewImport(ctx, path, ImportOptions{Store: Options{Logger: &quiet, LockTimeout: 10 * time.Second}})
+	if err != nil {
+		return err
+	}
+	for _, id := range []Identity{pods(), otherPods()} {
+		if err := i.Begin(ctx, ImportCollection{Identity: id, ResourceVersion: "77", Complete: true}); err != nil {
+			return errors.Join(err, i.Abort())
+		}
+		for k := range compactPods {
+			r := Record{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: encodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
+			if err := i.Add(ctx, r); err != nil {
+				return errors.Join(err, i.Abort())
+			}
+		}
+		if _, err := i.End(ctx); err != nil {
+			return errors.Join(err, i.Abort())
+		}
+	}
+	return i.Commit(ctx)
+}
+
+// TestKilledWhileImporting kills a process that makes stores, at random moments: there is a whole one, or none, and what is left beside it goes away
+// with the next open or import.
+func TestKilledWhileImporting(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(9, 10))
+	kills := soaked(12, 200)
+	whole, debris := 0, 0
+	for kill := range kills {
+		killChild(t, "import", path, time.Duration(random.IntN(250_000))*time.Microsecond)
+		debris += min(len(beside(path, suffixNew)), 1)
+		if _, err := os.Lstat(path); err == nil {
+			whole++
+			wantImported(t, path)
+			wantNames(t, filepath.Dir(path), "store")
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := importPods(path); err != nil {
+			t.Fatalf("kill %d: %v", kill, err)
+		}
+		wantNames(t, filepath.Dir(path), "store")
+		wantImported(t, path)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if debris == 0 {
+		t.Error("no kill came while a store was being made")
+	}
+	t.Logf("of %d kills %d left a store, %d debris", kills, whole, debris)
+}
+
+func wantImported(t *testing.T, path string) {
+	t.Helper()
+	s := mustOpen(t, path, Options{})
+	if s.Quarantined() != "" {
+		t.Fatal("a good file was moved aside")
+	}
+	wantSound(t, s)
+	infos, err := s.Collections(t.Context())
+	if err != nil || len(infos) != 2 {
+		t.Fatalf("%+v, %v", infos, err)
+	}
+	for _, info := range infos {
+		if info.Objects != compactPods || info.ResourceVersion != "77" || !info.Complete {
+			t.Fatalf("%+v", info)
+		}
+	}
+	mustClose(t, s)
+}

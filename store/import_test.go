@@ -1,0 +1,341 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/hook"
+)
+
+// importOf is what Begin is given to make what info says.
+func importOf(info Info) ImportCollection {
+	return ImportCollection{
+		Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
+		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
+	}
+}
+
+// importAll makes a store at path of all that from has.
+func importAll(ctx context.Context, from *Store, path string, o ImportOptions) error {
+	i, err := NewImport(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	infos, err := from.Collections(ctx)
+	for _, info := range infos {
+		if err == nil {
+			err = importOne(ctx, from, i, info)
+		}
+	}
+	if err == nil {
+		err = i.Commit(ctx)
+	}
+	return errors.Join(err, i.Abort())
+}
+
+func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
+	if err := i.Begin(ctx, importOf(info)); err != nil {
+		return err
+	}
+	err := from.Records(ctx, info.Identity, "", func(r Record) error {
+		defer clear(r.Payload) // the import keeps none of it
+		return i.Add(ctx, r)
+	})
+	if err != nil {
+		return err
+	}
+	n, err := i.End(ctx)
+	if err == nil && n != info.Objects {
+		err = fmt.Errorf("%d objects of %d", n, info.Objects)
+	}
+	return err
+}
+
+func mustImport(t *testing.T, from *Store, path string, o ImportOptions) {
+	t.Helper()
+	if o.Store.Logger == nil {
+		o.Store.Logger = &quiet
+	}
+	o.Store.pageSize = filePageSize
+	if err := importAll(t.Context(), from, path, o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImport: the new store is sound and clean, has the same collections, and indexes are built.
+func TestImport(t *testing.T) {
+	from, many, _ := filled(t, Options{CommitInterval: -1})
+	contact := time.Unix(1_700_000_000, 0)
+	_, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", LastContact: contact, Ops: []Op{{Object: somePod(3)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a", "store")
+	mustImport(t, from, path, ImportOptions{})
+	wantNames(t, filepath.Dir(path), "store")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	s := mustOpen(t, path, Options{})
+	if !s.wasClean || s.unverified {
+		t.Error("the new store was not closed cleanly")
+	}
+	wantSound(t, s)
+	c := mustCollection(t, s, pods())
+	c.builds.running.Wait()
+	objs, err := c.ByIndex(t.Context(), cache.NamespaceIndex, "namespace-2")
+	if err != nil || len(objs) != 200 || !c.set.Load().ready[cache.NamespaceIndex] {
+		t.Errorf("%d pods in a namespace, ready %v, %v", len(objs), c.set.Load().ready, err)
+	}
+	want, got := mustInfo(t, many), mustInfo(t, c)
+	if got.ResourceVersion != "9000" || !got.Complete || got.MustRelist != "" || got.Objects != 1000 || !got.LastContact.Equal(contact) ||
+		got.Attributes != want.Attributes || len(got.Newest) != newestRefs || got.Newest[0] != want.Newest[0] || got.NextSeq != 1001 {
+		t.Errorf("%+v,\nwant %+v", got, want)
+	}
+	wantPods(t, c, 1000, nil)
+	wantSound(t, s)
+}
+
+// TestImportOfEveryForm: typed, unstructured and metadata, compressed before or after.
+func TestImportOfEveryForm(t *testing.T) {
+	for name, form := range map[string]struct {
+		example runtime.Object
+		object  func(i int) runtime.Object
+	}{
+		"typed":        {&corev1.Pod{}, func(i int) runtime.Object { return somePod(i) }},
+		"unstructured": {&unstructured.Unstructured{}, unstructuredPod},
+		"metadata": {&metav1.PartialObjectMetadata{}, func(i int) runtime.Object {
+			return &metav1.PartialObjectMetadata{ObjectMeta: somePod(i).ObjectMeta}
+		}},
+	} {
+		for _, before := range []Compression{NoCompression, Zstd} {
+			for _, after := range []Compression{NoCompression, Zstd} {
+				t.Run(fmt.Sprintf("%s,%s,%s", name, before, after), func(t *testing.T) {
+					testImportOfForm(t, Identity{GroupVersionResource: pods().GroupVersionResource, Representation: Representation(name)},
+						mustCodec(t, form.example), form.object, before, after)
+				})
+			}
+		}
+	}
+}
+
+func unstructuredPod(i int) runtime.Object {
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(somePod(i))
+	if err != nil {
+		panic(err)
+	}
+	m["status"] = map[string]any{"count": int64(i), "share": 0.5, "none": nil, "empty": []any{}}
+	u := &unstructured.Unstructured{Object: m}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	return u
+}
+
+func testImportOfForm(t *testing.T, id Identity, codec Codec, object func(i int) runtime.Object, before, after Compression) {
+	const objects = 1500
+	open := func(s *Store, compression Compression) *Collection {
+		c, err := s.Collection(t.Context(), id, CollectionOptions{Codec: codec, Residency: None, Compression: compression})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+	c := open(from, before)
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Attributes: Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []runtime.Object
+	for i := range objects {
+		all = append(all, object(i))
+	}
+	if _, err := r.Page(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: "9999"}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	mustImport(t, from, path, ImportOptions{Compression: after})
+	s := mustOpen(t, path, Options{})
+	wantSound(t, s)
+	imported := open(s, after)
+	if _, packed, _ := packedOf(t, imported); (packed > objects/2) != (after == Zstd) {
+		t.Errorf("%d of %d records are compressed", packed, objects)
+	}
+	if got, want := mustInfo(t, imported).Attributes, mustInfo(t, c).Attributes; got != want || got.Codec != codec.Name() {
+		t.Errorf("attributes %+v, want %+v", got, want)
+	}
+	wantEqualObjects(t, c, imported)
+}
+
+// wantEqualObjects verifies that two collections hold the same bytes under the same keys.
+func wantEqualObjects(t *testing.T, a, b *Collection) {
+	t.Helper()
+	as, bs := mustRecords(t, a.store, a.id), mustRecords(t, b.store, b.id)
+	if len(as) != len(bs) {
+		t.Fatalf("%d and %d objects", len(as), len(bs))
+	}
+	for i := range as {
+		if x, y := as[i], bs[i]; x.Key != y.Key || x.UID != y.UID || x.ResourceVersion != y.ResourceVersion || x.Encoding != y.Encoding || string(x.Payload) != string(y.Payload) {
+			t.Fatalf("%s and %s differ", x.Key, y.Key)
+		}
+	}
+}
+
+// TestImportRefuses: what would make a store that is wrong, and leaves nothing.
+func TestImportRefuses(t *testing.T) {
+	ctx := t.Context()
+	whole := ImportCollection{Identity: pods(), ResourceVersion: "5", Complete: true}
+	record := func(key string) Record { return Record{Key: key, Encoding: "protobuf", Payload: []byte("x")} }
+	for name, test := range map[string]struct {
+		steps func(i *Import) error
+		want  string
+	}{
+		"no identity":         {func(i *Import) error { return i.Begin(ctx, ImportCollection{}) }, "must not be empty"},
+		"a resourceVersion":   {func(i *Import) error { return i.Begin(ctx, ImportCollection{Identity: pods(), ResourceVersion: "x1"}) }, "can not be compared"},
+		"no resourceVersion":  {func(i *Import) error { return i.Begin(ctx, ImportCollection{Identity: pods(), Complete: true}) }, "neither"},
+		"a record before all": {func(i *Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
+		"an end before all":   {func(i *Import) error { _, err := i.End(ctx); return err }, "begun"},
+		"twice": {func(i *Import) error {
+			_ = i.Begin(ctx, whole)
+			_, _ = i.End(ctx)
+			return i.Begin(ctx, whole)
+		}, "once"},
+		"two at a time": {func(i *Import) error {
+			_ = i.Begin(ctx, whole)
+			return i.Begin(ctx, ImportCollection{Identity: otherPods()})
+		}, "has not been ended"},
+		"a commit too soon": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) }, "has not been ended"},
+		"no key":            {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) }, "1 to 4096 bytes"},
+		"a long key":        {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record(strings.Repeat("x", 4097))) }, "1 to 4096 bytes"},
+		"no encoding":       {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, Record{Key: "a"}) }, "encoding"},
+		"disorder": {func(i *Import) error {
+			_ = i.Begin(ctx, whole)
+			_ = i.Add(ctx, record("a/b"))
+			return i.Add(ctx, record("a/b"))
+		}, "key order"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store")
+			i, err := NewImport(ctx, path, ImportOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.steps(i); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if err := i.Abort(); err != nil {
+				t.Error(err)
+			}
+			wantNames(t, filepath.Dir(path))
+			if err := errors.Join(i.Abort()); err != nil {
+				t.Errorf("aborted twice: %v", err)
+			}
+			if i.Begin(ctx, whole) == nil || i.Add(ctx, record("a")) == nil || i.Commit(ctx) == nil {
+				t.Error("it goes on after Abort")
+			}
+		})
+	}
+	if _, err := NewImport(ctx, "", ImportOptions{}); err == nil {
+		t.Error("a store without a name")
+	}
+	if _, err := NewImport(ctx, filepath.Join(t.TempDir(), "s"), ImportOptions{Compression: "lzma"}); err == nil {
+		t.Error("an unknown compression")
+	}
+}
+
+// TestImportWhereAFileIs: it is left alone, whether it was there before or comes meanwhile; and nobody can open a store there meanwhile.
+func TestImportWhereAFileIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	i, err := NewImport(t.Context(), path, ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) {
+		t.Errorf("opened meanwhile: %v", err)
+	}
+	if _, err := NewImport(t.Context(), path, ImportOptions{Store: Options{LockTimeout: -1}}); !errors.Is(err, ErrLocked) {
+		t.Errorf("another import: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Commit(t.Context()); !errors.Is(err, ErrExists) {
+		t.Errorf("it appeared meanwhile: %v", err)
+	}
+	wantNames(t, filepath.Dir(path), "store")
+	if _, err := NewImport(t.Context(), path, ImportOptions{}); !errors.Is(err, ErrExists) {
+		t.Errorf("it is there: %v", err)
+	}
+	if data, err := os.ReadFile(path); string(data) != "mine" {
+		t.Errorf("%q, %v", data, err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewImport(t.Context(), link, ImportOptions{}); !errors.Is(err, ErrExists) {
+		t.Errorf("a dangling link: %v", err)
+	}
+}
+
+// TestImportWithoutSpace: nothing is left, and there is room again.
+func TestImportWithoutSpace(t *testing.T) {
+	from, _, _ := filled(t, Options{CommitInterval: -1})
+	mustUpdate(t, from.liveNamed(t, pods())) // 10 MB
+	limits := map[string]ImportOptions{"MaxSize": {Store: Options{Logger: &quiet, MaxSize: 4 << 20}}}
+	dirs := map[string]string{"MaxSize": t.TempDir()}
+	if dir, ok := mountSmall(t); ok {
+		limits["a small disk"], dirs["a small disk"] = ImportOptions{Store: Options{Logger: &quiet}}, dir
+	}
+	for name, o := range limits {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dirs[name], "store")
+			if err := importAll(t.Context(), from, path, o); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("%v", err)
+			}
+			wantNames(t, dirs[name])
+		})
+	}
+	if dir, ok := mountSmall(t); ok {
+		name, err := from.CopyFile(t.Context(), filepath.Join(dir, "copy"))
+		if !errors.Is(err, ErrNoSpace) || name != "" || from.Err() != nil {
+			t.Errorf("a copy: %q, %v", name, err)
+		}
+		wantNames(t, dir)
+	}
+}
+
+// TestImportOnAFailingDisk: the error says so, and nothing is left.
+func TestImportOnAFailingDisk(t *testing.T) {
+	from, _, _ := filled(t, Options{CommitInterval: -1})
+	for after := range 5 {
+		n := 0
+		hooks := &hook.Hooks{Commit: func(commit func() error) error {
+			if n++; n > after {
+				return errors.New("a test: the disk fails")
+			}
+			return commit()
+		}}
+		path := filepath.Join(t.TempDir(), "store")
+		err := importAll(t.Context(), from, path, ImportOptions{Store: Options{Logger: &quiet, Hooks: hooks}})
+		if err == nil || !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("after %d commits: %v", after, err)
+		}
+		wantNames(t, filepath.Dir(path))
+	}
+}

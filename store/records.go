@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// RecordError is that of a record that can not be read. Key is the record's: with it as after, Records goes on with the one that follows.
+type RecordError struct {
+	Key string
+	Err error
+}
+
+func (e *RecordError) Error() string { return e.Err.Error() } // which names the key
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// Records calls fn for each record of a collection whose key is after the given one, in the order of keys' bytes: what has been committed, whoever has
+// the collection open. It reads by pages, and no transaction is open while fn runs. Each page is of one moment; all of them are if nobody writes meanwhile, as to
+// the copy that CopyFile makes. The records are the caller's.
+//
+// It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that can not be read, which wraps ErrDamaged, or ErrIncompatible if a newer program
+// wrote it; and with another error that wraps ErrDamaged where a page makes no sense. Salvage reads past both.
+func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(Record) error) error {
+	id, err := id.Canonical()
+	if err != nil {
+		return err
+	}
+	r := &reader{store: s, name: id.ID()}
+	for {
+		p := r.recordPage(ctx, after, false)
+		for _, record := range p.records {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if record.err != nil {
+				return fmt.Errorf("read %s: %w", id, record.err)
+			}
+			if err := fn(record.Record); err != nil {
+				return err
+			}
+			after = record.Key
+		}
+		if p.err != nil {
+			return fmt.Errorf("read %s: %w", id, p.err)
+		}
+		if !p.more {
+			return ctx.Err()
+		}
+	}
+}
+
+// storedRecord is a record, or why there is none: then its key is all that there is of it.
+type storedRecord struct {
+	Record
+	err error
+}
+
+// recordPage is some records in key order, those that were read before an error too.
+type recordPage struct {
+	records []storedRecord
+	more    bool // there may be others
+	err     error
+}
+
+// recordPage reads the records whose keys follow the given one, or begin with it.
+func (r *reader) recordPage(ctx context.Context, key string, inclusive bool) (p recordPage) {
+	var raw []rawStored
+	p.err = r.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
+		keys, size := scanAfter(objects, key), 0
+		k, data := keys.first(key, inclusive)
+		for ; k != nil; k, data = keys.next() {
+			if len(raw) == iterateObjects || size >= iterateBytes {
+				p.more = true
+				return nil
+			}
+			one := r.copyStored(objects, k, data)
+			raw, size = append(raw, one), size+one.record.body.size
+		}
+		return keys.err
+	})
+	for _, one := range raw { // under no transaction
+		p.records = append(p.records, r.openStored(one))
+	}
+	return p
+}
+
+// first returns the first entry after the given key, or that of the key itself.
+func (s *scan) first(key string, inclusive bool) (k, v []byte) {
+	if inclusive {
+		return s.seek([]byte(key))
+	}
+	return s.next()
+}
+
+// rawStored is a record that has been copied out of its transaction, or why that was not possible.
+type rawStored struct {
+	key    string
+	record rawRecord
+	err    error
+}
+
+func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
+	if len(k) > maxKeyLen {
+		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, ErrDamaged)}
+	}
+	key := string(k)
+	record, err := r.copyRecord(objects, key, data, nil)
+	return rawStored{key: key, record: record, err: err}
+}
+
+// openStored makes a Record of what has been copied.
+func (r *reader) openStored(one rawStored) storedRecord {
+	err := one.err
+	if err == nil {
+		var b body
+		b, err = r.plain(one.key, one.record.body, nil)
+		one.record.body = b
+	}
+	if err != nil {
+		return storedRecord{Record: Record{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
+	}
+	h := one.record.header
+	return storedRecord{Record: Record{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding, Payload: one.record.body.payload}}
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func mustRecords(t *testing.T, s *Store, id Identity) (all []Record) {
+	t.Helper()
+	err := s.Records(t.Context(), id, "", func(r Record) error {
+		all = append(all, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// wantRecords verifies that the records are those of the first n pods.
+func wantRecords(t *testing.T, records []Record, n int) {
+	t.Helper()
+	if len(records) != n {
+		t.Fatalf("%d records, want %d", len(records), n)
+	}
+	codec := mustCodec(t, &corev1.Pod{})
+	last := ""
+	for _, r := range records {
+		if r.Key <= last {
+			t.Fatalf("%s after %s", r.Key, last)
+		}
+		last = r.Key
+		obj, err := codec.Decode(r.Payload)
+		if err != nil || r.Encoding != codec.Name() {
+			t.Fatalf("%s: encoding %s, %v", r.Key, r.Encoding, err)
+		}
+		p := obj.(*corev1.Pod)
+		if p.Namespace+"/"+p.Name != r.Key || string(p.UID) != r.UID || p.ResourceVersion != r.ResourceVersion {
+			t.Fatalf("%+v is %s/%s %s %s", r, p.Namespace, p.Name, p.UID, p.ResourceVersion)
+		}
+	}
+}
+
+func TestRecords(t *testing.T) {
+	s, many, _ := filled(t, Options{CommitInterval: -1})
+	all := mustRecords(t, s, many.id)
+	wantRecords(t, all, 1000)
+
+	var rest []Record
+	after := all[617].Key
+	if err := s.Records(t.Context(), many.id, after, func(r Record) error { rest = append(rest, r); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
+		t.Errorf("after the 618th: %d records, the first is %s", len(rest), rest[0].Key)
+	}
+	// fn may use the store: no transaction is open, and nothing is locked.
+	stop, n := errors.New("enough"), 0
+	err := s.Records(t.Context(), many.id, "", func(Record) error {
+		if _, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", Ops: []Op{{Object: somePod(n)}}}); err != nil {
+			return err
+		}
+		if n++; n == 3 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || n != 3 {
+		t.Errorf("%d records, %v", n, err)
+	}
+	none := pods()
+	none.Namespace = "none"
+	if err := s.Records(t.Context(), none, "", nil); !errors.Is(err, ErrNoCollection) {
+		t.Errorf("no collection: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n = 0
+	err = s.Records(ctx, many.id, "", func(Record) error { n++; cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || n != 1 {
+		t.Errorf("cancelled: %d records, %v", n, err)
+	}
+}
+
+// TestRecordsOfACompressedCollection are as the codec wrote them.
+func TestRecordsOfACompressedCollection(t *testing.T) {
+	s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: -1})
+	c := openPacked(t, s, Zstd)
+	mustList(t, c, 1000)
+	if _, packed, _ := packedOf(t, c); packed < 500 {
+		t.Fatalf("%d of 1000 records are compressed", packed)
+	}
+	wantRecords(t, mustRecords(t, s, pods()), 1000)
+}
+
+// TestRecordsOfADamagedCollection: the error names the key and tells where to go on, and Salvage does.
+func TestRecordsOfADamagedCollection(t *testing.T) {
+	s, many, few := filled(t, Options{CommitInterval: -1})
+	keys := mustKeys(t, many)
+	bad := []string{keys[0], keys[499], keys[500], keys[700], keys[999]}
+	err := Tamper(many, func(b *bolt.Bucket) error {
+		objects := b.Bucket(bucketObjects)
+		for _, key := range bad {
+			data := slices.Clone(objects.Get([]byte(key)))
+			data[len(data)-3] ^= 1
+			if err := objects.Put([]byte(key), data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, told []string
+	after := ""
+	for {
+		err := s.Records(t.Context(), many.id, after, func(r Record) error { got = append(got, r.Key); return nil })
+		var record *RecordError
+		if !errors.As(err, &record) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("%v is no damage", err)
+		}
+		told, after = append(told, record.Key), record.Key
+	}
+	if !slices.Equal(told, bad) || len(got) != 995 {
+		t.Errorf("told of %q, and read %d", told, len(got))
+	}
+	n := 0
+	found, err := s.Salvage(t.Context(), many.id, func(Record) error { n++; return nil })
+	if err != nil || n != 995 || found.Records != 995 || found.Lost != 5 || !slices.Equal(found.Damaged, bad) || found.Gap != nil || found.Whole() {
+		t.Errorf("%d records, %+v, %v", n, found, err)
+	}
+	if found, err := s.Salvage(t.Context(), few.id, func(Record) error { return nil }); err != nil || !found.Whole() || found.Records != 200 {
+		t.Errorf("the other collection: %+v, %v", found, err)
+	}
+}
+
+func mustKeys(t *testing.T, c *Collection) []string {
+	t.Helper()
+	keys, err := c.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// TestSalvageBehindAPage: where a page makes no sense what is before and behind it is read, in order.
+func TestSalvageBehindAPage(t *testing.T) {
+	s, many, _ := filled(t, Options{CommitInterval: -1})
+	keys := mustKeys(t, many)
+	patch(t, s, func(data []byte) {
+		leaves := objectPages(t, data)
+		data[leaves[len(leaves)/2]] ^= 1
+	})
+	err := s.Records(t.Context(), many.id, "", func(Record) error { return nil })
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("Records: %v", err)
+	}
+	var got []string
+	found, err := s.Salvage(t.Context(), many.id, func(r Record) error { got = append(got, r.Key); return nil })
+	if err != nil || !errors.Is(found.Gap, ErrDamaged) || found.Whole() {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if !slices.IsSorted(got) || got[0] != keys[0] || got[len(got)-1] != keys[999] {
+		t.Errorf("not in order from the first to the last: %s … %s", got[0], got[len(got)-1])
+	}
+	if missing := 1000 - len(got); missing < 1 || missing > 30 {
+		t.Errorf("%d records are missing behind one page", missing)
+	}
+	stop := errors.New("enough")
+	if _, err := s.Salvage(t.Context(), many.id, func(Record) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("fn's error: %v", err)
+	}
+}
+
+// TestSalvageOfNothing: a collection without its objects is all gap.
+func TestSalvageOfNothing(t *testing.T) {
+	s, many, _ := filled(t, Options{CommitInterval: -1})
+	if err := Tamper(many, func(b *bolt.Bucket) error { return b.DeleteBucket(bucketObjects) }); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Salvage(t.Context(), many.id, func(Record) error { return fmt.Errorf("there is none") })
+	if err != nil || found.Gap == nil || found.Records != 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
