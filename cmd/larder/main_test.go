@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"larder": main})
+	testscript.Main(m, map[string]func(){"larder": main, "kubectl-larder": main})
 }

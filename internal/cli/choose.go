@@ -59,7 +59,7 @@ func choose(storePath string, all []source.Collection, r request) (choice, error
 	switch {
 	case len(cover) > 0:
 		best := slices.MinFunc(cover, better)
-		return choice{res, []source.Collection{best}, incomplete(best)}, nil
+		return choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(best)...)}, nil
 	case len(reach) == 0:
 		return choice{}, outOfScope(storePath, res, same, r)
 	case len(reach) == 1 || disjoint(reach):
@@ -101,8 +101,9 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	if len(known) > 0 {
 		holds = "it has " + names(known, resource.String)
 	}
-	if r.resource == category {
-		return withHint(fmt.Errorf("%q is a category, and categories are not stored yet: %s", r.resource, holds), "name one resource")
+	if members := source.Members(r.resource); len(members) > 0 {
+		return withHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
+			"larder sync mirrors single resources, such as %s", members[0])
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {
@@ -178,6 +179,21 @@ func disjoint(all []source.Collection) bool {
 		seen[c.Namespace] = true
 	}
 	return true
+}
+
+// alike says which was picked of collections of the same objects that are stored in different ways.
+func alike(picked source.Collection, all []source.Collection) []string {
+	ways := []string{picked.Representation}
+	for _, c := range all {
+		if scope(c) == scope(picked) && !slices.Contains(ways, c.Representation) {
+			ways = append(ways, c.Representation)
+		}
+	}
+	if len(ways) == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("these %s are stored %s; printed is what is stored %s, collection %s; --collection chooses another",
+		picked.Resource, strings.Join(ways, " and "), picked.Representation, picked.ID)}
 }
 
 func incomplete(c source.Collection) []string {

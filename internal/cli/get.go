@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/internal/source"
@@ -19,46 +16,58 @@ import (
 
 // getOptions are the flags of get.
 type getOptions struct {
-	from              fromFlag
-	output            outputFlag
-	namespace         string
-	all               bool
-	selector          string
-	fields            string
-	collection        string
-	showManagedFields bool
+	from           fromFlag
+	print          printFlags
+	namespace      string
+	all            bool
+	selector       string
+	fields         string
+	collection     string
+	ignoreNotFound bool
 }
 
 func newGet(s IO) *cobra.Command {
-	var o getOptions
+	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{
-		Use:   "get RESOURCE [NAME…] --from FILE",
-		Short: "Print stored objects; needs no API server",
-		Long: `Print objects from a store, also while larder sync holds it. No API server is needed. Standard error says how
-old the data is. As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes any field
-that is a text, a number or a boolean, custom resources' too; where an object does not have it, it is empty.`,
+		Use:   "get (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…) --from FILE",
+		Short: "Print stored objects as kubectl get does; needs no API server",
+		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of resources and
+categories (all), the same columns, the same formats of output. No API server is needed. Standard error says how old the data is.
+As with kubectl, the namespace is "default" unless -n or -A is given. --field-selector takes any field that is a text, a number or a
+boolean, custom resources' too; where an object does not have it, it is empty. Nothing is coloured, so NO_COLOR changes nothing.`,
 		Example: `  larder get pods --from cluster.db
-  larder get deploy -A -l app=web -o name --from cluster.db
+  larder get all -n web -o wide --from cluster.db
+  larder get deploy,svc -A -l app=web --show-labels --from cluster.db
   larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
-  larder get node/worker-1 -o yaml --from cluster.db`,
+  larder get pods -A --sort-by .metadata.creationTimestamp -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --from cluster.db
+  larder get node/worker-1 svc/web -o yaml --from cluster.db`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGet(cmd.Context(), s, &o, args)
 		},
+		ValidArgsFunction: o.complete,
 	}
 	o.from.add(cmd)
-	o.output.add(cmd, "table", "name", "json", "yaml")
+	o.print.add(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
 	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
-	cmd.Flags().BoolVar(&o.showManagedFields, "show-managed-fields", false, "print managedFields with -o json and yaml")
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
+	completeFlag(cmd, "namespace", o.completeNamespaces)
+	completeFlag(cmd, "collection", o.completeCollections)
+	completeFlag(cmd, "output", completeFormats)
 	return cmd
 }
 
 func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
-	name, objects, err := o.parse(args)
+	targets, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	p, err := o.print.printer(IO{Out: out, Err: s.Err, Now: s.Now}, one(targets), o.all)
 	if err != nil {
 		return err
 	}
@@ -71,98 +80,116 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	if err != nil {
 		return readError(o.from.path, err)
 	}
-	chosen, err := choose(o.from.path, status.Collections, request{
-		resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
-	})
-	if err != nil {
+	answers, err := o.choose(status.Collections, targets)
+	if len(answers) == 0 && err != nil {
 		return err
 	}
-	for _, c := range chosen.collections {
-		fmt.Fprintln(s.Err, freshness(s, chosen.resource, c, len(chosen.collections) > 1))
+	for _, a := range answers {
+		a.tell(s)
 	}
-	for _, note := range chosen.notes {
+	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
+	return errors.Join(err, g.run(ctx, answers))
+}
+
+// one reports whether one object is asked for, by name.
+func one(targets []target) bool {
+	return len(targets) == 1 && len(targets[0].names) == 1 && !targets[0].several
+}
+
+// tell says on standard error how old the answer is, and what it leaves out.
+func (a answer) tell(s IO) {
+	for _, c := range a.collections {
+		fmt.Fprintln(s.Err, freshness(s, a.resource, c, len(a.collections) > 1))
+	}
+	for _, note := range a.notes {
 		fmt.Fprintln(s.Err, "note:", note)
 	}
-	return o.print(ctx, s, src, chosen, objects)
 }
 
-// parse checks the flags and takes the arguments apart: a resource, and names.
-func (o *getOptions) parse(args []string) (resourceName string, objects []string, err error) {
-	if err := errors.Join(o.from.check(), o.output.check()); err != nil {
-		return "", nil, usageError{err}
-	}
-	resourceName, objects = args[0], args[1:]
-	if strings.Contains(resourceName, ",") {
-		return "", nil, usagef("get prints one resource at a time, not %q", resourceName)
-	}
-	if r, name, ok := strings.Cut(resourceName, "/"); ok {
-		if len(objects) > 0 || r == "" || name == "" {
-			return "", nil, usagef("write either RESOURCE NAME or one RESOURCE/NAME, not %q", strings.Join(args, " "))
-		}
-		resourceName, objects = r, []string{name}
-	}
-	sel, err := labels.Parse(o.selector)
-	if err != nil {
-		return "", nil, usagef("label selector %q: %w", o.selector, err)
-	}
-	o.selector = sel.String()
-	byField, err := fields.ParseSelector(o.fields)
-	if err != nil {
-		return "", nil, usagef("field selector %q: %w", o.fields, err)
-	}
-	o.fields = byField.String()
-	switch {
-	case len(objects) > 0 && (o.selector != "" || o.fields != ""):
-		return "", nil, usagef("give either names or a selector")
-	case len(objects) > 0 && o.all:
-		return "", nil, usagef("an object can not be asked for by name across all namespaces; use -n")
-	}
-	return resourceName, objects, nil
+// getting prints the answers to a command line.
+type getting struct {
+	o       *getOptions
+	s       IO
+	src     source.Source
+	printer printer
+	flush   func() error
+
+	// found counts objects, missing those that were asked for by name and are not there.
+	found   int
+	missing []error
+	damaged source.UnreadableError
 }
 
-// print prints the objects, and fails if one that was named is not there.
-func (o *getOptions) print(ctx context.Context, s IO, src source.Source, chosen choice, objects []string) error {
-	out := bufio.NewWriterSize(s.Out, 1<<16)
-	direct := s.Out
-	s.Out = out
-	namespaced := chosen.resource.Namespaced
-	p := newPrinter(s, o.output.format, len(objects) == 1, namespaced && o.all)
-	s.Out = direct
-
-	found, missing := 0, []string{}
-	show := func(c source.Collection) func(*unstructured.Unstructured) error {
-		return func(u *unstructured.Unstructured) error {
-			found++
-			return p.object(o.dress(u, c))
+// run prints all objects, and fails if one that was named is not there.
+func (g *getting) run(ctx context.Context, answers []answer) error {
+	kinds := map[schema.GroupVersionResource]bool{}
+	for _, a := range answers {
+		kinds[a.resource.GroupVersionResource] = true
+	}
+	for _, a := range answers {
+		before := g.found
+		if err := errors.Join(g.printer.begin(a.choice, len(kinds) > 1), g.objects(ctx, a)); err != nil {
+			return g.broken(err)
+		}
+		if err := g.o.noteFields(ctx, g.s, g.src, a.choice, g.found > before); err != nil {
+			return g.broken(err)
 		}
 	}
-	var damaged source.UnreadableError
-	for _, q := range o.queries(chosen, objects) {
-		before := found
-		err := src.Objects(ctx, q.Query, show(q.collection))
-		var unreadable *source.UnreadableError
-		switch {
-		case errors.As(err, &unreadable): // all the others have come
-			damaged.Merge(unreadable)
-		case err != nil:
-			if o.output.format == "table" { // a JSON or YAML list that is not whole must not look so
-				err = errors.Join(err, p.finish())
-			}
-			return errors.Join(readError(o.from.path, err), out.Flush())
-		case q.Name != "" && found == before:
-			missing = append(missing, q.Name)
-		}
+	if g.o.ignoreNotFound && g.found == 0 { // as with kubectl, not even an empty list
+		return g.flush()
 	}
-	if err := errors.Join(p.finish(), out.Flush()); err != nil {
+	if err := errors.Join(g.printer.finish(), g.flush()); err != nil {
 		return err
 	}
-	switch {
-	case damaged.Count > 0:
-		return readError(o.from.path, errors.Join(&damaged, notFound(chosen.resource, missing)))
-	case found == 0 && len(missing) == 0 && o.output.format == "table":
-		o.nothing(s, namespaced)
+	if g.damaged.Count > 0 {
+		return readError(g.o.from.path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
 	}
-	return errors.Join(notFound(chosen.resource, missing), o.noteFields(ctx, s, src, chosen, found > 0))
+	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() {
+		g.nothing(answers)
+	}
+	return errors.Join(g.missing...)
+}
+
+// broken ends the output after an error. A JSON or YAML list that is not whole must not look so; the rows of a table are what they are.
+func (g *getting) broken(err error) error {
+	if g.o.print.table() {
+		err = errors.Join(err, g.printer.finish())
+	}
+	return errors.Join(readError(g.o.from.path, err), g.flush())
+}
+
+// objects prints those of one answer. What is damaged and what is missing is remembered: all the others are to come.
+func (g *getting) objects(ctx context.Context, a answer) error {
+	for _, q := range g.o.queries(a, g.printer.headOnly()) {
+		before := g.found
+		err := g.src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error {
+			g.found++
+			return g.printer.object(dress(u, q.collection))
+		})
+		var unreadable *source.UnreadableError
+		switch {
+		case errors.As(err, &unreadable):
+			g.damaged.Merge(unreadable)
+		case err != nil:
+			return err
+		case q.Name != "" && g.found == before && !g.o.ignoreNotFound:
+			g.missing = append(g.missing, fmt.Errorf("%s %q not found", a.resource, q.Name))
+		}
+	}
+	return nil
+}
+
+// nothing says that there is nothing, where a table would be expected.
+func (g *getting) nothing(answers []answer) {
+	namespaced := !g.o.all
+	for _, a := range answers {
+		namespaced = namespaced && a.resource.Namespaced
+	}
+	if namespaced {
+		fmt.Fprintf(g.s.Err, "No resources found in %s namespace.\n", g.o.namespace)
+		return
+	}
+	fmt.Fprintln(g.s.Err, "No resources found")
 }
 
 // collectionQuery is a query and the collection it goes to.
@@ -171,16 +198,16 @@ type collectionQuery struct {
 	collection source.Collection
 }
 
-func (o *getOptions) queries(chosen choice, objects []string) []collectionQuery {
-	if len(objects) == 0 {
-		objects = []string{""}
+func (o *getOptions) queries(a answer, headOnly bool) []collectionQuery {
+	names := a.names
+	if len(names) == 0 {
+		names = []string{""}
 	}
 	var all []collectionQuery
-	for _, c := range chosen.collections {
-		for _, name := range objects {
-			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c)}
-			q.HeadOnly = o.output.format == "table" || o.output.format == "name"
-			if chosen.resource.Namespaced && !o.all {
+	for _, c := range a.collections {
+		for _, name := range names {
+			q := source.Query{Collection: c.ID, Name: name, Selector: o.selector, Fields: o.fieldsIn(c), HeadOnly: headOnly}
+			if a.resource.Namespaced && !o.all {
 				q.Namespace = o.namespace
 			}
 			all = append(all, collectionQuery{q, c})
@@ -189,35 +216,15 @@ func (o *getOptions) queries(chosen choice, objects []string) []collectionQuery 
 	return all
 }
 
-// dress returns the object as it is to be printed. It does not change u, which is shared.
-func (o *getOptions) dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unstructured {
+// dress returns the object with its kind, which a typed collection does not store. It does not change u, which is shared.
+func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unstructured {
+	if u.GetKind() != "" {
+		return u
+	}
 	object := maps.Clone(u.Object)
-	if u.GetKind() == "" { // a typed collection stores no TypeMeta
-		object["kind"] = c.Kind
-		object["apiVersion"] = schema.GroupVersion{Group: c.Group, Version: c.Version}.String()
-	}
-	if meta, ok := object["metadata"].(map[string]any); ok && !o.showManagedFields && meta["managedFields"] != nil {
-		meta = maps.Clone(meta)
-		delete(meta, "managedFields")
-		object["metadata"] = meta
-	}
+	object["kind"] = c.Kind
+	object["apiVersion"] = schema.GroupVersion{Group: c.Group, Version: c.Version}.String()
 	return &unstructured.Unstructured{Object: object}
-}
-
-func (o *getOptions) nothing(s IO, namespaced bool) {
-	if namespaced && !o.all {
-		fmt.Fprintf(s.Err, "No resources found in %s namespace.\n", o.namespace)
-		return
-	}
-	fmt.Fprintln(s.Err, "No resources found")
-}
-
-func notFound(r resource, missing []string) error {
-	var all []error
-	for _, name := range missing {
-		all = append(all, fmt.Errorf("%s %q not found", r, name))
-	}
-	return errors.Join(all...)
 }
 
 // freshness is the line that says how old the data is.

@@ -14,9 +14,7 @@ import (
 func TestDress(t *testing.T) {
 	c := stored(deployments, nil)
 	newObject := func(kind bool) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"name": "x", "managedFields": []any{map[string]any{"manager": "m"}}},
-		}}
+		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x"}}}
 		if kind {
 			u.Object["apiVersion"], u.Object["kind"] = "apps/v1beta1", "Deployment"
 		}
@@ -24,21 +22,17 @@ func TestDress(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name       string
-		kind, show bool
+		kind       bool
 		apiVersion string
 	}{
-		{"as it is stored", true, true, "apps/v1beta1"},
-		{"without managedFields", true, false, "apps/v1beta1"},
-		{"from a typed collection", false, false, "apps/v1"},
+		{"as it is stored", true, "apps/v1beta1"},
+		{"from a typed collection", false, "apps/v1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			shared := newObject(tc.kind)
-			got := (&getOptions{showManagedFields: tc.show}).dress(shared, c)
+			got := dress(shared, c)
 			if got.GetAPIVersion() != tc.apiVersion || got.GetKind() != "Deployment" || got.GetName() != "x" {
 				t.Errorf("got %v", got.Object)
-			}
-			if has := len(got.GetManagedFields()) > 0; has != tc.show {
-				t.Errorf("managedFields: %t", has)
 			}
 			if d := cmp.Diff(newObject(tc.kind), shared); d != "" {
 				t.Error("the stored object was changed:", d)
@@ -83,7 +77,9 @@ func TestState(t *testing.T) {
 		"offline 3m":                         func(c *source.Collection) { c.Live = &source.Live{Source: "disk", Since: now.Add(-3 * time.Minute)} },
 		"waiting":                            func(c *source.Collection) { c.Live = &source.Live{Source: "none", Since: now.Add(-3 * time.Minute)} },
 		"live, to be written anew (OpenAPIChanged)": func(c *source.Collection) { c.Live = &source.Live{Source: "live", Rewriting: "OpenAPIChanged"} },
-		"live, in memory only":                      func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
+		"stored, typed":                func(c *source.Collection) { c.Representation = "typed" },
+		"stored, metadata, incomplete": func(c *source.Collection) { c.Representation, c.Complete = "metadata", false },
+		"live, in memory only":         func(c *source.Collection) { c.Live, c.Persistent = &source.Live{Source: "live"}, false },
 	} {
 		if got := state(now, stored(pods, change)); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -2,120 +2,66 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
+
+	"github.com/larder-dev/larder/internal/columns"
 )
 
-// printer prints objects one after the other; finish ends the output.
-type printer interface {
-	object(u *unstructured.Unstructured) error
-	finish() error
-}
-
-// newPrinter returns the printer of a format. single is for one object that was
-// asked for by name: JSON and YAML print it alone, not in a List.
-func newPrinter(s IO, format string, single, withNamespace bool) printer {
-	switch format {
-	case "json":
-		if single {
-			return &singlePrinter{w: s.Out, marshal: marshalJSON}
-		}
-		return &listPrinter{w: s.Out, item: jsonItem, head: jsonHead, between: ",\n", tail: jsonTail, none: jsonNone}
-	case "yaml":
-		if single {
-			return &singlePrinter{w: s.Out, marshal: marshalYAML}
-		}
-		return &listPrinter{w: s.Out, item: yamlItem, head: yamlHead, tail: yamlTail, none: yamlNone}
-	case "name":
-		return namePrinter{s.Out}
-	}
-	return &tablePrinter{s: s, withNamespace: withNamespace}
-}
-
-// tablePrinter prints nothing at all for no objects.
-type tablePrinter struct {
-	s             IO
-	withNamespace bool
-	t             *table
-}
-
-func (p *tablePrinter) object(u *unstructured.Unstructured) error {
-	if p.t == nil {
-		if p.withNamespace {
-			p.t = newTable(p.s.Out, "NAMESPACE", "NAME", "AGE")
-		} else {
-			p.t = newTable(p.s.Out, "NAME", "AGE")
-		}
-	}
-	age := ageOf(p.s.Now(), u.GetCreationTimestamp().Time)
-	if p.withNamespace {
-		return p.t.row(u.GetNamespace(), u.GetName(), age)
-	}
-	return p.t.row(u.GetName(), age)
-}
-
-func (p *tablePrinter) finish() error {
-	if p.t == nil {
-		return nil
-	}
-	return p.t.flush()
-}
-
 // ageOf is how long ago t was, as kubectl writes it. What is in the future, since the clock has been set back, was just now.
-func ageOf(now, t time.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(max(0, now.Sub(t)))
+func ageOf(now, t time.Time) string { return columns.Age(now, t) }
+
+// eachPrinter prints each object by itself.
+type eachPrinter struct {
+	w    io.Writer
+	to   printers.ResourcePrinter
+	head bool
 }
 
-// namePrinter prints pod/x, deployment.apps/x.
-type namePrinter struct{ w io.Writer }
+func (*eachPrinter) begin(choice, bool) error { return nil }
 
-func (p namePrinter) object(u *unstructured.Unstructured) error {
-	gvk := u.GroupVersionKind()
-	name := strings.ToLower(gvk.Kind)
-	if gvk.Group != "" {
-		name += "." + gvk.Group
-	}
-	_, err := fmt.Fprintf(p.w, "%s/%s\n", name, u.GetName())
-	return err
+func (p *eachPrinter) object(u *unstructured.Unstructured) error {
+	return p.to.PrintObj(copied(u), p.w)
 }
 
-func (namePrinter) finish() error { return nil }
+func (*eachPrinter) finish() error { return nil }
 
-type singlePrinter struct {
-	w       io.Writer
-	marshal func(any) ([]byte, error)
+func (p *eachPrinter) headOnly() bool { return p.head }
+
+// copied is u for those who change it: cli-runtime's printers take managedFields out of what they are given, which is shared.
+func copied(u *unstructured.Unstructured) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: withMetadata(u.Object, func(map[string]any) {})}
 }
 
-func (p *singlePrinter) object(u *unstructured.Unstructured) error {
-	data, err := p.marshal(u.Object)
-	if err != nil {
-		return err
-	}
-	_, err = p.w.Write(data)
-	return err
+// wholePrinter prints a List, as kubectl makes it, of all objects at once: a template may refer to any of them.
+type wholePrinter struct {
+	w    io.Writer
+	to   printers.ResourcePrinter
+	list unstructured.UnstructuredList
 }
 
-func (*singlePrinter) finish() error { return nil }
+func (*wholePrinter) begin(choice, bool) error { return nil }
 
-func marshalJSON(v any) ([]byte, error) {
-	data, err := json.MarshalIndent(v, "", "    ")
-	return append(data, '\n'), err
+func (p *wholePrinter) object(u *unstructured.Unstructured) error {
+	p.list.Items = append(p.list.Items, *copied(u))
+	return nil
 }
 
-func marshalYAML(v any) ([]byte, error) { return yaml.Marshal(v) }
+func (p *wholePrinter) finish() error {
+	p.list.Object = map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}}
+	return p.to.PrintObj(&p.list, p.w)
+}
+
+func (*wholePrinter) headOnly() bool { return false }
 
 // listPrinter prints a v1 List with one item in memory at a time, byte for byte what kubectl prints.
 type listPrinter struct {
 	w                         io.Writer
+	keepManagedFields         bool
 	item                      func(any) (string, error)
 	head, between, tail, none string
 	n                         int
@@ -132,6 +78,14 @@ const (
 	yamlNone = "apiVersion: v1\nitems: []\n" + yamlTail
 )
 
+func newJSONList(w io.Writer, keepManagedFields bool) *listPrinter {
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: jsonItem, head: jsonHead, between: ",\n", tail: jsonTail, none: jsonNone}
+}
+
+func newYAMLList(w io.Writer, keepManagedFields bool) *listPrinter {
+	return &listPrinter{w: w, keepManagedFields: keepManagedFields, item: yamlItem, head: yamlHead, tail: yamlTail, none: yamlNone}
+}
+
 func jsonItem(v any) (string, error) {
 	data, err := json.MarshalIndent(v, "        ", "    ")
 	return "        " + string(data), err
@@ -142,8 +96,14 @@ func yamlItem(v any) (string, error) {
 	return string(data), err
 }
 
+func (*listPrinter) begin(choice, bool) error { return nil }
+
 func (p *listPrinter) object(u *unstructured.Unstructured) error {
-	item, err := p.item(u.Object)
+	content := u.Object
+	if !p.keepManagedFields {
+		content = withMetadata(content, func(meta map[string]any) { delete(meta, "managedFields") })
+	}
+	item, err := p.item(content)
 	if err != nil {
 		return err
 	}
@@ -164,3 +124,5 @@ func (p *listPrinter) finish() error {
 	_, err := io.WriteString(p.w, end)
 	return err
 }
+
+func (*listPrinter) headOnly() bool { return false }

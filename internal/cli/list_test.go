@@ -2,14 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/larder-dev/larder/store"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -33,10 +37,16 @@ func widget(namespace, name string, age time.Duration) *unstructured.Unstructure
 	return u
 }
 
-func printAll(t *testing.T, format string, single, withNamespace bool, objects ...*unstructured.Unstructured) string {
+func printAll(t *testing.T, f printFlags, single, all bool, of resource, objects ...*unstructured.Unstructured) string {
 	t.Helper()
 	var out bytes.Buffer
-	p := newPrinter(testIO(&out), format, single, withNamespace)
+	p, err := f.printer(testIO(&out), single, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.begin(choice{resource: of}, false); err != nil {
+		t.Fatal(err)
+	}
 	for _, u := range objects {
 		if err := p.object(u); err != nil {
 			t.Fatal(err)
@@ -46,6 +56,12 @@ func printAll(t *testing.T, format string, single, withNamespace bool, objects .
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+func withOutput(format string) printFlags {
+	f := newPrintFlags()
+	f.output = format
+	return f
 }
 
 func kubectlPrinter(format string) printers.ResourcePrinter {
@@ -74,7 +90,7 @@ func TestListsAreKubectls(t *testing.T) {
 				if err := kubectlPrinter(format).PrintObj(whole, &want); err != nil {
 					t.Fatal(err)
 				}
-				if d := cmp.Diff(want.String(), printAll(t, format, false, false, objects...)); d != "" {
+				if d := cmp.Diff(want.String(), printAll(t, withOutput(format), false, false, widgets, objects...)); d != "" {
 					t.Error(d)
 				}
 			})
@@ -89,24 +105,72 @@ func TestSingleIsKubectls(t *testing.T) {
 		if err := kubectlPrinter(format).PrintObj(u, &want); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want.String(), printAll(t, format, true, false, u)); d != "" {
+		if d := cmp.Diff(want.String(), printAll(t, withOutput(format), true, false, widgets, u)); d != "" {
 			t.Error(format, d)
 		}
 	}
 }
 
+// Objects that are printed are shared: managedFields are left out of a copy.
+func TestManagedFields(t *testing.T) {
+	for _, format := range []string{"json", "yaml", "kyaml", "jsonpath={..metadata}", "custom-columns=X:.metadata"} {
+		for _, single := range []bool{true, false} {
+			u := widget("ns", "w", time.Hour)
+			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+			shared := u.DeepCopy()
+			// As with kubectl, templates and custom columns see everything.
+			want := strings.Contains(format, "=")
+			if got := strings.Contains(printAll(t, withOutput(format), single, false, widgets, u), "somebody"); got != want {
+				t.Errorf("%s, single %t: managedFields %t, want %t", format, single, got, want)
+			}
+			f := withOutput(format)
+			f.cli.JSONYamlPrintFlags.ShowManagedFields = true
+			if !strings.Contains(printAll(t, f, single, false, widgets, u), "somebody") {
+				t.Errorf("%s, single %t: no managedFields", format, single)
+			}
+			if d := cmp.Diff(shared, u); d != "" {
+				t.Error("the stored object was changed:", d)
+			}
+		}
+	}
+}
+
 func TestNamesAndTables(t *testing.T) {
-	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "n"}}}
+	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "n"}}}
 	a, b := widget("a", "x", 90*time.Second), widget("bbbbbbbbbbb", "long-name", 50*time.Hour)
+	a.SetLabels(map[string]string{"app": "web", "example.com/tier": "1"})
+	custom := widgets
+	custom.Columns = []store.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"}, {Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
+	with := func(format string, change func(*printFlags)) printFlags {
+		f := withOutput(format)
+		change(&f)
+		return f
+	}
 	for _, tc := range []struct {
 		name, got, want string
 	}{
-		{"names", printAll(t, "name", false, false, bare, a), "node/n\nwidget.example.com/x\n"},
-		{"one namespace", printAll(t, "table", false, false, a, b), "NAME        AGE\nx           90s\nlong-name   2d2h\n"},
-		{"all namespaces", printAll(t, "table", false, true, a, b),
+		{"names", printAll(t, withOutput("name"), false, false, widgets, bare, a), "thing/n\nwidget.example.com/x\n"},
+		{"one namespace", printAll(t, withOutput("table"), false, false, widgets, a, b), "NAME        AGE\nx           90s\nlong-name   2d2h\n"},
+		{"all namespaces", printAll(t, withOutput(""), false, true, widgets, a, b),
 			"NAMESPACE     NAME        AGE\na             x           90s\nbbbbbbbbbbb   long-name   2d2h\n"},
-		{"no age", printAll(t, "table", false, false, bare), "NAME   AGE\nn      <unknown>\n"},
-		{"none", printAll(t, "table", false, true), ""},
+		{"no age", printAll(t, withOutput("table"), false, false, widgets, bare), "NAME   AGE\nn      <unknown>\n"},
+		{"none", printAll(t, withOutput("table"), false, true, widgets), ""},
+		{"wide", printAll(t, withOutput("wide"), false, false, custom, a), "NAME   NUMBER   FLOAT\nx      1        1.5\n"},
+		{"not wide", printAll(t, withOutput("table"), false, false, custom, a), "NAME   NUMBER\nx      1\n"},
+		{"labels", printAll(t, with("", func(f *printFlags) { f.showLabels, f.labels = true, []string{"app", "example.com/tier"} }), false, false, widgets, a, b),
+			"NAME        AGE    APP   TIER   LABELS\nx           90s    web   1      app=web,example.com/tier=1\nlong-name   2d2h                <none>\n"},
+		{"kind, no headers", printAll(t, with("", func(f *printFlags) { f.showKind, f.noHeaders = true, true }), false, false, widgets, a, b),
+			"widget.example.com/x           90s\nwidget.example.com/long-name   2d2h\n"},
+		{"sorted", printAll(t, with("", func(f *printFlags) { f.sortBy = "metadata.namespace" }), false, true, widgets, b, a, bare),
+			"NAMESPACE     NAME        AGE\n              n           <unknown>\na             x           90s\nbbbbbbbbbbb   long-name   2d2h\n"},
+		{"sorted names", printAll(t, with("name", func(f *printFlags) { f.sortBy = "{.metadata.name}" }), false, true, widgets, a, bare, b),
+			"widget.example.com/long-name\nthing/n\nwidget.example.com/x\n"},
+		{"custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name,L:{.spec.list[*].a},E:.spec.none"), false, false, widgets, a, bare),
+			"N     L               E\nx     - not an item   <none>\nn     <none>          <none>\n"},
+		{"no custom columns", printAll(t, withOutput("custom-columns=N:.metadata.name"), false, false, widgets), "N\n"},
+		{"jsonpath of a list", printAll(t, withOutput("jsonpath={.items[*].metadata.name}"), false, false, widgets, a, b), "x long-name"},
+		{"jsonpath of one", printAll(t, withOutput("jsonpath={.metadata.name}"), true, false, widgets, a), "x"},
+		{"go-template", printAll(t, withOutput("go-template={{len .items}}{{.missing}}"), false, false, widgets, a, b), "2<no value>"},
 	} {
 		if d := cmp.Diff(tc.want, tc.got); d != "" {
 			t.Error(tc.name, d)
@@ -114,30 +178,83 @@ func TestNamesAndTables(t *testing.T) {
 	}
 }
 
-// A long table streams: it holds back no more rows than it needs for its widths.
-func TestTableHoldsBackLittle(t *testing.T) {
+// Tables of several resources are set apart by an empty line, and those without objects leave none.
+func TestSeveralTables(t *testing.T) {
 	var out bytes.Buffer
-	tab := newTable(&out, "A", "B")
-	for i := range 3 * tableSample {
-		cell := "x"
-		if i == 2*tableSample {
-			cell = "wider than the column"
-		}
-		if err := tab.row(cell, "y"); err != nil {
+	f := newPrintFlags()
+	p, err := f.printer(testIO(&out), false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of      resource
+		objects []*unstructured.Unstructured
+	}{
+		{pods, nil}, {widgets, []*unstructured.Unstructured{widget("a", "x", time.Hour)}}, {deployments, nil}, {events, nil},
+		{widgets, []*unstructured.Unstructured{widget("a", "longer", time.Hour), widget("a", "y", time.Hour)}},
+	} {
+		if err := p.begin(choice{resource: c.of}, true); err != nil {
 			t.Fatal(err)
 		}
-		if len(tab.rows) > tableSample {
-			t.Fatalf("%d rows are held back", len(tab.rows))
+		for _, u := range c.objects {
+			if err := p.object(u); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if err := tab.flush(); err != nil {
+	if err := p.finish(); err != nil {
+		t.Fatal(err)
+	}
+	want := "NAME                   AGE\nwidget.example.com/x   60m\n\n" +
+		"NAME                        AGE\nwidget.example.com/longer   60m\nwidget.example.com/y        60m\n"
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// A long table streams: it holds back no more rows than it needs for its widths, and has one header.
+func TestTableHoldsBackLittle(t *testing.T) {
+	var out bytes.Buffer
+	f := newPrintFlags()
+	p := &tablePrinter{s: testIO(&out), flags: &f}
+	if err := p.begin(choice{resource: widgets}, false); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * tableSample {
+		name := "x"
+		if i == 2*tableSample {
+			name = "wider-than-the-column"
+		}
+		if err := p.object(widget("a", name, time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.rows) > tableSample {
+			t.Fatalf("%d rows are held back", len(p.rows))
+		}
+	}
+	if err := p.finish(); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 3*tableSample+2 || lines[1] != "x   y" || lines[2*tableSample+1] != "wider than the column   y" {
+	if len(lines) != 3*tableSample+2 || lines[1] != "x      60m" || lines[2*tableSample+1] != "wider-than-the-column   60m" {
 		t.Errorf("%d lines, %q, %q", len(lines), lines[1], lines[2*tableSample+1])
 	}
 }
+
+// What can not be written is an error, though cli-runtime's table printer does not say so.
+func TestTableOfFailingWriter(t *testing.T) {
+	full := errors.New("no space")
+	f := newPrintFlags()
+	p := &tablePrinter{s: IO{Out: writerFunc(func([]byte) (int, error) { return 0, full }), Now: time.Now}, flags: &f}
+	err := errors.Join(p.begin(choice{resource: widgets}, false), p.object(widget("a", "x", time.Hour)), p.finish())
+	if !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{

@@ -108,8 +108,8 @@ func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
 	want := []string{
 		"a log line",
 		"another",
-		"RESOURCE   SOURCE   OBJECTS   RV   AGE   RESUMES   RELISTS  ",
-		"pods       live     5         7    5s    1         0        ",
+		"RESOURCE   SOURCE   OBJECTS   RV    AGE   RESUMES   RELISTS  ",
+		"pods       live     5         7     5s    1         0        ",
 	}
 	for i, line := range term.lines {
 		if len(line) > 60 {

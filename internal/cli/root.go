@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ watch from the file instead of listing again, and the file can be read with no A
 			return usagef("unknown command %q; see larder --help", args[0])
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: displayName(s.Program)},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
@@ -39,8 +41,17 @@ watch from the file instead of listing again, and the file can be read with no A
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s))
+	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
+}
+
+// displayName is what usage lines call the program: kubectl runs kubectl-larder as `kubectl larder`.
+func displayName(program string) string {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
+		return "kubectl " + strings.ReplaceAll(plugin, "_", "-")
+	}
+	return "larder"
 }
 
 // needArgs checks the number of arguments; most below 0 is no limit.

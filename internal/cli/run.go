@@ -18,6 +18,8 @@ type IO struct {
 	Out, Err io.Writer
 	// Now returns the time. Default time.Now.
 	Now func() time.Time
+	// Program is the name that the process was started by, which may be kubectl-larder.
+	Program string
 	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
 	TerminalSize func() (width, height int)
 	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
@@ -31,7 +33,8 @@ func Main() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, TerminalSize: func() (int, int) { return terminalSize(os.Stdout) }, AskSecret: askSecret(),
+		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], AskSecret: askSecret(),
+		TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
 )
 
 func newStatus(s IO) *cobra.Command {
@@ -30,6 +31,8 @@ func newStatus(s IO) *cobra.Command {
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
           snapshot in a snapshot, which does not change; what it leaves out is said behind
+          typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
+                   Go types, or their metadata alone
 
 A second table lists the durable handlers that keep a place in the file.
 
@@ -174,6 +177,9 @@ func state(now time.Time, c source.Collection) string {
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + ageOf(now, c.Live.Since)
 		}
+	}
+	if c.Representation != string(store.Unstructured) {
+		st += ", " + c.Representation
 	}
 	if !c.Persistent {
 		st += ", in memory only"

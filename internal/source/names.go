@@ -55,6 +55,9 @@ func describe(info store.Info) (r store.ResourceInfo, surely bool) {
 	if r.ShortNames == nil {
 		r.ShortNames = shortNames[gvr.GroupResource()]
 	}
+	if r.Categories == nil {
+		r.Categories = categories[gvr.GroupResource()]
+	}
 	return r, surely
 }
 

@@ -51,7 +51,7 @@ type snapshotRead struct {
 	c        snapshot.Collection
 	query    Query
 	selected store.Query
-	codec    *recordCodec
+	decoder  *snapshot.Decoder
 	fn       func(*unstructured.Unstructured) error
 	// last is the key of the last record that was read.
 	last       string
@@ -63,13 +63,13 @@ func newSnapshotRead(s *Snapshot, c snapshot.Collection, q Query, fn func(*unstr
 	if err != nil {
 		return nil, err
 	}
-	codec, err := newRecordCodec(infoOf(c))
-	if err != nil {
-		return nil, err
-	}
-	return &snapshotRead{
-		snapshot: s, c: c, query: q, selected: selected, codec: codec, fn: fn,
-	}, nil
+	return &snapshotRead{snapshot: s, c: c, query: q, selected: selected, decoder: decoderOf(c), fn: fn}, nil
+}
+
+// decoderOf is the decoder of a collection, also where the snapshot does not tell the kind of one of Kubernetes' own resources.
+func decoderOf(c snapshot.Collection) *snapshot.Decoder {
+	c.Resource, _ = describe(infoOf(c))
+	return snapshot.NewDecoder(c)
 }
 
 // scan reads what follows the last record that was read.
@@ -93,9 +93,9 @@ func (r *snapshotRead) record(rec store.Record) error {
 		return nil
 	}
 	r.last = rec.Key
-	u, err := r.codec.decode(rec)
-	if errors.Is(err, store.ErrDamaged) {
-		r.unreadable.Merge(&UnreadableError{Count: 1, Problems: []string{fmt.Sprintf("%s: object %q: %v", r.c.Identity, rec.Key, err)}})
+	u, err := r.decoder.Decode(rec)
+	if errors.Is(err, snapshot.ErrDamaged) { // an undamaged block has it: it was so when the snapshot was taken
+		r.unreadable.Merge(&UnreadableError{Count: 1, Problems: []string{fmt.Sprintf("%s: %v", r.c.Identity, err)}})
 		return nil
 	}
 	if err != nil {

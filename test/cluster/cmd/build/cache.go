@@ -7,7 +7,7 @@ import (
 )
 
 // programNames are the files that a complete cache entry holds.
-var programNames = []string{"etcd", "kube-apiserver"}
+var programNames = []string{"etcd", "kube-apiserver", "kubectl"}
 
 // cacheRoot is where the entries lie.
 func cacheRoot(base string) string { return filepath.Join(base, "larder", "cluster") }

@@ -79,5 +79,6 @@ func (v versions) programs() []program {
 	return []program{
 		{"etcd", "./cmd/etcd", v.etcd, "-s -w"},
 		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", v.kube, "-s -w " + version + v.kube},
+		{"kubectl", "k8s.io/kubernetes/cmd/kubectl", v.kube, "-s -w " + version + v.kube},
 	}
 }

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+const (
+	// completeFor is how long a completion may take: a shell waits for it.
+	completeFor = 2 * time.Second
+	// mostNames is how many names are offered at most.
+	mostNames = 1000
+)
+
+func newCompletion(s IO) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Print a script that completes larder's command line in a shell",
+		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output, and
+what the store that --from names holds: resources, categories, objects, namespaces and collections, also while larder sync holds it.
+Give --from before what is to be completed by it.
+
+As a plugin of kubectl, with larder installed as kubectl-larder, kubectl's own completion asks a program in the
+PATH named kubectl_complete-larder, which is this script:
+
+  #!/bin/sh
+  exec kubectl larder __complete "$@"`,
+		Example: `  source <(larder completion bash)
+  larder completion zsh > "${fpath[1]}/_larder"
+  larder completion fish > ~/.config/fish/completions/larder.fish`,
+		ValidArgs: shells,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return usagef("%s needs one of %s", cmd.CommandPath(), strings.Join(shells, ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(s.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(s.Out)
+			case "fish":
+				return root.GenFishCompletion(s.Out, true)
+			}
+			return root.GenPowerShellCompletionWithDesc(s.Out)
+		},
+	}
+}
+
+type completer = func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// completeFlag sets what completes a flag's value. It fails only for a flag that does not exist.
+func completeFlag(cmd *cobra.Command, flag string, f completer) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+func completeFormats(_ *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	offered := slices.DeleteFunc(formats(), func(f string) bool { return f == formatTable }) // as there is when nothing is said
+	return beginning(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// complete offers resources and categories for the first argument, and names of objects after that: by themselves after a resource,
+// and behind RESOURCE/. With no store it offers the resources that everybody knows.
+func (o *getOptions) complete(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if o.from.path == "" && len(args) == 0 {
+		return beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
+	var all []cobra.Completion
+	directive := cobra.ShellCompDirectiveNoFileComp
+	o.withStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
+		slashed := len(args) == 0 || strings.Contains(args[0], "/")
+		if name, _, ok := strings.Cut(toComplete, "/"); ok && slashed {
+			for _, object := range o.names(ctx, src, stored, name, nil) {
+				all = append(all, name+"/"+object)
+			}
+			return
+		}
+		switch {
+		case len(args) == 0:
+			all, directive = completeResources(stored, toComplete)
+		case slashed:
+			for _, r := range callable(stored) {
+				all = append(all, r+"/")
+			}
+			directive |= cobra.ShellCompDirectiveNoSpace
+		default:
+			all = o.names(ctx, src, stored, args[0], args[1:])
+		}
+	})
+	return beginning(all, toComplete), directive
+}
+
+// completeResources completes the last of several resources.
+func completeResources(stored []source.Collection, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := toComplete[:strings.LastIndex(toComplete, ",")+1]
+	var all []cobra.Completion
+	for _, r := range callable(stored) {
+		all = append(all, before+r)
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// callable are the names by which what is stored can be asked for: the shortest of each resource that is not ambiguous, and categories.
+func callable(stored []source.Collection) []string {
+	var all []string
+	known := storedResources(stored)
+	for _, r := range known {
+		name := r.Resource
+		if len(matchResource(name, known)) > 1 {
+			name = r.full()
+		}
+		all = append(all, name)
+		for _, c := range r.Categories {
+			if len(membersOf(c, stored)) > 0 {
+				all = append(all, c)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// names are those of the stored objects of a resource, in the namespace that -n names, but for those that are named already.
+func (o *getOptions) names(ctx context.Context, src source.Source, stored []source.Collection, resource string, but []string) []string {
+	c, err := choose(o.from.path, stored, request{resource: resource, namespace: o.namespace, all: o.all, collection: o.collection})
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, q := range o.queries(answer{choice: c}, true) {
+		_ = src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error { // what can not be read can not be offered
+			if name := u.GetName(); !slices.Contains(but, name) {
+				all = append(all, name)
+			}
+			if len(all) >= mostNames {
+				return errEnough
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+func (o *getOptions) completeNamespaces(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	o.withStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
+		for _, c := range stored {
+			switch {
+			case c.Namespace != "":
+				all = append(all, c.Namespace)
+			case c.Resource == "namespaces" && c.Group == "":
+				all = append(all, o.names(ctx, src, stored, "namespaces", nil)...)
+			}
+		}
+		if len(all) == 0 {
+			all = namespacesOf(ctx, src, stored)
+		}
+	})
+	slices.Sort(all)
+	return beginning(slices.Compact(all), toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// namespacesOf are those that stored objects are in, where the namespaces are not stored themselves: of the first mostNames objects of each collection.
+func namespacesOf(ctx context.Context, src source.Source, stored []source.Collection) []string {
+	seen := map[string]bool{}
+	var all []string
+	for _, c := range stored {
+		if !c.Namespaced {
+			continue
+		}
+		n := 0
+		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true}, func(u *unstructured.Unstructured) error {
+			if ns := u.GetNamespace(); !seen[ns] {
+				seen[ns] = true
+				all = append(all, ns)
+			}
+			if n++; n >= mostNames {
+				return errEnough
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+func (o *getOptions) completeCollections(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	o.withStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
+		for _, c := range stored {
+			r := resource{c.GVR(), c.ResourceInfo()}
+			all = append(all, cobra.CompletionWithDesc(c.ID, r.String()+", "+scope(c)+", "+c.Representation))
+		}
+	})
+	return beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// withStore calls f with what --from names. A completion has nobody to tell of an error: there is nothing to offer then.
+func (o *getOptions) withStore(ctx context.Context, f func(context.Context, source.Source, []source.Collection)) {
+	if o.from.path == "" {
+		return
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeFor)
+	defer cancel()
+	identities, _ := o.from.identities(IO{}) // which asks nobody
+	src, err := source.Open(ctx, o.from.path, source.Options{Wait: completeFor, Identities: identities})
+	if err != nil {
+		return
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	if status, err := src.Status(ctx); err == nil {
+		f(ctx, src, status.Collections)
+	}
+}
+
+// beginning returns those that begin as what has been typed.
+func beginning(all []string, typed string) []cobra.Completion {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) })
+}

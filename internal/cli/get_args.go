@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// target is a resource or a category as the user calls it, and the names of the objects that are wanted; none is all of them.
+type target struct {
+	resource string
+	names    []string
+	// several says that the user has named more than this target.
+	several bool
+}
+
+// answer is what answers a target, or a part of it if that is a category.
+type answer struct {
+	choice
+	names []string
+}
+
+// parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of objects of
+// each of them; or RESOURCE/NAME, any number of them.
+func (o *getOptions) parse(args []string) ([]target, error) {
+	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
+		return nil, usageError{err}
+	}
+	targets, err := targetsOf(args)
+	if err != nil {
+		return nil, err
+	}
+	sel, err := labels.Parse(o.selector)
+	if err != nil {
+		return nil, usagef("label selector %q: %w", o.selector, err)
+	}
+	o.selector = sel.String()
+	byField, err := fields.ParseSelector(o.fields)
+	if err != nil {
+		return nil, usagef("field selector %q: %w", o.fields, err)
+	}
+	o.fields = byField.String()
+	named := len(targets[0].names) > 0
+	switch {
+	case named && (o.selector != "" || o.fields != ""):
+		return nil, usagef("give either names or a selector")
+	case named && o.all:
+		return nil, usagef("an object can not be asked for by name across all namespaces; use -n")
+	case o.collection != "" && len(targets) > 1:
+		return nil, usagef("--collection is one resource's; ask for one resource at a time")
+	}
+	return targets, nil
+}
+
+// targetsOf returns at least one target, and names in all of them or in none.
+func targetsOf(args []string) ([]target, error) {
+	if strings.Contains(args[0], "/") {
+		return namedTargets(args)
+	}
+	var all []target
+	for _, r := range strings.Split(args[0], ",") {
+		if r == "" {
+			return nil, usagef("%q names no resource before or after a comma", args[0])
+		}
+		for _, name := range args[1:] {
+			if strings.Contains(name, "/") {
+				return nil, usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
+			}
+		}
+		all = append(all, target{resource: r, names: args[1:]})
+	}
+	return mark(all), nil
+}
+
+// namedTargets puts neighbours of the same resource together.
+func namedTargets(args []string) ([]target, error) {
+	var all []target
+	for _, arg := range args {
+		r, name, ok := strings.Cut(arg, "/")
+		if !ok || r == "" || name == "" || strings.ContainsAny(r, ",") || strings.Contains(name, "/") {
+			return nil, usagef("write either RESOURCE NAME… or RESOURCE/NAME…, not %q", strings.Join(args, " "))
+		}
+		if n := len(all); n > 0 && all[n-1].resource == r {
+			all[n-1].names = append(all[n-1].names, name)
+			continue
+		}
+		all = append(all, target{resource: r, names: []string{name}})
+	}
+	return mark(all), nil
+}
+
+func mark(all []target) []target {
+	for i := range all {
+		all[i].several = len(all) > 1
+	}
+	return all
+}
+
+// choose finds what answers each target. With several of them, an error does not keep the others from being answered.
+func (o *getOptions) choose(stored []source.Collection, targets []target) ([]answer, error) {
+	var all []answer
+	var failed []error
+	for _, t := range targets {
+		names := []string{t.resource}
+		members := membersOf(t.resource, stored)
+		if len(members) > 0 {
+			names = members
+		}
+		for _, name := range names {
+			c, err := choose(o.from.path, stored, request{
+				resource: name, namespace: o.namespace, all: o.all, selector: o.selector, fields: o.fields, collection: o.collection,
+			})
+			if err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			all = append(all, answer{c, t.names})
+		}
+		if len(members) > 0 {
+			if absent := absentMembers(t.resource, stored); absent != "" && len(all) > 0 {
+				last := &all[len(all)-1]
+				last.notes = append(last.notes, fmt.Sprintf("of the category %s these are not stored: %s", t.resource, absent))
+			}
+		}
+	}
+	return all, errors.Join(failed...)
+}
+
+// membersOf returns the full names of the stored resources of a category, in the order in which a server lists its groups; none if it is not one.
+func membersOf(category string, stored []source.Collection) []string {
+	var members []resource
+	known := storedResources(stored)
+	if len(matchResource(category, known)) > 0 {
+		return nil
+	}
+	for _, r := range known {
+		if slices.Contains(r.Categories, strings.ToLower(category)) {
+			members = append(members, r)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b resource) int {
+		return cmp.Or(cmp.Compare(rank(a.Group), rank(b.Group)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+	var all []string
+	for _, r := range members {
+		all = append(all, r.full())
+	}
+	return all
+}
+
+// rank puts the core group first, Kubernetes' other old groups next, and those of domains last.
+func rank(group string) int {
+	switch {
+	case group == "":
+		return 0
+	case !strings.Contains(group, "."):
+		return 1
+	}
+	return 2
+}
+
+// absentMembers are those of Kubernetes' own resources in a category that are not stored.
+func absentMembers(category string, stored []source.Collection) string {
+	var absent []string
+	for _, gr := range source.Members(category) {
+		if !slices.ContainsFunc(stored, func(c source.Collection) bool { return c.GVR().GroupResource() == gr }) {
+			absent = append(absent, gr.String())
+		}
+	}
+	return strings.Join(absent, ", ")
+}

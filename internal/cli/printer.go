@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// printer prints objects one after the other; finish ends the output.
+type printer interface {
+	// begin is told of the resource of the objects that come next. withKind: names say of what kind they are.
+	begin(c choice, withKind bool) error
+	object(u *unstructured.Unstructured) error
+	finish() error
+	// headOnly reports whether nothing is printed of an object but what source.Query.HeadOnly promises. It is asked after begin.
+	headOnly() bool
+}
+
+// printFlags are the flags that say how to print, by the names that kubectl gives them.
+type printFlags struct {
+	output      string
+	cli         *genericclioptions.PrintFlags
+	noHeaders   bool
+	showLabels  bool
+	showKind    bool
+	labels      []string
+	sortBy      string
+	templateArg *string
+}
+
+func newPrintFlags() printFlags {
+	f := genericclioptions.NewPrintFlags("")
+	arg := f.TemplatePrinterFlags.TemplateArgument
+	return printFlags{output: formatTable, cli: f, templateArg: arg}
+}
+
+// The formats that cli-runtime does not have.
+const (
+	formatTable       = "table"
+	formatWide        = "wide"
+	formatColumns     = "custom-columns"
+	formatColumnsFile = "custom-columns-file"
+)
+
+// formats are all that -o takes.
+func formats() []string {
+	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, genericclioptions.NewPrintFlags("").AllowedFormats()...)
+	slices.Sort(all[2:])
+	return all
+}
+
+func (f *printFlags) add(cmd *cobra.Command) {
+	f.cli.JSONYamlPrintFlags.AddFlags(cmd)
+	f.cli.NamePrintFlags.AddFlags(cmd)
+	f.cli.TemplatePrinterFlags.AddFlags(cmd)
+	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(formats(), ", "))
+	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
+	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")
+	cmd.Flags().BoolVar(&f.showKind, "show-kind", false, "print the kind before the names in tables")
+	cmd.Flags().StringSliceVarP(&f.labels, "label-columns", "L", nil, "`LABELS` that become columns of tables, separated by commas")
+	cmd.Flags().StringVar(&f.sortBy, "sort-by", "", "sort by the field that a JSONPath `EXPRESSION` names, as in {.metadata.name}; holds all objects in memory")
+}
+
+// table reports whether a table for people is printed.
+func (f *printFlags) table() bool {
+	return f.format() == formatTable || f.format() == formatWide
+}
+
+// format is what -o says; a --template alone is a go-template.
+func (f *printFlags) format() string {
+	if *f.templateArg != "" && (f.output == formatTable || f.output == "") {
+		return "go-template"
+	}
+	if f.output == "" {
+		return formatTable
+	}
+	return f.output
+}
+
+func (f *printFlags) check() error {
+	name, _, _ := strings.Cut(f.format(), "=")
+	switch {
+	case !slices.Contains(formats(), strings.ToLower(name)):
+		return usagef("unknown output format %q; known are %s", f.output, strings.Join(formats(), ", "))
+	case f.showLabels && !f.table():
+		return usagef("--show-labels is for tables, not for -o %s", name)
+	}
+	return nil
+}
+
+// printer returns the printer that the flags ask for. single is for one object that was asked for by name:
+// JSON, YAML and templates get it alone, not in a List.
+func (f *printFlags) printer(s IO, single, allNamespaces bool) (printer, error) {
+	by, err := newSortField(f.sortBy)
+	if err != nil {
+		return nil, err
+	}
+	if f.table() {
+		return &tablePrinter{s: s, flags: f, by: by, allNamespaces: allNamespaces}, nil
+	}
+	p, err := f.plain(s, single)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if by != nil {
+		return &sortingPrinter{to: p, by: by}, nil
+	}
+	return p, nil
+}
+
+// plain returns the printer of a format that is no table.
+func (f *printFlags) plain(s IO, single bool) (printer, error) {
+	name, value, _ := strings.Cut(f.format(), "=")
+	if value == "" {
+		value = *f.templateArg
+	}
+	if name == formatColumns || name == formatColumnsFile {
+		return newColumnsPrinter(s.Out, name, value, f.noHeaders)
+	}
+	f.cli.OutputFormat = new(string)
+	*f.cli.OutputFormat = f.format()
+	delegate, err := f.cli.ToPrinter()
+	if err != nil {
+		return nil, fmt.Errorf("-o %s: %w", name, err)
+	}
+	keep := f.cli.JSONYamlPrintFlags.ShowManagedFields
+	switch lower := strings.ToLower(name); {
+	case lower == "name":
+		return &eachPrinter{w: s.Out, to: delegate, head: true}, nil
+	case single:
+		return &eachPrinter{w: s.Out, to: delegate}, nil
+	case lower == "json":
+		return newJSONList(s.Out, keep), nil
+	case lower == "yaml":
+		return newYAMLList(s.Out, keep), nil
+	}
+	return &wholePrinter{w: s.Out, to: delegate}, nil
+}

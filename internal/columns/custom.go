@@ -1,0 +1,93 @@
+package columns
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// customColumn evaluates one of additionalPrinterColumns.
+type customColumn struct {
+	kind string
+	// path is nil if it can not be parsed, which a server would have refused.
+	path *jsonpath.JSONPath
+}
+
+// customColumns are those of a custom resource. Its definition has AGE among them where it names none.
+func customColumns(custom []store.Column) *Columns {
+	all := define([]string{"Name"})
+	var evaluate []customColumn
+	for _, c := range custom {
+		all = append(all, metav1.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Priority: c.Priority})
+		path := jsonpath.New(c.Name).AllowMissingKeys(true)
+		if path.Parse("{"+c.JSONPath+"}") != nil {
+			path = nil
+		}
+		evaluate = append(evaluate, customColumn{c.Type, path})
+	}
+	return &Columns{definitions: all, cells: func(o object, now time.Time) []any {
+		cells := []any{o.name()}
+		for _, c := range evaluate {
+			cells = append(cells, c.cell(o, now))
+		}
+		return cells
+	}}
+}
+
+// cell is the first of the results. One that is not of the column's type is empty, but a text can be made of anything.
+func (c customColumn) cell(o object, now time.Time) any {
+	if c.path == nil {
+		return nil
+	}
+	results, err := c.path.FindResults(map[string]any(o))
+	if err != nil || len(results) == 0 || len(results[0]) == 0 {
+		return nil
+	}
+	value := results[0][0].Interface()
+	if c.kind == "string" {
+		var b bytes.Buffer
+		if c.path.PrintResults(&b, []reflect.Value{reflect.ValueOf(value)}) != nil {
+			return nil
+		}
+		return b.String()
+	}
+	switch v := value.(type) {
+	case string:
+		if c.kind == "date" {
+			return date(v, now)
+		}
+	case bool:
+		if c.kind == "boolean" {
+			return v
+		}
+	case int64:
+		if c.kind == "integer" || c.kind == "number" {
+			return v
+		}
+	case float64:
+		switch {
+		case c.kind == "integer", c.kind == "number" && v == math.Trunc(v) && math.Abs(v) < 1<<53: // as JSON has it
+			return int64(v)
+		case c.kind == "number":
+			return v
+		}
+	}
+	return nil
+}
+
+func date(s string, now time.Time) string {
+	if s == "" || s == "null" {
+		return unknown
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return "<invalid>"
+	}
+	return Age(now, t)
+}

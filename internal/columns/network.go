@@ -1,0 +1,165 @@
+package columns
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shown is how many addresses, ports and hosts a cell has at most.
+const shown = 3
+
+var services = kind{
+	names: []string{"Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "+Selector"},
+	cells: func(o object, now time.Time) []any {
+		ip := none
+		if ips := o.texts("spec", "clusterIPs"); len(ips) > 0 {
+			ip = ips[0]
+		}
+		return []any{
+			o.name(), o.text("spec", "type"), ip, externalIP(o), or(servicePorts(o), none), o.age(now), formatLabels(o.labels("spec", "selector")),
+		}
+	},
+}
+
+func externalIP(o object) string {
+	given := strings.Join(o.texts("spec", "externalIPs"), ",")
+	switch o.text("spec", "type") {
+	case "ClusterIP", "NodePort":
+		return or(given, none)
+	case "ExternalName":
+		return o.text("spec", "externalName")
+	case "LoadBalancer":
+		balancer := balancers(o)
+		if balancer != "" && given != "" {
+			return balancer + "," + given
+		}
+		return or(balancer+given, "<pending>")
+	}
+	return unknown
+}
+
+// balancers are the addresses in status.loadBalancer, sorted.
+func balancers(o object) string {
+	var all []string
+	for _, in := range o.list("status", "loadBalancer", "ingress") {
+		if address := or(in.text("ip"), in.text("hostname")); address != "" {
+			all = append(all, address)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+func servicePorts(o object) string {
+	var all []string
+	for _, p := range o.list("spec", "ports") {
+		port := strconv.FormatInt(p.number("port"), 10)
+		if node := p.number("nodePort"); node > 0 {
+			port += ":" + strconv.FormatInt(node, 10)
+		}
+		all = append(all, port+"/"+p.text("protocol"))
+	}
+	return strings.Join(all, ",")
+}
+
+var endpoints = kind{
+	names: []string{"Name", "Endpoints", "Age"},
+	cells: func(o object, now time.Time) []any {
+		var all []string
+		for _, subset := range o.list("subsets") {
+			ports := subset.list("ports")
+			for _, p := range ports {
+				for _, a := range subset.list("addresses") {
+					all = append(all, net.JoinHostPort(a.text("ip"), strconv.FormatInt(p.number("port"), 10)))
+				}
+			}
+			if len(ports) > 0 {
+				continue
+			}
+			for _, a := range subset.list("addresses") {
+				all = append(all, a.text("ip"))
+			}
+		}
+		missing := ""
+		if o.size("subsets") == 0 {
+			missing = none
+		}
+		return []any{o.name(), few(all, shown, missing), o.age(now)}
+	},
+}
+
+var endpointSlices = kind{
+	names: []string{"Name", "AddressType", "Ports", "Endpoints", "Age"},
+	cells: func(o object, now time.Time) []any {
+		var ports, addresses []string
+		for _, p := range o.list("ports") {
+			ports = append(ports, p.scalar(p.scalar("*", "name"), "port"))
+		}
+		for _, e := range o.list("endpoints") {
+			addresses = append(addresses, e.texts("addresses")...)
+		}
+		return []any{o.name(), o.text("addressType"), few(ports, shown, unset), few(addresses, shown, unset), o.age(now)}
+	},
+}
+
+var ingresses = kind{
+	names: []string{"Name", "Class", "Hosts", "Address", "Ports", "Age"},
+	cells: func(o object, now time.Time) []any {
+		ports := "80"
+		if o.size("spec", "tls") > 0 {
+			ports = "80, 443"
+		}
+		return []any{o.name(), o.scalar(none, "spec", "ingressClassName"), hosts(o), balancers(o), ports, o.age(now)}
+	},
+}
+
+// hosts are the first hosts of the rules. The count of the others is that of the rules, with those that have no host.
+func hosts(o object) string {
+	rules := o.list("spec", "rules")
+	var first []string
+	for _, r := range rules {
+		if len(first) == shown {
+			return fmt.Sprintf("%s + %d more...", strings.Join(first, ","), len(rules)-shown)
+		}
+		if host := r.text("host"); host != "" {
+			first = append(first, host)
+		}
+	}
+	return or(strings.Join(first, ","), "*")
+}
+
+var ingressClasses = kind{
+	names: []string{"Name", "Controller", "Parameters", "Age"},
+	cells: func(o object, now time.Time) []any {
+		parameters := none
+		if p := o.child("spec", "parameters"); p != nil {
+			parameters = p.text("kind")
+			if p.has("apiGroup") {
+				parameters += "." + p.text("apiGroup")
+			}
+			parameters += "/" + p.text("name")
+		}
+		return []any{nameOrDefault(o, "ingressclass.kubernetes.io/is-default-class"), o.text("spec", "controller"), parameters, o.age(now)}
+	},
+}
+
+// nameOrDefault marks the class that an annotation makes the default.
+func nameOrDefault(o object, annotations ...string) string {
+	for _, a := range annotations {
+		if value, _ := o.annotation(a); value == "true" {
+			return o.name() + " (default)"
+		}
+	}
+	return o.name()
+}
+
+var networkPolicies = kind{
+	names: []string{"Name", "Pod-Selector", "Age"},
+	cells: func(o object, now time.Time) []any {
+		return []any{o.name(), o.selector("spec", "podSelector"), o.age(now)}
+	},
+}
