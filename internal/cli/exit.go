@@ -8,12 +8,22 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Exit codes.
+// Exit codes. The help of larder says what they mean.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitNotCompared is diff's for what is 1 elsewhere: its 1 is a difference.
+	exitNotCompared = 3
 )
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e codedError) Unwrap() error { return e.error }
 
 // usageError says that the command was used wrongly.
 type usageError struct{ error }
@@ -43,9 +53,12 @@ func withHint(err error, format string, args ...any) error {
 // exitCode returns the process's exit code for what a command returned.
 func exitCode(err error) int {
 	var usage usageError
+	var coded codedError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &coded):
+		return coded.code
 	case errors.As(err, &usage):
 		return exitUsage
 	}

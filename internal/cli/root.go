@@ -17,7 +17,10 @@ watch from the file instead of listing again, and the file can be read with no A
 
   larder sync pods deployments --store cluster.db     mirror until stopped
   larder get pods -A --from cluster.db               read, also offline or while sync runs
-  larder demo                                             see it happen`,
+  larder demo                                             see it happen
+
+Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
+difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -41,7 +44,7 @@ watch from the file instead of listing again, and the file can be read with no A
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newDiff(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
 }
 
