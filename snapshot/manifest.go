@@ -29,6 +29,8 @@ type Header struct {
 	// Filter and Redaction are what was asked for when the snapshot was taken; nil for none. Collections say what they met.
 	Filter    *Filter    `json:"filter,omitempty"`
 	Redaction *Redaction `json:"redaction,omitempty"`
+	// LeftOut says to people which collections were there and are not in the snapshot, and why, one an entry.
+	LeftOut []string `json:"leftOut,omitempty"`
 }
 
 // Collection is what a snapshot says about one of its collections.

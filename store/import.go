@@ -41,16 +41,31 @@ type ImportOptions struct {
 	Compression Compression
 }
 
-// ImportCollection is the state of a collection that is made by an Import: the fields of Info that are the caller's. One that is Complete must have a ResourceVersion, or say
-// by MustRelist why it can not be resumed.
+// ImportCollection is what a collection that an Import makes is of: fields of Info.
 type ImportCollection struct {
-	Identity        Identity
-	Attributes      Attributes
-	Resource        ResourceInfo
+	Identity   Identity
+	Attributes Attributes
+	Resource   ResourceInfo
+}
+
+// ImportState is the state of a collection that an Import has made: fields of Info. One that is Complete must have a ResourceVersion, or say
+// by MustRelist why it can not be resumed.
+type ImportState struct {
 	ResourceVersion string
 	Complete        bool
 	MustRelist      string
 	LastContact     time.Time
+}
+
+// validate returns an error if the state could not be that of a collection.
+func (st ImportState) validate() error {
+	switch {
+	case st.ResourceVersion != "" && !validRV(st.ResourceVersion):
+		return fmt.Errorf("its resourceVersion %q can not be compared with others; leave it empty and say so with MustRelist", st.ResourceVersion)
+	case st.Complete && st.ResourceVersion == "" && st.MustRelist == "":
+		return errors.New("it is complete, and has neither a resourceVersion nor a reason to list it anew (MustRelist)")
+	}
+	return nil
 }
 
 // NewImport begins a store at path, in a directory that it makes if there is none. It fails with ErrExists if there is anything at path, with ErrLocked while another process opens

@@ -24,10 +24,6 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 	case err != nil:
 	case i.c != nil:
 		err = fmt.Errorf("%s has not been ended", i.what.Identity)
-	case what.ResourceVersion != "" && !validRV(what.ResourceVersion):
-		err = fmt.Errorf("its resourceVersion %q can not be compared with others; leave it empty and say so with MustRelist", what.ResourceVersion)
-	case what.Complete && what.ResourceVersion == "" && what.MustRelist == "":
-		err = errors.New("it is complete, and has neither a resourceVersion nor a reason to list it anew (MustRelist)")
 	default:
 		err = i.begin(ctx, id, what)
 	}
@@ -91,16 +87,18 @@ func (i *Import) refuse(r Record) error {
 	return nil
 }
 
-// End ends the collection, and returns how many records it has.
-func (i *Import) End(ctx context.Context) (objects int, err error) {
+// End ends the collection in a state, and returns how many records it has.
+func (i *Import) End(ctx context.Context, as ImportState) (objects int, err error) {
 	if i.done || i.c == nil {
 		return 0, errors.New("import: no collection has been begun")
 	}
-	err = i.flush(ctx, func(st *state) {
-		st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, i.what.Complete, i.what.MustRelist
-		st.ResourceVersion, st.LastContact = i.what.ResourceVersion, i.what.LastContact
-		objects = st.Objects
-	})
+	if err = as.validate(); err == nil {
+		err = i.flush(ctx, func(st *state) {
+			st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, as.Complete, as.MustRelist
+			st.ResourceVersion, st.LastContact = as.ResourceVersion, as.LastContact
+			objects = st.Objects
+		})
+	}
 	if err == nil {
 		err = i.c.Close()
 	}

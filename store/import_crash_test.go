@@ -35,7 +35,7 @@ func importPods(path string) error {
 		return err
 	}
 	for _, id := range []Identity{pods(), otherPods()} {
-		if err := i.Begin(ctx, ImportCollection{Identity: id, ResourceVersion: "77", Complete: true}); err != nil {
+		if err := i.Begin(ctx, ImportCollection{Identity: id}); err != nil {
 			return errors.Join(err, i.Abort())
 		}
 		for k := range compactPods {
@@ -44,7 +44,7 @@ func importPods(path string) error {
 				return errors.Join(err, i.Abort())
 			}
 		}
-		if _, err := i.End(ctx); err != nil {
+		if _, err := i.End(ctx, ImportState{ResourceVersion: "77", Complete: true}); err != nil {
 			return errors.Join(err, i.Abort())
 		}
 	}

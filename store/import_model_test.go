@@ -90,16 +90,15 @@ func carry(t *rapid.T, s *store.Store, path string, compression store.Compressio
 		t.Fatal(err)
 	}
 	for _, info := range infos {
-		err := i.Begin(ctx, store.ImportCollection{
-			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
-			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
-		})
+		err := i.Begin(ctx, store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource})
 		if err == nil {
 			err = s.Records(ctx, info.Identity, "", func(r store.Record) error { return i.Add(ctx, r) })
 		}
 		n := 0
 		if err == nil {
-			n, err = i.End(ctx)
+			n, err = i.End(ctx, store.ImportState{
+				ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
+			})
 		}
 		if err != nil || n != info.Objects {
 			t.Fatalf("%d of %d objects, %v", n, info.Objects, err)

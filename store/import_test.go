@@ -20,12 +20,10 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// importOf is what Begin is given to make what info says.
-func importOf(info Info) ImportCollection {
-	return ImportCollection{
-		Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
-		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
-	}
+// importOf is what Begin and End are given to make what info says.
+func importOf(info Info) (ImportCollection, ImportState) {
+	return ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
+		ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact}
 }
 
 // importAll makes a store at path of all that from has.
@@ -47,7 +45,8 @@ func importAll(ctx context.Context, from *Store, path string, o ImportOptions) e
 }
 
 func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
-	if err := i.Begin(ctx, importOf(info)); err != nil {
+	what, as := importOf(info)
+	if err := i.Begin(ctx, what); err != nil {
 		return err
 	}
 	err := from.Records(ctx, info.Identity, "", func(r Record) error {
@@ -57,7 +56,7 @@ func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
 	if err != nil {
 		return err
 	}
-	n, err := i.End(ctx)
+	n, err := i.End(ctx, as)
 	if err == nil && n != info.Objects {
 		err = fmt.Errorf("%d objects of %d", n, info.Objects)
 	}
@@ -199,20 +198,23 @@ func wantEqualObjects(t *testing.T, a, b *Collection) {
 // TestImportRefuses: what would make a store that is wrong, and leaves nothing.
 func TestImportRefuses(t *testing.T) {
 	ctx := t.Context()
-	whole := ImportCollection{Identity: pods(), ResourceVersion: "5", Complete: true}
+	whole := ImportCollection{Identity: pods()}
+	ends := func(st ImportState) func(i *Import) error {
+		return func(i *Import) error { _ = i.Begin(ctx, whole); _, err := i.End(ctx, st); return err }
+	}
 	record := func(key string) Record { return Record{Key: key, Encoding: "protobuf", Payload: []byte("x")} }
 	for name, test := range map[string]struct {
 		steps func(i *Import) error
 		want  string
 	}{
 		"no identity":         {func(i *Import) error { return i.Begin(ctx, ImportCollection{}) }, "must not be empty"},
-		"a resourceVersion":   {func(i *Import) error { return i.Begin(ctx, ImportCollection{Identity: pods(), ResourceVersion: "x1"}) }, "can not be compared"},
-		"no resourceVersion":  {func(i *Import) error { return i.Begin(ctx, ImportCollection{Identity: pods(), Complete: true}) }, "neither"},
+		"a resourceVersion":   {ends(ImportState{ResourceVersion: "x1"}), "can not be compared"},
+		"no resourceVersion":  {ends(ImportState{Complete: true}), "neither"},
 		"a record before all": {func(i *Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
-		"an end before all":   {func(i *Import) error { _, err := i.End(ctx); return err }, "begun"},
+		"an end before all":   {func(i *Import) error { _, err := i.End(ctx, ImportState{}); return err }, "begun"},
 		"twice": {func(i *Import) error {
 			_ = i.Begin(ctx, whole)
-			_, _ = i.End(ctx)
+			_, _ = i.End(ctx, ImportState{})
 			return i.Begin(ctx, whole)
 		}, "once"},
 		"two at a time": {func(i *Import) error {

@@ -1,0 +1,253 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// RestoreOptions are those of Restore. The zero value works for what is not encrypted.
+type RestoreOptions struct {
+	// Identities are tried in turn if the snapshot is encrypted.
+	Identities []age.Identity
+	// Secrets has the Secrets of the snapshot written to the store. Default: they are left out, unless Redaction.Secrets redacts them.
+	Secrets bool
+	// SelectOptions say what is left out besides.
+	SelectOptions
+	// Salvage takes what can be read of a snapshot that is damaged: collections that have lost something are not Complete, and have MustRelist set. Not from a stream.
+	Salvage bool
+	// Import are the options of the store that is made.
+	Import store.ImportOptions
+	// Progress is told how far it is. May be nil.
+	Progress func(Progress)
+}
+
+// Restored is what Restore has written.
+type Restored struct {
+	// Header is what the snapshot says about itself.
+	Header Header
+	// Collections are as they are in the store; those with MustRelist set will be listed before they are synced.
+	Collections []Collection
+	Objects     int
+	// Bytes is the sum of the payloads.
+	Bytes int64
+	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
+	Skipped int
+	// LeftOut says which collections are in the snapshot and not in the store, and why, one an entry.
+	LeftOut []string
+	// Losses are what could not be read, with Salvage.
+	Losses []Loss
+}
+
+// redactedTransform is what Attributes.Transform of a collection begins with that has been redacted. No program has such a transform, so the list that has to come writes
+// every object anew, those too whose UID and resourceVersion are the server's.
+const redactedTransform = "redacted: "
+
+// Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the resourceVersion of the snapshot, with no list, where the server still has the
+// history; those of which objects or parts are missing are listed first (MustRelist).
+//
+// It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
+// dies the next restore to storePath, or open for writing, removes what is left.
+func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
+	f, losses, err := openToRestore(ctx, path, o)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
+	}
+	j := newRestoring(f, o)
+	j.restored.Header, j.restored.Losses = f.Manifest().Header, losses
+	j.counts = func(c Collection) int { return c.Objects }
+	restored, err := j.run(ctx, storePath, j.all)
+	return restored, errors.Join(err, f.Close())
+}
+
+func openToRestore(ctx context.Context, path string, o RestoreOptions) (*File, []Loss, error) {
+	oo := OpenOptions{Identities: o.Identities}
+	if !o.Salvage {
+		f, err := Open(path, oo)
+		return f, nil, err
+	}
+	f, report, err := OpenSalvage(ctx, path, oo)
+	return f, report.Losses, err
+}
+
+// RestoreFrom is Restore from a stream, which it reads to the end of the snapshot.
+func RestoreFrom(ctx context.Context, in io.Reader, storePath string, o RestoreOptions) (Restored, error) {
+	if o.Salvage {
+		return Restored{}, errors.New("restore: what can be read of a damaged snapshot is not found in a stream; write it to a file first")
+	}
+	r, err := NewReader(in, ReaderOptions{Identities: o.Identities})
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
+	}
+	defer r.Close()
+	src := &streamSource{r: r}
+	j := newRestoring(src, o)
+	j.restored.Header = r.Header()
+	return j.run(ctx, storePath, func(ctx context.Context, i *store.Import) error {
+		for {
+			_, err := r.NextCollection()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err == nil {
+				err = j.all(ctx, i)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// streamSource is the collection that a Reader is at, once.
+type streamSource struct{ r *Reader }
+
+// Collections implements Source.
+func (s *streamSource) Collections(context.Context) ([]Collection, error) {
+	return []Collection{s.r.Collection()}, nil
+}
+
+// Records implements Source.
+func (s *streamSource) Records(ctx context.Context, _ store.Identity, _ string, fn func(store.Record) error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r, err := s.r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = fn(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// restoring is one restore at work.
+type restoring struct {
+	o        RestoreOptions
+	src      Source
+	restored Restored
+	// counts is how many objects a collection has, where that is known before.
+	counts func(Collection) int
+	progress
+}
+
+func newRestoring(src Source, o RestoreOptions) *restoring {
+	j := &restoring{o: o, src: src, counts: func(Collection) int { return 0 }, progress: progress{tell: o.Progress}}
+	told := o.Skipped
+	j.o.SelectOptions.Skipped = func(id store.Identity, key string) {
+		j.restored.Skipped++
+		if told != nil {
+			told(id, key)
+		}
+	}
+	return j
+}
+
+// run makes the store of what read takes in.
+func (j *restoring) run(ctx context.Context, storePath string, read func(ctx context.Context, i *store.Import) error) (Restored, error) {
+	i, err := store.NewImport(ctx, storePath, j.o.Import)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
+	}
+	if err = read(ctx, i); err == nil {
+		err = i.Commit(ctx)
+	}
+	if err := errors.Join(err, i.Abort()); err != nil {
+		return Restored{}, fmt.Errorf("restore to %s: %w", storePath, err)
+	}
+	j.restored.Objects, j.restored.Bytes = j.now.Objects, j.now.Bytes
+	return j.restored, nil
+}
+
+// all takes in the collections of src as it is now.
+func (j *restoring) all(ctx context.Context, i *store.Import) error {
+	selected, err := Select(j.src, j.o.SelectOptions)
+	if err != nil {
+		return err
+	}
+	all, err := selected.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		j.now.TotalObjects += j.counts(c)
+	}
+	j.report()
+	for _, c := range all {
+		if why := j.o.leavesOut(c); why != "" {
+			j.now.TotalObjects -= j.counts(c)
+			j.restored.LeftOut = append(j.restored.LeftOut, c.Identity.String()+": "+why)
+			continue
+		}
+		if err := j.collection(ctx, i, selected, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leavesOut returns why a collection is not restored, or "".
+func (o RestoreOptions) leavesOut(c Collection) string {
+	if c.Identity.GroupResource() != secrets || o.Secrets || o.Redaction.Secrets {
+		return ""
+	}
+	return "the store is not encrypted, and Secrets in plain text were not asked for"
+}
+
+// collection takes in one.
+func (j *restoring) collection(ctx context.Context, i *store.Import, selected Source, c Collection) error {
+	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
+		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
+	}
+	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource})
+	if err != nil {
+		return err
+	}
+	j.now.Collection = c.Identity
+	err = selected.Records(ctx, c.Identity, "", func(r store.Record) error {
+		j.done(r)
+		return i.Add(ctx, r)
+	})
+	if err != nil {
+		return err
+	}
+	as, err := j.state(ctx, selected, c)
+	if err != nil {
+		return err
+	}
+	n, err := i.End(ctx, as)
+	if err != nil {
+		return err
+	}
+	if want := j.counts(c); want > 0 && n != want && j.restored.Skipped == 0 {
+		return fmt.Errorf("%s has %d objects, and the snapshot says %d: %w", c.Identity, n, want, ErrDamaged)
+	}
+	c.setState(State(as))
+	c.Objects = n
+	j.restored.Collections = append(j.restored.Collections, c)
+	j.report()
+	return nil
+}
+
+// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing.
+func (j *restoring) state(ctx context.Context, selected Source, c Collection) (store.ImportState, error) {
+	if _, ok := j.src.(*streamSource); ok {
+		now, err := selected.Collections(ctx)
+		if err != nil {
+			return store.ImportState{}, err
+		}
+		c.setState(now[0].State())
+	}
+	return store.ImportState(c.State()), nil
+}

@@ -1,0 +1,142 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// SaveOptions are those of SaveStore, SaveFile and SaveServer. The zero value works.
+type SaveOptions struct {
+	// Recipients are who can read the snapshot; empty does not encrypt it.
+	Recipients []age.Recipient
+	// Secrets has Secrets written to a snapshot that is not encrypted. Default: they are left out of it, unless Redaction.Secrets redacts them.
+	Secrets bool
+	// SelectOptions say what is left out besides.
+	SelectOptions
+	// Header is what the snapshot says about itself. TakenAt is now by default, ClusterID that of all collections if they are of one cluster; Filter, Redaction and LeftOut are
+	// set by what is saved.
+	Header Header
+	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
+	Salvage bool
+	// Store are those that the store, or the copy of one that is open, is opened with for reading: LockTimeout and Logger count.
+	Store store.Options
+	// Progress is told how far it is. May be nil.
+	Progress func(Progress)
+
+	pageSize int64 // of a live server's lists, for tests; 0 is listPage
+}
+
+// Progress is how far a save or a restore is. Who is told of it is called by the goroutine that works, every 256 objects and at each collection's end.
+type Progress struct {
+	// Collection is what is at work; the zero value before the first, and after the last.
+	Collection store.Identity
+	// Objects and Bytes of payloads are done. TotalObjects and TotalBytes are how many there will be, as far as that is known: 0 is not known.
+	Objects, TotalObjects int
+	Bytes, TotalBytes     int64
+}
+
+// Saved is what a save has written.
+type Saved struct {
+	// Collections are as they are in the snapshot.
+	Collections []Collection
+	Objects     int
+	// Bytes is the sum of the payloads, Size how long the snapshot is.
+	Bytes int64
+	Size  int64
+	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
+	Skipped int
+	// LeftOut says which collections are not in the snapshot, and why, one an entry: Secrets, if it is not encrypted.
+	LeftOut []string
+	// Lost is how many objects Salvage could not read, where their number is known.
+	Lost int
+}
+
+// SaveStore writes a snapshot of a store that is open, in this process, to the file at path. It is taken hot: the store's file is copied as it is at one moment, and the snapshot is made of the copy, so each collection is exactly at
+// its resourceVersion, and nobody who reads or writes waits. What is pending is committed before, as far as it can be.
+//
+// The copy is beside the store, and where there is no room for it, or the store has not got its file, beside path. It is gone at the end; of a process that is killed the next open of the
+// store for writing, or the next save to path, removes it.
+//
+// The file at path is replaced in one step, once the new one is on the disk; its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
+func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
+	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
+}
+
+// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error.
+func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
+	return saveCopy(ctx, st, "", w, o)
+}
+
+// SaveFile writes a snapshot of the store at storePath, which no process may have open for writing (store.ErrLocked), to the file at path, as SaveStore does.
+func SaveFile(ctx context.Context, storePath, path string, o SaveOptions) (Saved, error) {
+	return saveAt(path, func(w io.Writer, _ string) (Saved, error) { return SaveFileTo(ctx, storePath, w, o) })
+}
+
+// SaveFileTo is SaveFile for a stream; see SaveStoreTo.
+func SaveFileTo(ctx context.Context, storePath string, w io.Writer, o SaveOptions) (Saved, error) {
+	st, err := openToSave(ctx, storePath, o)
+	if err != nil {
+		return Saved{}, err
+	}
+	saved, err := saveFrom(ctx, st, w, o)
+	return saved, errors.Join(err, st.Close())
+}
+
+func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, error) {
+	so := o.Store
+	so.ReadOnly, so.MemoryWhileLocked = true, false
+	return store.OpenContext(ctx, path, so)
+}
+
+// saveCopy saves a copy of the store, which it makes beside the store, or else beside path if that is not empty.
+func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o SaveOptions) (Saved, error) {
+	base := ""
+	if st.Detached() != nil {
+		base = path
+	}
+	name, err := st.CopyFile(ctx, base)
+	if errors.Is(err, store.ErrNoSpace) && base != path {
+		var again error
+		if name, again = st.CopyFile(ctx, path); again == nil {
+			err = nil
+		} else {
+			err = errors.Join(err, again)
+		}
+	}
+	if err != nil {
+		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
+	}
+	copied, err := openToSave(ctx, name, o)
+	removed := os.Remove(name) // where a file can be removed that is open: then nothing is left, whenever this process dies
+	if err != nil {
+		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)
+	}
+	saved, err := saveFrom(ctx, copied, w, o)
+	err = errors.Join(err, copied.Close())
+	if removed != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return saved, err
+}
+
+// saveFrom writes a snapshot of a store that nobody writes.
+func saveFrom(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
+	src := &storeSource{st: st, salvage: o.Salvage}
+	return save(ctx, src, w, o)
+}
+
+// now is when a snapshot without Header.TakenAt was taken.
+func (o SaveOptions) now() time.Time {
+	if o.Header.TakenAt.IsZero() {
+		return time.Now().UTC().Round(time.Second)
+	}
+	return o.Header.TakenAt
+}

@@ -1,0 +1,180 @@
+package snapshot
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// childMode is the environment variable that makes the test binary a child process of a test: its value is what to do.
+const childMode = "LARDER_SNAPSHOT_TEST_CHILD"
+
+// child is what a child process does, in the directory that it is given, and its exit status.
+func child() int {
+	fmt.Println("begun")
+	var err error
+	for n := 1; err == nil; n++ {
+		switch mode := os.Getenv(childMode); mode {
+		case "save":
+			err = childSave(os.Args[1])
+		case "restore":
+			err = childRestore(os.Args[1])
+		default:
+			err = fmt.Errorf("unknown child mode %q", mode)
+		}
+		fmt.Println(n)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// childSave saves a store that it has open.
+func childSave(dir string) error {
+	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	_, err = SaveStore(context.Background(), s, filepath.Join(dir, "a.larder"), SaveOptions{Secrets: true})
+	return errors.Join(err, s.Close())
+}
+
+func childRestore(dir string) error {
+	to := filepath.Join(dir, "b.db")
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err := Restore(context.Background(), filepath.Join(dir, "a.larder"), to, RestoreOptions{
+		Secrets: true, Import: store.ImportOptions{Store: store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}},
+	})
+	return err
+}
+
+// killChild starts a child and kills it some time after it has begun.
+func killChild(t *testing.T, mode, dir string, after time.Duration) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for begun := false; lines.Scan(); begun = true {
+		if !begun {
+			timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			defer timer.Stop()
+		}
+	}
+	_ = cmd.Wait() // killed
+	if problems.Len() > 0 {
+		t.Fatalf("the child: %s", problems.String())
+	}
+}
+
+func kills(few int) int {
+	if os.Getenv("LARDER_SOAK") != "" {
+		return 20 * few
+	}
+	return few
+}
+
+// debris counts the files that are being made in a directory.
+func debris(t *testing.T, dir string) (n int) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "*"+suffixNew+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found)
+}
+
+// TestKilledWhileSaving: the store is as it was, the snapshot is the last one that was whole, and what is left goes away with the next save.
+func TestKilledWhileSaving(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.larder")
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Secrets: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := mustOpenFile(t, path, OpenOptions{}) // stays open: it is replaced, not changed
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	left := 0
+	for range kills(10) {
+		killChild(t, "save", dir, time.Duration(random.IntN(60_000))*time.Microsecond)
+		left += min(1, debris(t, dir))
+		f, err := Open(path, OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, want, f)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := childSave(dir); err != nil {
+			t.Fatal(err)
+		}
+		wantNames(t, dir, "a.db", "a.larder")
+	}
+	wantSound(t, mustOpen(t, filepath.Join(dir, "a.db")))
+	if left == 0 {
+		t.Error("no kill came while anything was being made")
+	}
+	t.Logf("%d kills have left something", left)
+}
+
+// TestKilledWhileRestoring: there is a whole store or none, and what is left goes away with the next restore.
+func TestKilledWhileRestoring(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "a.larder")
+	s := savedStore(t, filepath.Join(from, "a.db"))
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Secrets: true}); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	left, whole := 0, 0
+	for range kills(10) {
+		killChild(t, "restore", dir, time.Duration(random.IntN(200_000))*time.Microsecond)
+		left += min(1, debris(t, dir))
+		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {
+			whole++
+		} else if err := childRestore(dir); err != nil {
+			t.Fatal(err)
+		}
+		restored, err := store.Open(filepath.Join(dir, "b.db"), store.Options{Logger: &quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNames(t, dir, "a.larder", "b.db")
+		if restored.Quarantined() != "" {
+			t.Fatal("a good file was moved aside")
+		}
+		wantSound(t, restored)
+		wantSame(t, StoreSource(s), StoreSource(restored))
+		if err := restored.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left == 0 {
+		t.Error("no kill came while a store was being made")
+	}
+	t.Logf("%d kills have left something, %d a whole store", left, whole)
+}

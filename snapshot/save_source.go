@@ -1,0 +1,80 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// StoreSource returns the collections of a store as a Source: what has been committed, each page of records as of one moment.
+func StoreSource(st *store.Store) Source { return &storeSource{st: st} }
+
+type storeSource struct {
+	st *store.Store
+	// salvage reads past damage; lost is what that has found, by collection.
+	salvage bool
+	lost    map[string]store.Salvaged
+}
+
+// Collections implements Source.
+func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
+	infos, err := s.st.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Collection, len(infos))
+	for i, info := range infos {
+		all[i] = Collection{
+			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
+			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,
+		}
+	}
+	slices.SortFunc(all, func(a, b Collection) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })
+	return all, nil
+}
+
+// Records implements Source.
+func (s *storeSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) (err error) {
+	if s.salvage && after == "" {
+		var found store.Salvaged
+		found, err = s.st.Salvage(ctx, id, fn)
+		if s.lost == nil {
+			s.lost = map[string]store.Salvaged{}
+		}
+		s.lost[id.ID()] = found
+	} else {
+		err = s.st.Records(ctx, id, after, fn)
+	}
+	if errors.Is(err, store.ErrNoCollection) {
+		return fmt.Errorf("%s: %w", id, ErrNoCollection)
+	}
+	return err
+}
+
+// settle implements settler: what a collection has lost it says.
+func (s *storeSource) settle(c Collection) (as State, lost int) {
+	as = c.State()
+	found, ok := s.lost[c.Identity.ID()]
+	if !ok || found.Whole() {
+		return as, 0
+	}
+	as.Complete = false
+	switch {
+	case found.Gap != nil:
+		as.MustRelist = fmt.Sprintf("salvaged from a damaged store, in which pages could not be read: %d of %d objects are left", found.Records, c.Objects)
+		lost = max(found.Lost, c.Objects-found.Records)
+	default:
+		as.MustRelist = fmt.Sprintf("salvaged from a damaged store, in which %d objects could not be read", found.Lost)
+		lost = found.Lost
+	}
+	return as, lost
+}
+
+// settler is a Source that knows the state of a collection once its records have been read.
+type settler interface {
+	settle(c Collection) (as State, lost int)
+}

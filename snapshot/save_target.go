@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// suffixNew is what the names of files that are being made have behind that of their target, and something random after it.
+const suffixNew = ".new-"
+
+// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk.
+func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
+	target, err := targetOf(path)
+	if err != nil {
+		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
+	}
+	removeDebris(target)
+	name := target + suffixNew + rand.Text()
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
+	}
+	saved, err := write(f, target)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(name, target)
+	}
+	if err != nil {
+		return Saved{}, fmt.Errorf("save to %s: %w", path, errors.Join(err, removeIfThere(name)))
+	}
+	if err := syncDir(filepath.Dir(target)); err != nil {
+		return Saved{}, fmt.Errorf("save to %s: the snapshot is there, but its directory could not be synced, and a crash of the machine may bring the old one back: %w", path, err)
+	}
+	return saved, nil
+}
+
+// targetOf follows links to the file that is made or replaced. That must not be anything else than a file.
+func targetOf(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("the path is empty; name the file to make")
+	}
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil // a link that leads nowhere is replaced
+	case err != nil:
+		return "", err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is there and no regular file; choose another name, or write to a stream")
+	}
+	return real, nil
+}
+
+// removeDebris removes what saves that were killed have left beside their target. What can not be removed is tried again next time.
+func removeDebris(target string) {
+	dir, prefix := filepath.Dir(target), filepath.Base(target)+suffixNew
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) && e.Type().IsRegular() {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+func removeIfThere(name string) error {
+	err := os.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncDir makes the names in a directory durable, where that can be done.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // file systems that can not do it have no use for it
+	}
+	return errors.Join(err, d.Close())
+}

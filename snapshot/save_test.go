@@ -1,0 +1,389 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestSaveAndRestore: hot and offline, as a file and as a stream, encrypted and not, the store that comes of it is the one that was saved.
+func TestSaveAndRestore(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, recipients := range map[string][]age.Recipient{"plain": nil, "encrypted": {key.Recipient()}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			db := filepath.Join(dir, "a.db")
+			s := savedStore(t, db)
+			o := SaveOptions{Recipients: recipients, Secrets: true, Store: store.Options{Logger: &quiet}, Header: Header{ServerVersion: "v1.36.3", Larder: "test"}}
+			hot := filepath.Join(dir, "hot.larder")
+			saved, err := SaveStore(t.Context(), s, hot, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(hot)
+			if err != nil || info.Mode().Perm() != 0o600 || info.Size() != saved.Size || saved.Objects != 1303 || len(saved.Collections) != 4 || saved.Bytes == 0 {
+				t.Errorf("%v, %+v, %v", info, saved, err)
+			}
+			wantNames(t, dir, "a.db", "hot.larder")
+			ro := RestoreOptions{Identities: []age.Identity{key}, Secrets: true}
+			restored, got := mustRestore(t, hot, ro)
+			wantSame(t, StoreSource(s), StoreSource(restored))
+			if got.Header.ClusterID != "cluster-1" || got.Header.ServerVersion != "v1.36.3" || got.Header.TakenAt.IsZero() || got.Objects != 1303 || got.Bytes != saved.Bytes {
+				t.Errorf("%+v", got)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			cold := filepath.Join(dir, "cold.larder")
+			if _, err := SaveFile(t.Context(), db, cold, o); err != nil {
+				t.Fatal(err)
+			}
+			wantSame(t, StoreSource(restored), mustOpenFile(t, cold, OpenOptions{Identities: []age.Identity{key}}))
+
+			var stream bytes.Buffer
+			if _, err := SaveStoreTo(t.Context(), restored, &stream, o); err != nil {
+				t.Fatal(err)
+			}
+			if plain := bytes.Contains(stream.Bytes(), []byte("ns-3/pod-000003")); plain && recipients != nil {
+				t.Error("it is not encrypted")
+			}
+			to := filepath.Join(t.TempDir(), "b.db")
+			ro.Import.Store.Logger = &quiet
+			if _, err := RestoreFrom(t.Context(), &stream, to, ro); err != nil {
+				t.Fatal(err)
+			}
+			again := mustOpen(t, to)
+			wantSound(t, again)
+			wantSame(t, StoreSource(restored), StoreSource(again))
+		})
+	}
+}
+
+// TestSaveWithoutSecrets: they are neither in the snapshot nor in what is restored unless they were asked for, and both say so.
+func TestSaveWithoutSecrets(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	saved, err := SaveStore(t.Context(), s, path, SaveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := mustOpenFile(t, path, OpenOptions{})
+	for _, told := range [][]string{saved.LeftOut, f.Manifest().LeftOut} {
+		if len(told) != 1 || !strings.HasPrefix(told[0], "secrets.v1: ") {
+			t.Errorf("left out: %q", told)
+		}
+	}
+	wantSame(t, StoreSource(s), f, savedSecrets)
+	restored, _ := mustRestore(t, path, RestoreOptions{})
+	wantSame(t, StoreSource(s), StoreSource(restored), savedSecrets)
+
+	if saved, err = SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil || len(saved.LeftOut) != 0 {
+		t.Errorf("encrypted: %+v, %v", saved, err)
+	}
+	o := RestoreOptions{Identities: []age.Identity{key}}
+	restored, got := mustRestore(t, path, o)
+	wantSame(t, StoreSource(s), StoreSource(restored), savedSecrets)
+	if len(got.LeftOut) != 1 || !strings.HasPrefix(got.LeftOut[0], "secrets.v1: ") {
+		t.Errorf("restored: left out %q", got.LeftOut)
+	}
+	data, err := os.ReadFile(restored.Path())
+	if err != nil || bytes.Contains(data, []byte(planted)) {
+		t.Errorf("a Secret is in the store, %v", err)
+	}
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{SelectOptions: SelectOptions{Redaction: Redaction{Secrets: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	f = mustOpenFile(t, path, OpenOptions{})
+	for _, r := range recordsOf(t, f, savedSecrets) {
+		if bytes.Contains(r.Payload, []byte(planted)) {
+			t.Errorf("%s has its value", r.Key)
+		}
+	}
+}
+
+// TestRestoreWhatIsMissingIsListed: what was filtered or redacted, on the way in or out, can not be resumed, and what was redacted is written anew by the list.
+func TestRestoreWhatIsMissingIsListed(t *testing.T) {
+	dir := t.TempDir()
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	selection := SelectOptions{
+		Filter:    Filter{Resources: []string{"pods", "widgets.example.com"}, Namespaces: []string{"ns-1", "ns"}},
+		Redaction: Redaction{Annotations: []string{"note"}},
+	}
+	check := func(got *store.Store, restored Restored) {
+		t.Helper()
+		if len(restored.Collections) != 2 {
+			t.Fatalf("%+v", restored.Collections)
+		}
+		infos, err := got.Collections(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range infos {
+			if info.MustRelist == "" || info.ResourceVersion == "" || !strings.HasPrefix(info.Attributes.Transform, redactedTransform) {
+				t.Errorf("%+v", info)
+			}
+		}
+		if n := len(recordsOf(t, StoreSource(got), savedPods)); n != 143 {
+			t.Errorf("%d pods", n)
+		}
+	}
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{SelectOptions: selection}); err != nil {
+		t.Fatal(err)
+	}
+	check(mustRestore(t, path, RestoreOptions{}))
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check(mustRestore(t, path, RestoreOptions{SelectOptions: selection}))
+	stream, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	to := filepath.Join(t.TempDir(), "b.db")
+	restored, err := RestoreFrom(t.Context(), stream, to, RestoreOptions{SelectOptions: selection})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(mustOpen(t, to), restored)
+}
+
+// TestSaveKeepsTheOldFile: until the new one is whole, and what a save that was killed has left goes away.
+func TestSaveKeepsTheOldFile(t *testing.T) {
+	dir, at := t.TempDir(), t.TempDir()
+	s := savedStore(t, filepath.Join(at, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	for _, name := range []string{"a.larder", "a.larder.new-left", "a.larder.news"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := SaveStore(ctx, s, path, SaveOptions{Progress: func(p Progress) {
+		if p.Objects > 500 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), path) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if data, err := os.ReadFile(path); string(data) != "old" {
+		t.Errorf("%q, %v", data, err)
+	}
+	wantNames(t, dir, "a.larder", "a.larder.news")
+	wantNames(t, at, "a.db")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a.larder", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SaveStore(t.Context(), s, link, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(link); to != "a.larder" {
+		t.Errorf("the link leads to %s, %v", to, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	wantSame(t, StoreSource(s), mustOpenFile(t, path, OpenOptions{}), savedSecrets)
+	if _, err := SaveStore(t.Context(), s, dir, SaveOptions{}); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if _, err := SaveStore(t.Context(), s, "", SaveOptions{}); err == nil {
+		t.Error("there is a file without a name")
+	}
+	if _, err := SaveFile(t.Context(), filepath.Join(at, "a.db"), path, SaveOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a store that is open: %v", err)
+	}
+	if _, err := SaveStoreTo(t.Context(), s, brokenWriter{}, SaveOptions{}); !errors.Is(err, errStopped) {
+		t.Errorf("a broken stream: %v", err)
+	}
+	wantNames(t, dir, "a.larder", "a.larder.news", "link")
+	wantNames(t, at, "a.db")
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errStopped }
+
+// TestProgress: it grows up to what there is, and knows that from the start.
+func TestProgress(t *testing.T) {
+	dir := t.TempDir()
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	follow := func(what string) (tell func(Progress), check func(objects int)) {
+		var last Progress
+		calls := 0
+		return func(p Progress) {
+				if p.Objects < last.Objects || p.Bytes < last.Bytes || p.TotalObjects < p.Objects {
+					t.Errorf("%s: %+v after %+v", what, p, last)
+				}
+				last = p
+				calls++
+			}, func(objects int) {
+				t.Helper()
+				if last.Objects != objects || last.TotalObjects != objects || last.Bytes == 0 || calls < 6 {
+					t.Errorf("%s: %+v after %d calls", what, last, calls)
+				}
+			}
+	}
+	tell, check := follow("save")
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Progress: tell}); err != nil {
+		t.Fatal(err)
+	}
+	check(1300)
+	tell, check = follow("restore")
+	mustRestore(t, path, RestoreOptions{Progress: tell})
+	check(1300)
+}
+
+// TestSaveOfADamagedStore: fails and names the object, unless it is to be salvaged; then the snapshot says what is missing.
+func TestSaveOfADamagedStore(t *testing.T) {
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	s := mustOpen(t, db)
+	listPods(t, s, 1000, "5000")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Flip(t, db, "ns-3/pod-000003", "ns-4/pod-000004")
+	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
+		t.Errorf("%v", err)
+	}
+	wantNames(t, dir, "a.db")
+	saved, err := SaveFile(t.Context(), db, path, SaveOptions{Salvage: true})
+	if err != nil || saved.Lost != 2 || saved.Objects != 998 {
+		t.Fatalf("%+v, %v", saved, err)
+	}
+	restored, _ := mustRestore(t, path, RestoreOptions{})
+	infos, err := restored.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(infos) != 1 || infos[0].MustRelist == "" || infos[0].Complete || infos[0].Objects != 998 {
+		t.Errorf("%+v", infos)
+	}
+}
+
+// TestRestoreOfADamagedSnapshot: leaves nothing, wherever the damage is, unless it is to be salvaged.
+func TestRestoreOfADamagedSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := t.TempDir()
+	to := filepath.Join(at, "b.db")
+	bad := filepath.Join(dir, "bad.larder")
+	for name, change := range map[string]func([]byte) []byte{
+		"cut short": func(b []byte) []byte { return b[:len(b)*2/3] },
+		"a bit":     func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"the front": func(b []byte) []byte { b[60] ^= 1; return b },
+		"the end":   func(b []byte) []byte { b[len(b)-9] ^= 1; return b },
+		"none":      func([]byte) []byte { return []byte("no snapshot at all") },
+		"empty":     func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(bad, change(bytes.Clone(whole)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := ErrDamaged
+			if name == "none" || name == "empty" {
+				want = ErrNotSnapshot
+			}
+			if _, err := Restore(t.Context(), bad, to, RestoreOptions{}); !errors.Is(err, want) {
+				t.Errorf("Restore: %v", err)
+			}
+			f, err := os.Open(bad)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = f.Close() }()
+			if _, err := RestoreFrom(t.Context(), f, to, RestoreOptions{}); !errors.Is(err, want) {
+				t.Errorf("RestoreFrom: %v", err)
+			}
+			wantNames(t, at)
+		})
+	}
+	if err := os.WriteFile(bad, whole[:len(whole)*2/3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restored, got := mustRestore(t, bad, RestoreOptions{Salvage: true})
+	if len(got.Losses) == 0 || got.Objects == 0 || got.Objects >= 1300 {
+		t.Errorf("salvaged %d objects, losses %+v", got.Objects, got.Losses)
+	}
+	infos, err := restored.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	incomplete := 0
+	for _, info := range infos {
+		if !info.Complete {
+			incomplete++
+			if info.MustRelist == "" {
+				t.Errorf("%+v", info)
+			}
+		}
+	}
+	if incomplete == 0 {
+		t.Error("every collection is complete")
+	}
+	if _, err := RestoreFrom(t.Context(), bytes.NewReader(whole), to, RestoreOptions{Salvage: true}); err == nil {
+		t.Error("a stream was salvaged")
+	}
+}
+
+// TestRestoreWhereAFileIs: refused, and the file is as it was.
+func TestRestoreWhereAFileIs(t *testing.T) {
+	dir := t.TempDir()
+	s := savedStore(t, filepath.Join(dir, "a.db"))
+	path := filepath.Join(dir, "a.larder")
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(t.Context(), path, s.Path(), RestoreOptions{}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("%v", err)
+	}
+	wantSound(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	at := t.TempDir()
+	_, err := Restore(ctx, path, filepath.Join(at, "b.db"), RestoreOptions{Progress: func(p Progress) {
+		if p.Objects > 500 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	wantNames(t, at)
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(errStopped) }()
+	if _, err := RestoreFrom(t.Context(), r, filepath.Join(at, "b.db"), RestoreOptions{}); !errors.Is(err, errStopped) {
+		t.Errorf("a broken stream: %v", err)
+	}
+	wantNames(t, at)
+}

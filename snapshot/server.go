@@ -1,0 +1,156 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Listing is one collection of a live server, and how it is listed.
+type Listing struct {
+	Identity store.Identity
+	Resource store.ResourceInfo
+	// OpenAPI is Attributes.OpenAPI, the server's hash of the schema. Empty is unknown.
+	OpenAPI string
+	// Codec of the objects. Default by the representation: store.UnstructuredCodec, or that of PartialObjectMetadata; a collection of Typed objects needs one.
+	Codec store.Codec
+	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with the list's resourceVersion and continue token. It passes the options on, in
+	// which the selectors of the identity are, as a ListFunc of client-go does.
+	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
+	// Optional has a collection that the server refuses to list (forbidden, not found, no such method) written as one that is not Complete, and named in Saved.LeftOut. Default: that is an error.
+	Optional bool
+}
+
+// SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as SaveStore does. Each collection is exactly what it was at its resourceVersion, which may be another one for
+// each: it is listed by pages of one resourceVersion, and from the beginning if the server has forgotten that meanwhile (410), at last in one page. o.Header says which cluster it is (ClusterID, the UID of the namespace
+// kube-system, without which a restored store can not tell) and ServerVersion.
+//
+// A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that is never stored.
+func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
+	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveLive(ctx, lists, target, w, o) })
+}
+
+// SaveServerTo is SaveServer for a stream; see SaveStoreTo. The temporary file is in the directory for those.
+func SaveServerTo(ctx context.Context, lists []Listing, w io.Writer, o SaveOptions) (Saved, error) {
+	return saveLive(ctx, lists, "", w, o)
+}
+
+func saveLive(ctx context.Context, lists []Listing, target string, w io.Writer, o SaveOptions) (Saved, error) {
+	src := &liveSource{byID: map[string]*live{}, target: target, pageSize: o.pageSize}
+	for _, l := range lists {
+		one, err := newLive(l, o.Header.ClusterID)
+		if err != nil {
+			return Saved{}, fmt.Errorf("save: %w", err)
+		}
+		src.order = append(src.order, one)
+		src.byID[one.c.Identity.ID()] = one
+	}
+	saved, err := save(ctx, src, w, o)
+	for _, one := range src.order {
+		if one.refused != nil && err == nil {
+			saved.LeftOut = append(saved.LeftOut, fmt.Sprintf("%s: %v", one.c.Identity, one.refused))
+		}
+	}
+	return saved, err
+}
+
+// liveSource is the collections of a server. Each is read once.
+type liveSource struct {
+	order    []*live
+	byID     map[string]*live
+	target   string // beside which temporary files are made; empty: in the directory for those
+	pageSize int64
+	// told is called after each page with how many objects have been listed of the collection, and how many are left as far as the server says.
+	told   func(listed, left int)
+	listed int
+}
+
+// reset begins to count anew, and tell counts.
+func (s *liveSource) reset() { s.listed = 0 }
+
+func (s *liveSource) tell(objects, left int) {
+	if s.listed += objects; s.told != nil {
+		s.told(s.listed, left)
+	}
+}
+
+// live is one collection of a server.
+type live struct {
+	Listing
+	c       Collection
+	rv      string // of the list; known when it has been read
+	at      time.Time
+	refused error // why the server does not list it
+}
+
+func newLive(l Listing, cluster string) (*live, error) {
+	id, err := l.Identity.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	if l.List == nil {
+		return nil, fmt.Errorf("%s: Listing.List must be set", id)
+	}
+	if l.Codec == nil {
+		switch id.Representation {
+		case store.Unstructured:
+			l.Codec = store.UnstructuredCodec()
+		case store.Metadata:
+			l.Codec, err = store.CodecFor(&metav1.PartialObjectMetadata{})
+		default:
+			err = fmt.Errorf("%s: Listing.Codec must be set for typed objects", id)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	l.Identity = id
+	return &live{Listing: l, c: Collection{
+		Identity: id, Resource: l.Resource,
+		Attributes: store.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(), OpenAPI: l.OpenAPI},
+	}}, nil
+}
+
+// Collections implements Source. States are not known yet.
+func (s *liveSource) Collections(context.Context) ([]Collection, error) {
+	all := make([]Collection, len(s.order))
+	for i, l := range s.order {
+		all[i] = l.c
+	}
+	return all, nil
+}
+
+// Records implements Source: it lists the collection.
+func (s *liveSource) Records(ctx context.Context, id store.Identity, _ string, fn func(store.Record) error) error {
+	l := s.byID[id.ID()]
+	if l == nil {
+		return fmt.Errorf("%s: %w", id, ErrNoCollection)
+	}
+	if err := s.list(ctx, l, fn); err != nil {
+		return fmt.Errorf("list %s: %w", id, err)
+	}
+	return nil
+}
+
+// settle implements settler.
+func (s *liveSource) settle(c Collection) (as State, lost int) {
+	l := s.byID[c.Identity.ID()]
+	as = c.State()
+	as.LastContact = l.at
+	switch _, err := resourceversion.CompareResourceVersion(l.rv, l.rv); {
+	case l.refused != nil:
+		as.MustRelist = "the server did not list it"
+	case err != nil:
+		as.Complete, as.MustRelist = true, fmt.Sprintf("the server's resourceVersion %q can not be compared with others", l.rv)
+	default:
+		as.Complete, as.ResourceVersion = true, l.rv
+	}
+	return as, 0
+}

@@ -1,0 +1,184 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// listPage is how many objects a page has, as a relist's.
+const listPage = 2000
+
+// listSizes are how many objects a page has in one try after the other, as multiples of the first; 0 is all in one page, which can not expire.
+func listSizes() []int64 { return []int64{1, 5, 0} }
+
+// errExpired: the server has forgotten the resourceVersion of the pages before.
+var errExpired = errors.New("the server has forgotten the resourceVersion of the list while it was read")
+
+// errUnordered: the server's list is not in the order of keys.
+var errUnordered = errors.New("the server's list is not in order")
+
+// list calls fn with all objects of a collection, as they were at one resourceVersion.
+func (s *liveSource) list(ctx context.Context, l *live, fn func(store.Record) error) error {
+	page := s.pageSize
+	if page == 0 {
+		page = listPage
+	}
+	unordered := false
+	for _, times := range listSizes() {
+		err := s.try(ctx, l, page*times, unordered, fn)
+		if errors.Is(err, errUnordered) && !unordered {
+			unordered = true
+			err = s.try(ctx, l, page*times, unordered, fn)
+		}
+		switch {
+		case errors.Is(err, errExpired):
+			continue
+		case l.Optional && isRefused(err):
+			l.refused = err
+			return nil
+		}
+		return err
+	}
+	return errExpired
+}
+
+// isRefused reports whether an error says that there is no such list for us.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// try lists the collection once. fn is called only once all of it has been read.
+func (s *liveSource) try(ctx context.Context, l *live, limit int64, unordered bool, fn func(store.Record) error) error {
+	first, next, err := s.page(ctx, l, limit, "")
+	if err != nil {
+		return err
+	}
+	if next == "" || unordered {
+		for next != "" && err == nil {
+			var more []store.Record
+			more, next, err = s.page(ctx, l, limit, next)
+			first = append(first, more...)
+		}
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(first, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
+		return each(first, fn)
+	}
+	sp, err := newSpool(s.target, l.c)
+	if err != nil {
+		return err
+	}
+	defer sp.close()
+	for records := first; ; {
+		if err := each(records, sp.w.Add); err != nil {
+			if errors.Is(err, ErrOrder) {
+				return errUnordered
+			}
+			return err
+		}
+		if next == "" {
+			return sp.replay(ctx, fn)
+		}
+		if records, next, err = s.page(ctx, l, limit, next); err != nil {
+			return err
+		}
+	}
+}
+
+func each(records []store.Record, fn func(store.Record) error) error {
+	for _, r := range records {
+		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page reads the page of that token, which must be of the resourceVersion of the first one.
+func (s *liveSource) page(ctx context.Context, l *live, limit int64, token string) (records []store.Record, next string, err error) {
+	list, err := l.listRetried(ctx, metav1.ListOptions{
+		LabelSelector: l.Identity.LabelSelector, FieldSelector: l.Identity.FieldSelector, Limit: limit, Continue: token,
+	})
+	if err != nil {
+		if token != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
+			err = fmt.Errorf("%w: %w", errExpired, err)
+		}
+		return nil, "", err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, "", err
+	}
+	if token == "" {
+		l.rv, l.at = m.GetResourceVersion(), time.Now()
+		s.reset()
+	} else if rv := m.GetResourceVersion(); rv != l.rv {
+		return nil, "", fmt.Errorf("%w: it went on at %s after %s", errExpired, rv, l.rv)
+	}
+	if records, err = l.encode(list); err != nil {
+		return nil, "", err
+	}
+	left := 0
+	if n := m.GetRemainingItemCount(); n != nil {
+		left = int(*n)
+	}
+	s.tell(len(records), left)
+	return records, m.GetContinue(), nil
+}
+
+// listRetried asks again where it may help: with the same token the server goes on at the same place.
+func (l *live) listRetried(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
+	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		list, err = l.List(ctx, o)
+		return !isPassing(err), nil
+	})
+	if err == nil && ended != nil {
+		err = ended
+	}
+	return list, err
+}
+
+// isPassing reports whether the same request may be answered in a moment.
+func isPassing(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsInternalError(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
+}
+
+// encode makes records of the items.
+func (l *live) encode(list runtime.Object) (records []store.Record, err error) {
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return err
+		}
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		payload, err := l.Codec.Append(nil, obj)
+		if err != nil {
+			return fmt.Errorf("object %s: %w", key, err)
+		}
+		records = append(records, store.Record{
+			Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: l.Codec.Name(), Payload: payload,
+		})
+		return nil
+	})
+	return records, err
+}
