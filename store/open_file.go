@@ -176,6 +176,9 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 // used yet takes no room on most file systems.
 const allocSize = 4 << 20
 
+// LeastMaxSize is the least Options.MaxSize that a file keeps to: it grows by 4 MiB at a time, the first time too, from some pages on.
+const LeastMaxSize = allocSize + 1<<20
+
 func (o *opening) flag() int {
 	if o.readOnly {
 		return os.O_RDONLY

@@ -78,6 +78,7 @@ func (c *cluster) close() {
 //	server swallow RESOURCE                   sends no events on watches that begin from now on, as if a proxy filtered them, but bookmarks
 //	server heal                               ends that
 //	server counts RESOURCE LISTS              fails unless there were so many lists since reset
+//	server watches RESOURCE WATCHES           likewise
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	c, ok := ts.Value(clusterKey{}).(*cluster)
 	if !ok || neg || len(args) == 0 {
@@ -121,6 +122,11 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		got := c.server.Counts(gvr(args[1])).Lists
 		if strconv.Itoa(got) != args[2] {
 			ts.Fatalf("%d lists of %s, want %s\n%s", got, args[1], args[2], strings.Join(c.server.Requests(), "\n"))
+		}
+	case "watches":
+		got := c.server.Counts(gvr(args[1])).Watches
+		if strconv.Itoa(got) != args[2] {
+			ts.Fatalf("%d watches of %s, want %s\n%s", got, args[1], args[2], strings.Join(c.server.Requests(), "\n"))
 		}
 	case "empty":
 		if n := len(c.server.List(gvr(args[1]))); n != 0 {

@@ -35,6 +35,8 @@ func TestScripts(t *testing.T) {
 			"hold":       hold,
 			"program":    program,
 			"damage":     damage,
+			"hangup":     hangup,
+			"fetch":      fetch,
 		},
 	})
 }

@@ -64,9 +64,19 @@ func (m *Mapper) contact(ctx context.Context) bool {
 			return answered
 		case err != nil && !said:
 			said = true
-			klog.FromContext(ctx).Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", m.known.Load().asOf, "err", err)
+			m.logUnreachable(ctx, err)
 		}
 	}
+}
+
+// logUnreachable says what goes on without the server.
+func (m *Mapper) logUnreachable(ctx context.Context, err error) {
+	logger := klog.FromContext(ctx)
+	if asOf := m.known.Load().asOf; !asOf.IsZero() {
+		logger.Info("The API server can not be asked for its resources; those that are known are used until it can", "asOf", asOf, "err", err)
+		return
+	}
+	logger.Info("The API server can not be asked for its resources, and none are known; nothing is found until it can", "err", err)
 }
 
 // awaitTurn asks the server once it is time to, unless somebody else has been answered meanwhile. The error is why the server could not be asked.

@@ -120,7 +120,7 @@ func auditFile(ctx context.Context, config *rest.Config, path string) (all []sou
 	if err != nil {
 		return nil, err
 	}
-	m := &mirror{File: source.NewFile(st)}
+	m := newMirror(st)
 	defer func() { err = errors.Join(err, m.Close()) }()
 	infos, err := st.Collections(ctx)
 	if err != nil {
@@ -135,11 +135,11 @@ func auditFile(ctx context.Context, config *rest.Config, path string) (all []sou
 		if err != nil {
 			return nil, err
 		}
-		p := planned{resource{info.Identity.GroupVersionResource, info.Resource}, info.Identity, conn}
+		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity, conn: conn}
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}
-		mb, err := newMember(st, p, true) // secrets that are in the file are there already
+		mb, err := newMember(st, p, memberOptions{persistSecrets: true}) // secrets that are in the file are there already
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func (p planned) reach(ctx context.Context) error {
 
 // Audit implements source.Auditor.
 func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
-	for _, mb := range m.members {
+	for _, mb := range m.now() {
 		a := auditedOf(mb.identity, mb.resource, "")
 		report, err := mb.audit(ctx)
 		if ctx.Err() != nil {

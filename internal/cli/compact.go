@@ -75,7 +75,9 @@ func compactError(path string, err error) error {
 		return withHint(err, "make room on that disk; the file is as it was")
 	case errors.Is(err, store.ErrDamaged):
 		return withHint(err, "the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
-	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission) && exists(path):
+	case errors.Is(err, syscall.EROFS):
+		return withHint(err, "the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to another one")
+	case errors.Is(err, fs.ErrPermission) && exists(path):
 		return withHint(err, "the copy is made beside the file: run as the user who may write to it and to its directory")
 	}
 	return pathError(path, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestCompactSaysWhatToDo about a disk that is full and a directory that can not be written to, on a
+// TestReadOnlyAndFullDisk: compact and sync say what to do about a disk that is full and a directory that can not be written to, on a
 // file system of its own: only root may mount one.
-func TestCompactSaysWhatToDo(t *testing.T) {
+func TestReadOnlyAndFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("larder-test", dir, "tmpfs", 0, "size=4m"); err != nil {
 		t.Logf("no file system of our own: %v", err)
@@ -42,14 +42,16 @@ func TestCompactSaysWhatToDo(t *testing.T) {
 	if err := ballast.Close(); err != nil {
 		t.Fatal(err)
 	}
+	server := startServer(t)
 	for _, test := range []struct {
 		prepare func() error
 		want    string
+		sync    string // of a new file
 	}{
-		{func() error { return nil }, `room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`},
+		{func() error { return nil }, `room for a second copy, about 1 MiB(.|\n)*hint: make room on that disk; the file is as it was`, `hint: make room on that disk, or name a file on another one`},
 		{
 			func() error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") },
-			`read-only file system(.|\n)*hint: the copy is made beside the file`,
+			`read-only file system(.|\n)*hint: the copy is made beside the file, and that file system is read-only: `, `hint: that file system is read-only: mount it for writing, or name a file on another one`,
 		},
 	} {
 		if err := test.prepare(); err != nil {
@@ -58,6 +60,11 @@ func TestCompactSaysWhatToDo(t *testing.T) {
 		var stderr strings.Builder
 		code := Run(t.Context(), []string{"compact", "--store", path}, IO{Out: &stderr, Err: &stderr})
 		if code != exitFailed || !regexp.MustCompile(test.want).MatchString(stderr.String()) {
+			t.Errorf("exit code %d, %s", code, stderr.String())
+		}
+		stderr.Reset()
+		code = Run(t.Context(), []string{"sync", "pods", "--server", server.Config().Host, "--store", filepath.Join(dir, "new.db")}, IO{Out: &stderr, Err: &stderr})
+		if code != exitFailed || !strings.Contains(stderr.String(), test.sync) {
 			t.Errorf("exit code %d, %s", code, stderr.String())
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {

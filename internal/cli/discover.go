@@ -76,7 +76,7 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 		}
 		gvr := gv.WithResource(r.Name)
 		o.all = append(o.all, resource{gvr, store.ResourceInfo{
-			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
+			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Categories: r.Categories,
 		}})
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			o.unwatchable[gvr] = true
@@ -108,34 +108,80 @@ func newResolver(storePath string, infos []store.Info, discover func(context.Con
 	return &resolver{storePath: storePath, stored: storedResources(stored), guessed: storedResources(guessed), discover: discover}
 }
 
-func (r *resolver) resolve(ctx context.Context, arg string) (resource, error) {
+// resolve returns the resource that arg names, or those of the category that it names.
+func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) {
 	known := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
 	stored := matchResource(arg, known)
 	if len(stored) == 1 {
-		return stored[0], nil
+		return stored, nil
 	}
 	if r.offers == nil {
-		found, err := r.discover(ctx)
-		if guessed := matchResource(arg, r.guessed); err != nil && len(guessed) == 1 {
-			return guessed[0], nil
-		}
+		found, err := r.ask(ctx, len(inCategory(arg, known)) > 0)
 		if err != nil {
-			return resource{}, r.unreachable(arg, stored, err)
+			return r.offline(arg, known, stored, err)
 		}
 		r.offers = &found
 	}
 	found := matchResource(arg, r.offers.all)
+	members := r.offers.inCategory(arg)
 	switch {
+	case len(found) == 0 && len(members) > 0:
+		return members, nil
 	case len(found) == 0 && r.offers.failed != nil:
-		return resource{}, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
-	case len(found) == 0 && arg == category:
-		return resource{}, withHint(fmt.Errorf("%q is a category, and categories can not be mirrored yet", arg), "name the resources")
+		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
 	case len(found) == 0:
-		return resource{}, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
+		return nil, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:
-		return resource{}, fmt.Errorf("%s can not be mirrored: the server does not let it be listed and watched", found[0])
+		return nil, fmt.Errorf("%s can not be mirrored: the server does not let it be listed and watched", found[0])
 	}
-	return found[0], nil
+	return found[:1], nil
+}
+
+// ask asks the server; not for long if there is something to go on with.
+func (r *resolver) ask(ctx context.Context, patient bool) (offers, error) {
+	if patient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askFor)
+		defer cancel()
+	}
+	return r.discover(ctx)
+}
+
+// offline is what can be said without the server: err is why it could not be asked.
+func (r *resolver) offline(arg string, known, stored []resource, err error) ([]resource, error) {
+	if guessed := matchResource(arg, r.guessed); len(guessed) == 1 {
+		return guessed, nil
+	}
+	if members := inCategory(arg, known); len(stored) == 0 && len(members) > 0 {
+		return members, nil
+	}
+	if len(stored) == 0 && len(matchResource(arg, []resource{secrets})) > 0 { // of which nothing is ever stored, unless it is asked for
+		return []resource{secrets}, nil
+	}
+	return nil, r.unreachable(arg, stored, err)
+}
+
+// inCategory returns those of a category, such as all.
+func inCategory(name string, known []resource) []resource {
+	var members []resource
+	for _, r := range known {
+		if slices.Contains(r.Categories, strings.ToLower(name)) {
+			members = append(members, r)
+		}
+	}
+	return members
+}
+
+// inCategory returns each resource of the category that can be mirrored once, in its preferred version.
+func (o *offers) inCategory(name string) []resource {
+	var members []resource
+	for _, r := range inCategory(name, o.all) {
+		same := func(m resource) bool { return m.GroupResource() == r.GroupResource() }
+		if !o.unwatchable[r.GroupVersionResource] && !slices.ContainsFunc(members, same) {
+			members = append(members, r)
+		}
+	}
+	return members
 }
 
 func (r *resolver) unreachable(arg string, stored []resource, err error) error {

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +147,26 @@ func relists(l source.Live) string {
 }
 
 // trouble is one line, whatever the error.
-func trouble(l source.Live) string { return strings.Join(strings.Fields(l.Error), " ") }
+func trouble(l source.Live) string {
+	return strings.Join(strings.Fields(cmp.Or(l.Trouble, l.Error)), " ")
+}
+
+// troubleOf says of a server that does not answer no more than that, and why. While it is away one resource tries and the others wait for
+// that, in turns: what they say of it would never stay the same. It is empty for other errors.
+func troubleOf(err error) string {
+	var request *url.Error
+	if !errors.As(err, &request) {
+		return ""
+	}
+	cause := request.Err
+	var op *net.OpError
+	if errors.As(cause, &op) { // without our own port, another one at each try
+		there := *op
+		there.Source = nil
+		cause = &there
+	}
+	return fmt.Sprintf("the API server does not answer: %v", cause)
+}
 
 // plainLog writes a line when something happens, and each minute.
 type plainLog struct {
@@ -194,15 +217,15 @@ func (p *plainLog) finish(now time.Time, all []source.Collection) {
 }
 
 func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, c.Live.Error)
+	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))
 }
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %d objects, RV %s, age %s, resumes %d, relists %s, received %s",
 		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), c.Objects, orDash(c.ResourceVersion), ageOf(now, c.LastContact),
 		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
-	if c.Live.Error != "" {
-		line += ", error: " + trouble(*c.Live)
+	if t := trouble(*c.Live); t != "" {
+		line += ", error: " + t
 	}
 	return line
 }

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,5 +146,32 @@ func TestFit(t *testing.T) {
 		if d := cmp.Diff(tc.want, got); d != "" {
 			t.Errorf("%dx%d: %s", tc.width, tc.height, d)
 		}
+	}
+}
+
+// TestTroubleIsStable: of several resources without a server one tries, and the others wait for it, in turns. No line is written for that.
+func TestTroubleIsStable(t *testing.T) {
+	refused := func(port int) error {
+		return &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api/v1/namespaces/kube-system", Err: &net.OpError{
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443},
+			Err: syscall.ECONNRESET,
+		}}
+	}
+	var out bytes.Buffer
+	p := &plainLog{out: &out}
+	for i, err := range []error{
+		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(1)),
+		fmt.Errorf("wait to connect for /v1, Kind=Pod: verify the server of apps/v1, Kind=Deployment: %w", refused(2)),
+		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(3)),
+	} {
+		p.update(now.Add(time.Duration(i)*time.Second), mirrored(func(c *source.Collection) {
+			c.Live.Error, c.Live.Trouble = err.Error(), troubleOf(err)
+		}))
+	}
+	if want := ", error: the API server does not answer: read tcp 127.0.0.1:6443: connection reset by peer\n"; strings.Count(out.String(), "\n") != 1 || !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %s", out.String())
+	}
+	if got := troubleOf(errors.New("forbidden")); got != "" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -20,9 +20,19 @@ import (
 
 // mirror is the informers of a sync, over one file. It is the Source that the
 // reading commands get while the sync holds the file. Close of the embedded File closes the store.
+//
+// members can change while it runs: run owns their goroutines, and replace tells it of those that come and go.
 type mirror struct {
 	*source.File
-	members []*member
+	store *store.Store
+
+	mu      sync.Mutex
+	members []*member          // guarded by mu
+	running context.Context    // of run; nil before; guarded by mu
+	stop    context.CancelFunc // ends running; guarded by mu
+	over    bool               // nothing is begun any more; guarded by mu
+	failed  []error            // why members ended before they were told to; guarded by mu
+	wg      sync.WaitGroup     // the members' runs; added to with mu held and over false
 }
 
 // member is one resource that is mirrored.
@@ -31,17 +41,27 @@ type member struct {
 	identity store.Identity
 	informer *informer.Informer
 	conn     *connection
+	cancel   context.CancelFunc // ends its run; nil before
+	ended    chan struct{}      // closed when it has ended
 }
 
-func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error) {
+// memberOptions are the same for all members.
+type memberOptions struct {
+	persistSecrets bool
+	// observer counts for the metrics. Default: nobody does.
+	observer informer.Observer
+}
+
+func newMember(st *store.Store, p planned, mo memberOptions) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
 		Residency: store.None, // nobody reads through this informer
 
-		Store: st, PersistSecrets: persistSecrets, Identity: id, Resource: r.ResourceInfo,
+		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
 		ServerVersion: informer.ServerVersion(conn.raw),
 		ListMetadata:  informer.ListMetadata(conn.raw, id),
+		Observer:      mo.observer,
 	}
 	if id.Representation != store.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
@@ -53,7 +73,7 @@ func newMember(st *store.Store, p planned, persistSecrets bool) (*member, error)
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	return &member{resource: r, identity: id, informer: inf, conn: conn}, nil
+	return &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}, nil
 }
 
 // exampleOf is an object of the kind and in the form of what is mirrored.
@@ -77,20 +97,50 @@ func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 func (m *mirror) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var wg sync.WaitGroup
-	failures := make([]error, len(m.members))
-	for i, mb := range m.members {
-		wg.Go(func() {
-			defer cancel()
-			mb.informer.RunWithContext(ctx)
-			if ctx.Err() == nil {
-				failures[i] = fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped))
-			}
-			mb.conn.http.CloseIdleConnections()
-		})
+	m.mu.Lock()
+	m.running, m.stop = ctx, cancel
+	for _, mb := range m.members {
+		m.startLocked(mb)
 	}
-	wg.Wait()
-	return errors.Join(failures...)
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.over = true
+	m.mu.Unlock()
+	m.wg.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(m.failed...)
+}
+
+// startLocked runs a member until it is cancelled; mu is held.
+func (m *mirror) startLocked(mb *member) {
+	ctx, cancel := context.WithCancel(m.running)
+	mb.cancel = cancel
+	m.wg.Go(func() {
+		defer close(mb.ended)
+		defer cancel()
+		mb.informer.RunWithContext(ctx)
+		if ctx.Err() == nil {
+			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))
+		}
+		mb.conn.http.CloseIdleConnections()
+	})
+}
+
+// fail ends the run.
+func (m *mirror) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed = append(m.failed, err)
+	m.stop()
+}
+
+// now returns the members of this moment.
+func (m *mirror) now() []*member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.members)
 }
 
 // scrub looks for damage that nobody else would meet: a mirror reads little of what it has stored. The informers repair it.
@@ -108,7 +158,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 	if err != nil {
 		return status, err
 	}
-	for _, mb := range m.members {
+	for _, mb := range m.now() {
 		c := mb.collection()
 		at := slices.IndexFunc(status.Collections, func(o source.Collection) bool { return o.ID == c.ID })
 		switch {
@@ -128,7 +178,7 @@ func (m *mirror) Status(ctx context.Context) (source.Status, error) {
 // mirrored is Status for what this sync mirrors only, in the order of the arguments.
 func (m *mirror) mirrored() []source.Collection {
 	var all []source.Collection
-	for _, mb := range m.members {
+	for _, mb := range m.now() {
 		all = append(all, mb.collection())
 	}
 	return all
@@ -136,7 +186,7 @@ func (m *mirror) mirrored() []source.Collection {
 
 // Objects implements source.Source.
 func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
-	for _, mb := range m.members {
+	for _, mb := range m.now() {
 		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
 			return source.Each(ctx, mb.informer.Reader(), q, fn)
 		}
@@ -165,7 +215,7 @@ func (mb *member) collection() source.Collection {
 		live.Relists[string(reason)] = n
 	}
 	if st.Err != nil {
-		live.Error = st.Err.Error()
+		live.Error, live.Trouble = st.Err.Error(), troubleOf(st.Err)
 	}
 	c.Live = &live
 	return c

@@ -14,7 +14,6 @@ import (
 
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,11 +25,12 @@ func mirrorUntil(t *testing.T, server *fakeapi.Server, path string, look func(*m
 		t.Fatal(err)
 	}
 	defer st.Close()
-	mb, err := newMember(st, planned{pods, podsOf("", "", ""), mustConnect(t, server.Config())}, false)
+	mb, err := newMember(st, planned{resource: pods, identity: podsOf("", "", ""), conn: mustConnect(t, server.Config())}, memberOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mirror{File: source.NewFile(st), members: []*member{mb}}
+	m := newMirror(st)
+	m.members = []*member{mb}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
@@ -82,11 +82,11 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mirror{File: source.NewFile(st)}
+	m := newMirror(st)
 	for _, r := range []resource{pods, deployments} {
-		mb, err := newMember(st, planned{r, store.Identity{
+		mb, err := newMember(st, planned{resource: r, identity: store.Identity{
 			GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured,
-		}, mustConnect(t, server.Config())}, false)
+		}, conn: mustConnect(t, server.Config())}, memberOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

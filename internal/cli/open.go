@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
@@ -20,8 +19,12 @@ const lockWait = 10 * time.Second
 
 // openMirror opens the store and an informer for each resource. The file is made last: a sync that can not
 // begin leaves nothing behind.
-func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logger logr.Logger, args []string) (_ *mirror, err error) {
-	options := store.Options{Logger: &logger, MaxSize: o.maxSize.Value()}
+func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger) (_ *mirror, err error) {
+	options, err := set.storeOptions()
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = &logger
 	var st *store.Store
 	var infos []store.Info
 	defer func() {
@@ -29,26 +32,26 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 			err = errors.Join(err, st.Close())
 		}
 	}()
-	if !missing(o.store.path) {
-		if st, err = openForSync(ctx, o.store.path, lockWait, options); err != nil {
+	if !missing(set.store) {
+		if st, err = openForSync(ctx, set.store, lockWait, options); err != nil {
 			return nil, err
 		}
 		if infos, err = st.Collections(ctx); err != nil {
 			return nil, err
 		}
 	}
-	plan, err := o.plan(ctx, config, infos, args)
+	plan, err := pl.plan(ctx, infos, set.wanted)
 	if err != nil {
 		return nil, err
 	}
 	if st == nil {
-		if st, err = openForSync(ctx, o.store.path, lockWait, options); err != nil {
+		if st, err = openForSync(ctx, set.store, lockWait, options); err != nil {
 			return nil, err
 		}
 	}
-	m := &mirror{File: source.NewFile(st)}
+	m := newMirror(st)
 	for _, p := range plan {
-		mb, err := newMember(st, p, o.persistSecrets)
+		mb, err := newMember(st, p, mo)
 		if err != nil {
 			return nil, err
 		}
@@ -56,6 +59,8 @@ func (o *syncOptions) openMirror(ctx context.Context, config *rest.Config, logge
 	}
 	return m, nil
 }
+
+func newMirror(st *store.Store) *mirror { return &mirror{File: source.NewFile(st), store: st} }
 
 // openForSync opens the file for writing. It waits for a reader, and for a program that may be about to stop, but not for another sync.
 func openForSync(ctx context.Context, path string, wait time.Duration, options store.Options) (*store.Store, error) {

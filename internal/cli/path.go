@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
@@ -47,8 +48,14 @@ func pathError(path string, err error) error {
 		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
 	case errors.Is(err, store.ErrDamaged):
 		return withHint(err, "the next larder sync moves %s aside and builds it anew", path)
+	case errors.Is(err, syscall.EROFS):
+		return withHint(err, "that file system is read-only: mount it for writing, or name a file on another one")
+	case errors.Is(err, store.ErrNoSpace):
+		return withHint(err, "make room on that disk, or name a file on another one")
 	case errors.Is(err, fs.ErrPermission) && !exists(path):
 		return withHint(fmt.Errorf("no store can be made at %s: %w", path, err), "name a file in a directory that you may write to")
+	case errors.Is(err, fs.ErrPermission) && isBeside(path, err):
+		return withHint(err, "files are made beside the store: run as a user who may write to its directory, too")
 	case errors.Is(err, fs.ErrPermission):
 		return withHint(err, "the store belongs to the user who ran larder sync; run as that user")
 	case errors.Is(err, fs.ErrNotExist):
@@ -82,6 +89,12 @@ func wrongPlace(path string) error {
 func isSnapshot(path string) bool {
 	is, err := snapshot.Is(path)
 	return err == nil && is
+}
+
+// isBeside reports whether an error is of another file than path.
+func isBeside(path string, err error) bool {
+	var of *fs.PathError
+	return errors.As(err, &of) && of.Path != path
 }
 
 func exists(path string) bool {

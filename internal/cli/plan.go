@@ -24,47 +24,78 @@ const askFor = 10 * time.Second
 type planned struct {
 	resource resource
 	identity store.Identity
-	conn     *connection
+	// conn is nil for what is mirrored already.
+	conn   *connection
+	wanted wanted
 }
 
-// plan resolves the arguments, and asks the server about what is not stored yet, so that what it refuses
+// planner finds out what is to be mirrored.
+type planner struct {
+	storePath string
+	config    *rest.Config
+	// running says what is mirrored already. Default: nothing is.
+	running func(store.Identity) bool
+}
+
+// plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
 // leaves nothing behind.
-func (o *syncOptions) plan(ctx context.Context, config *rest.Config, infos []store.Info, args []string) (all []planned, err error) {
+func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (plan []planned, err error) {
 	defer func() {
 		if err != nil {
-			for _, p := range all {
-				p.conn.http.CloseIdleConnections()
-			}
+			closeIdle(plan)
 		}
 	}()
-	r := newResolver(o.store.path, infos, func(ctx context.Context) (offers, error) { return discover(ctx, config) })
-	for _, arg := range splitArgs(args) {
-		res, err := r.resolve(ctx, arg)
-		if err != nil {
-			return all, err
-		}
-		id, err := o.identity(res)
-		if err != nil {
-			return all, err
-		}
-		if slices.ContainsFunc(all, func(p planned) bool { return p.identity == id }) {
-			continue
-		}
-		conn, err := connect(config)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, planned{res, id, conn})
+	if plan, err = pl.resolve(ctx, infos, all); err != nil {
+		return plan, err
 	}
-	for _, p := range all {
-		if slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
+	for _, p := range plan {
+		if p.conn == nil || slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
 			continue // the server has accepted it once
 		}
 		if reached, err := p.ask(ctx); err != nil || !reached {
-			return all, err
+			return plan, p.wanted.at(err)
 		}
 	}
-	return all, nil
+	return plan, nil
+}
+
+// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet.
+func (pl planner) resolve(ctx context.Context, infos []store.Info, all []wanted) (plan []planned, err error) {
+	r := newResolver(pl.storePath, infos, func(ctx context.Context) (offers, error) { return discover(ctx, pl.config) })
+	for _, w := range all {
+		resources, err := r.resolve(ctx, w.name)
+		if err != nil {
+			return plan, w.at(err)
+		}
+		for _, res := range resources {
+			ids, err := w.identities(res)
+			if err != nil {
+				return plan, err
+			}
+			for _, id := range ids {
+				if slices.ContainsFunc(plan, func(p planned) bool { return p.identity == id }) {
+					continue
+				}
+				p := planned{resource: res, identity: id, wanted: w}
+				if pl.running == nil || !pl.running(id) {
+					if p.conn, err = connect(pl.config); err != nil {
+						return plan, err
+					}
+				}
+				plan = append(plan, p)
+			}
+		}
+	}
+	return plan, nil
+}
+
+// closeIdle gives up the connections of a plan that is not carried out.
+func closeIdle(plan []planned) {
+	for _, p := range plan {
+		if p.conn != nil {
+			p.conn.http.CloseIdleConnections()
+		}
+	}
 }
 
 // ask lists one object. It fails if the answer will be the same the next time: the informer would ask for ever.

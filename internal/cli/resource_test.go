@@ -65,12 +65,21 @@ func TestResolve(t *testing.T) {
 	unreachable := errors.New("connection refused")
 	nameless := pods
 	nameless.ResourceInfo = store.ResourceInfo{}
+	in := func(r resource, categories ...string) resource {
+		r.Categories = categories
+		return r
+	}
+	older := res("apps", "v1beta1", "deployments", "Deployment", "deploy")
+	grouped := offers{
+		all: []resource{in(events, "noise"), in(pods, "all"), in(deployments, "all", "apps"), in(older, "all"), in(scale, "all")}, unwatchable: offered.unwatchable,
+	}
 	for _, tc := range []struct {
 		name, arg string
 		stored    []resource
 		offers    offers
 		err       error
 		want      resource
+		more      []resource // of a category
 		wantErr   string
 		wantHint  string
 		asks      int
@@ -86,6 +95,13 @@ func TestResolve(t *testing.T) {
 			wantErr: "events.v1.events.k8s.io, events.v1.,", wantHint: "larder sync events.v1.events.k8s.io", asks: 1},
 		{name: "can not be watched", arg: "scale", offers: offered, wantErr: "can not be mirrored", asks: 1},
 		{name: "some groups failed", arg: "foos", offers: offers{failed: errors.New("metrics are down")}, wantErr: "metrics are down", asks: 1},
+		{name: "a category: each once, in the preferred version, that can be watched", arg: "all", offers: grouped, want: pods, more: []resource{deployments}, asks: 1},
+		{name: "a category, which the server is asked for", arg: "all", stored: []resource{in(pods, "all")}, offers: grouped, want: pods, more: []resource{deployments}, asks: 1},
+		{name: "a category offline", arg: "all", stored: []resource{events, in(pods, "all"), in(deployments, "all")}, err: unreachable,
+			want: pods, more: []resource{deployments}, asks: 1},
+		{name: "a category that is not stored", arg: "all", stored: []resource{events}, err: unreachable, wantErr: "connection refused", asks: 1},
+		{name: "secrets offline, which are not stored", arg: "secret", stored: []resource{pods}, err: unreachable, want: secrets, asks: 1},
+		{name: "a resource before a category", arg: "pods", offers: offers{all: []resource{in(events, "pods"), pods}}, want: pods, asks: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0
@@ -95,10 +111,12 @@ func TestResolve(t *testing.T) {
 			}}
 			got, err := r.resolve(ctx, tc.arg)
 			if tc.wantErr == "" {
-				if err != nil || got.full() != tc.want.full() {
-					t.Errorf("got %s, %v", got.full(), err)
+				if want := append([]resource{tc.want}, tc.more...); err != nil || names(got, resource.full) != names(want, resource.full) {
+					t.Errorf("got %s, %v, want %s", names(got, resource.full), err, names(want, resource.full))
 				}
-				_, _ = r.resolve(ctx, tc.arg)
+				if tc.err == nil {
+					_, _ = r.resolve(ctx, tc.arg)
+				}
 			} else {
 				wantError(t, err, tc.wantErr, tc.wantHint)
 			}

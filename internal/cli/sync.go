@@ -3,13 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
-	"sync"
-	"time"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -32,25 +31,30 @@ var secrets = resource{
 // syncOptions are the flags of sync.
 type syncOptions struct {
 	store          storeFlag
+	config         string
 	cluster        *genericclioptions.ConfigFlags
 	namespace      string
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
 	maxSize        quantity.QuantityValue
+	listen         string
 	verbosity      int
 }
 
 func newSync(s IO) *cobra.Command {
 	o := syncOptions{cluster: newConfigFlags()}
 	cmd := &cobra.Command{
-		Use:   "sync RESOURCE… --store FILE",
+		Use:   "sync RESOURCE… --store FILE | sync --config FILE",
 		Short: "Mirror resources into a store until stopped",
 		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the watch
 from the store. It starts without the API server too, and goes on when that comes back.
 
-Secrets are kept in memory only, unless --persist-secrets is given. While sync runs, the other commands ask it through
-a socket beside the store.
+A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless
+--persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
+
+With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at SIGHUP, and when it has
+changed: what is new in it begins, what is gone stops and stays in the store, and the rest goes on. One that is wrong is refused, and the old one goes on.
 
 It shows a table on a terminal, and lines elsewhere:
 
@@ -62,51 +66,41 @@ It shows a table on a terminal, and lines elsewhere:
   RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
             small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
-  larder sync pods -n web -l app=shop --store shop.db`,
-		Args: needArgs(1, -1, "at least one resource"),
+  larder sync pods -n web -l app=shop --store shop.db
+  larder sync --config /etc/larder/sync.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd, args); err != nil {
+				return err
+			}
 			return runSync(cmd.Context(), s, &o, args)
 		},
 	}
-	o.store.add(cmd)
 	f := cmd.Flags()
+	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required, here or in the configuration)")
+	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "mirror this `NAMESPACE` only; default is all")
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
+	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
 	o.cluster.AddFlags(f)
 	return cmd
 }
 
-func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
-	if err := o.check(args); err != nil {
-		return err
-	}
-	config, err := clientConfig(o.cluster)
-	if err != nil {
-		return err
-	}
-	d, logger := newDisplay(s, o.verbosity)
-	ctx = klog.NewContext(ctx, logger)
-	m, err := o.openMirror(ctx, config, logger, args)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // it was asked to end, as it is later on, and nothing is wrong
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	o.warnOfSecrets(ctx, s, m)
-	closeServer := serve(logger, o.store.path, m)
-	defer func() { err = errors.Join(err, closeServer()) }()
-	return runMirror(ctx, s, d, m)
-}
+// configRefuses are the flags that say what a configuration says.
+var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "listen"}
 
 // check finds what is wrong with the command line before anything is opened.
-func (o *syncOptions) check(args []string) error {
+func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
+	if cmd.Flags().Changed("config") {
+		return o.checkConfig(cmd, args)
+	}
+	if len(args) == 0 {
+		return usagef("%s needs at least one resource, or --config FILE; see %[1]s --help", cmd.CommandPath())
+	}
 	if err := o.store.check(); err != nil {
 		return err
 	}
@@ -117,10 +111,84 @@ func (o *syncOptions) check(args []string) error {
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
 	}
-	if o.maxSize.Sign() < 0 {
-		return usagef("--max-size %s: it must not be negative", o.maxSize.String())
+	if cmd.Flags().Changed("max-size") && o.maxSize.CmpInt64(store.LeastMaxSize) < 0 {
+		return usagef("--max-size %s is less than a store needs; %dMi is the least", o.maxSize.String(), store.LeastMaxSize>>20)
 	}
 	return nil
+}
+
+func (o *syncOptions) checkConfig(cmd *cobra.Command, args []string) error {
+	switch {
+	case o.config == "":
+		return usagef("--config needs a file")
+	case len(args) > 0:
+		return usagef("either resources or --config, which names them: %q is given too", args[0])
+	}
+	for _, name := range configRefuses {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s and --config exclude each other: the configuration says it", name)
+		}
+	}
+	return nil
+}
+
+// settings reads the configuration, if there is one, or the arguments. The configuration is nil otherwise.
+func (o *syncOptions) settings(args []string) (settings, *configured, error) {
+	if o.config == "" {
+		set, err := o.fromArgs(args)
+		return set, nil, err
+	}
+	c, err := readConfigured(o.config)
+	if err != nil {
+		return settings{}, nil, usageError{err}
+	}
+	set := o.fromConfig(c.config)
+	if set.store == "" {
+		return set, nil, usagef("%s names no store, and --store is not given", o.config)
+	}
+	return set, c, nil
+}
+
+func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
+	hangups := o.hangups()
+	defer signal.Stop(hangups)
+	set, c, err := o.settings(args)
+	if err != nil {
+		return err
+	}
+	restConfig, err := clientConfig(o.connection(c))
+	if err != nil {
+		return err
+	}
+	d, logger := newDisplay(s, o.verbosity)
+	ctx = klog.NewContext(ctx, logger)
+	sv := newService(s, d, planner{storePath: set.store, config: restConfig}, set)
+	sv.configured = c != nil
+	if err := sv.listen(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sv.close()) }()
+	err = sv.open(ctx, logger)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // it was asked to end, as it is later on, and nothing is wrong
+	}
+	if err != nil {
+		return err
+	}
+	var follow func(context.Context)
+	if c != nil {
+		follow = (&reloader{path: o.config, applied: c, hangups: hangups, apply: sv.reload(o), report: sv.endpoint.Reloaded}).run
+	}
+	return sv.run(ctx, follow)
+}
+
+// hangups delivers SIGHUP, where that has a meaning: without a configuration it ends the process, as it does when a terminal is closed.
+func (o *syncOptions) hangups() chan os.Signal {
+	c := make(chan os.Signal, 1)
+	if o.config != "" {
+		signal.Notify(c, syscall.SIGHUP)
+	}
+	return c
 }
 
 // newDisplay chooses between a live table and lines, and returns the logger that goes with it.
@@ -137,62 +205,6 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 // splitArgs takes "pods,nodes" apart, as kubectl does.
 func splitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
-}
-
-func (o *syncOptions) identity(r resource) (store.Identity, error) {
-	id := store.Identity{
-		GroupVersionResource: r.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields,
-		Representation: store.Unstructured,
-	}
-	if r.Namespaced && !o.allNamespaces {
-		id.Namespace = o.namespace
-	}
-	return id.Canonical()
-}
-
-// warnOfSecrets says which resources are in memory only, and what is in the file all the same.
-func (o *syncOptions) warnOfSecrets(ctx context.Context, s IO, m *mirror) {
-	for _, mb := range m.members {
-		if mb.informer.Status().Persistent {
-			continue
-		}
-		fmt.Fprintf(s.Err, "%s: kept in memory only, nothing of them is stored; --persist-secrets stores them\n", mb.resource)
-		status, err := m.File.Status(ctx)
-		if err != nil {
-			continue
-		}
-		for _, c := range status.Collections {
-			if c.GVR() == mb.identity.GroupVersionResource {
-				fmt.Fprintf(s.Err, "%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them\n",
-					mb.resource, o.store.path, c.Objects)
-			}
-		}
-	}
-}
-
-// serve answers the reading commands. A sync that can not is still a sync.
-func serve(logger logr.Logger, path string, m *mirror) (stop func() error) {
-	l, err := source.Listen(path)
-	if err != nil {
-		logger.Error(err, "No socket: get, status and check do not work on this store until this sync has stopped", "store", path)
-		return func() error { return nil }
-	}
-	server := source.NewServer(m, source.Sync{PID: os.Getpid(), Version: version(), Started: time.Now().UTC().Truncate(time.Second)})
-	server.Start(l)
-	return server.Close
-}
-
-// runMirror mirrors and shows it until ctx ends.
-func runMirror(ctx context.Context, s IO, d display, m *mirror) error {
-	showing, stopShowing := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { show(showing, s, d, m.mirrored) })
-	wg.Go(func() { m.scrub(showing) })
-	err := m.run(ctx)
-	stopShowing()
-	wg.Wait()
-	d.finish(s.Now(), stopped(m.mirrored()))
-	return err
 }
 
 // stopped is the collections as they are left: neither live nor out of contact.

@@ -18,6 +18,8 @@ type Resource struct {
 	Singular   string
 	ShortNames []string
 	Namespaced bool
+	// Categories are the groups of resources that it belongs to, such as all.
+	Categories []string
 }
 
 // kind is a resource with its Go type. Immutable.
@@ -42,10 +44,13 @@ func builtinKinds() []*kind {
 			hasStatus: plural != "configmaps" && plural != "secrets",
 		}
 	}
+	pods := core("pods", "Pod", "pod", true, &corev1.Pod{}, "po")
+	pods.Categories = []string{"all"}
 	deployments := core("deployments", "Deployment", "deployment", true, &appsv1.Deployment{}, "deploy")
+	deployments.Categories = []string{"all"}
 	deployments.GroupVersionResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 	return []*kind{
-		core("pods", "Pod", "pod", true, &corev1.Pod{}, "po"),
+		pods,
 		core("configmaps", "ConfigMap", "configmap", true, &corev1.ConfigMap{}, "cm"),
 		core("secrets", "Secret", "secret", true, &corev1.Secret{}),
 		core("nodes", "Node", "node", false, &corev1.Node{}, "no"),

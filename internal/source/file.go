@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -109,9 +110,9 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 		return err
 	}
 	emit := func(key string, obj runtime.Object) error {
-		u, ok := obj.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("object %q is a %T, not unstructured", key, obj)
+		u, err := asUnstructured(key, obj)
+		if err != nil {
+			return err
 		}
 		if q.HeadOnly {
 			u = head(u)
@@ -140,6 +141,21 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 		return eachKey(ctx, r, last, selected, emit)
 	}
 	return err
+}
+
+// asUnstructured returns an unstructured object as it is, and metadata in that form.
+func asUnstructured(key string, obj runtime.Object) (*unstructured.Unstructured, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	if _, ok := obj.(*metav1.PartialObjectMetadata); !ok {
+		return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("object %q: %w", key, err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
 }
 
 // get returns the object with that key, or nil if there is none or q does not select it.

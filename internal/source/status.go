@@ -31,6 +31,8 @@ type Sync struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Listen is where it serves health and metrics; empty if it does not.
+	Listen string `json:"listen,omitempty"`
 }
 
 // Collection describes one collection.
@@ -120,6 +122,8 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
+	// Trouble is Error for a line that is shown all the time: the same whoever has tried to connect. Empty is Error.
+	Trouble string `json:"-"`
 	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
 	// counts all of this run by cause: see informer.Status.
 	Incidents      []Incident     `json:"incidents,omitempty"`

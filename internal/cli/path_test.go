@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestPathErrors: what can not be brought about everywhere is said with what to do all the same.
+func TestPathErrors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path string
+		err  error
+		hint string
+	}{
+		{path, &fs.PathError{Op: "open", Path: path, Err: syscall.EROFS}, "that file system is read-only: mount it for writing, or name a file on another one"},
+		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"), Err: syscall.EROFS}, "that file system is read-only"},
+		{filepath.Join(dir, "new.db"), fmt.Errorf("make it: %w: %w", store.ErrNoSpace, syscall.ENOSPC), "make room on that disk"},
+		{path, &fs.PathError{Op: "open", Path: path + ".opening", Err: syscall.EACCES}, "write to its directory, too"},
+		{path, &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES}, "run as that user"},
+		{filepath.Join(dir, "new.db"), &fs.PathError{Op: "open", Path: filepath.Join(dir, "new.db.opening"), Err: syscall.EACCES}, "in a directory that you may write to"},
+	} {
+		err := pathError(test.path, fmt.Errorf("open: %w", test.err))
+		var h hinted
+		if !errors.As(err, &h) || !strings.Contains(h.hint, test.hint) || !errors.Is(err, test.err) {
+			t.Errorf("%v: %v, hint %q", test.err, err, h.hint)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/internal/endpoint"
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/metrics"
+)
+
+// service is a sync that runs: the mirror, what shows it, and what answers questions about it.
+type service struct {
+	io       IO
+	display  display
+	planner  planner
+	settings settings // what can change is in ready
+	// configured: they come from a file.
+	configured bool
+
+	metrics  *metrics.Metrics
+	endpoint *endpoint.Server
+	listener net.Listener // nil if it does not listen
+	notify   *notifier
+
+	mirror *mirror
+	mu     sync.Mutex
+	ready  config.Ready // guarded by mu
+}
+
+func newService(s IO, d display, pl planner, set settings) *service {
+	sv := &service{io: s, display: d, planner: pl, settings: set, ready: set.ready, metrics: metrics.New(), notify: newNotifier()}
+	sv.endpoint = endpoint.New(endpoint.Options{Ready: sv.readiness, Metrics: sv.metrics})
+	return sv
+}
+
+// listen takes the port: a sync whose port is taken does not begin.
+func (sv *service) listen(ctx context.Context) error {
+	if sv.settings.listen == "" {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", sv.settings.listen)
+	if err != nil {
+		return withHint(fmt.Errorf("health and metrics can not be served at %s: %w", sv.settings.listen, err), "name another address, or end what has this one")
+	}
+	sv.listener = l
+	sv.endpoint.Start(l)
+	klog.FromContext(ctx).Info("Serving /healthz, /readyz and /metrics", "address", l.Addr().String())
+	return nil
+}
+
+// open opens the store and makes the mirror.
+func (sv *service) open(ctx context.Context, logger logr.Logger) error {
+	m, err := openMirror(ctx, sv.planner, sv.settings, sv.memberOptions(sv.settings), logger)
+	if err != nil {
+		return err
+	}
+	sv.mu.Lock()
+	sv.mirror = m
+	sv.mu.Unlock()
+	sv.warnOfSecrets(ctx, m.now())
+	return nil
+}
+
+func (sv *service) memberOptions(set settings) memberOptions {
+	return memberOptions{persistSecrets: set.persistSecrets, observer: sv.metrics}
+}
+
+// run mirrors, shows it and answers until ctx ends. follow, if it is not nil, runs meanwhile.
+func (sv *service) run(ctx context.Context, follow func(context.Context)) (err error) {
+	closeServer := sv.serve(klog.FromContext(ctx))
+	defer func() { err = errors.Join(err, closeServer()) }()
+	m := sv.mirror
+	running, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { show(running, sv.io, sv.display, m.mirrored) })
+	wg.Go(func() { m.scrub(running) })
+	if follow != nil {
+		wg.Go(func() { follow(running) })
+	}
+	sv.notify.ready()
+	err = m.run(ctx)
+	sv.notify.stopping()
+	stop()
+	wg.Wait()
+	sv.display.finish(sv.io.Now(), stopped(m.mirrored()))
+	return err
+}
+
+// serve answers the reading commands. A sync that can not is still a sync.
+func (sv *service) serve(logger logr.Logger) (stop func() error) {
+	path := sv.settings.store
+	l, err := source.Listen(path)
+	if err != nil {
+		logger.Error(err, "No socket: get, status and check do not work on this store until this sync has stopped", "store", path)
+		return func() error { return nil }
+	}
+	who := source.Sync{PID: os.Getpid(), Version: version(), Started: time.Now().UTC().Truncate(time.Second)}
+	if sv.listener != nil {
+		who.Listen = sv.listener.Addr().String()
+	}
+	server := source.NewServer(sv.mirror, who)
+	server.Start(l)
+	return server.Close
+}
+
+// close ends what listens, and closes the store.
+func (sv *service) close() error {
+	err := sv.endpoint.Close()
+	if sv.mirror != nil {
+		err = errors.Join(err, sv.mirror.Close())
+	}
+	return err
+}
+
+// warnOfSecrets says which resources are in memory only, and what is in the file all the same.
+func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
+	stores := "--persist-secrets stores"
+	if sv.configured {
+		stores = "persistSecrets in the configuration stores"
+	}
+	for _, mb := range members {
+		if mb.informer.Status().Persistent {
+			continue
+		}
+		fmt.Fprintf(sv.io.Err, "%s: kept in memory only, nothing of them is stored; %s them\n", mb.resource, stores)
+		status, err := sv.mirror.File.Status(ctx)
+		if err != nil {
+			continue
+		}
+		for _, c := range status.Collections {
+			if c.GVR() == mb.identity.GroupVersionResource {
+				fmt.Fprintf(sv.io.Err, "%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them\n",
+					mb.resource, sv.settings.store, c.Objects)
+			}
+		}
+	}
+}
+
+// readiness says of each collection whether it is what the configuration calls ready.
+func (sv *service) readiness() []endpoint.Check {
+	sv.mu.Lock()
+	m, ready := sv.mirror, sv.ready
+	sv.mu.Unlock()
+	if m == nil {
+		return []endpoint.Check{{Name: "store", Problem: "it is being opened"}}
+	}
+	var all []endpoint.Check
+	for _, c := range m.mirrored() {
+		all = append(all, endpoint.Check{Name: label(c), Problem: notReady(c, ready)})
+	}
+	return all
+}
+
+// notReady is why a collection is not ready; empty if it is.
+func notReady(c source.Collection, ready config.Ready) string {
+	switch {
+	case !c.Complete:
+		return "waiting for the first list"
+	case ready == config.ReadyResumed && !c.Live.Synced:
+		return "the server has not been caught up with yet"
+	}
+	return ""
+}

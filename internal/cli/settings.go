@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/store"
+)
+
+// settings are what a sync is told, by its arguments or by a configuration file.
+type settings struct {
+	store          string
+	wanted         []wanted
+	persistSecrets bool
+	maxSize        int64
+	forgetAfter    time.Duration
+	encryption     *config.Encryption
+	listen         string
+	ready          config.Ready
+}
+
+// wanted is a resource, or a category, that is to be mirrored.
+type wanted struct {
+	name           string
+	namespaces     []string // none is all
+	labels, fields string
+	representation store.Representation
+	// place is where the configuration asks for it; empty for an argument.
+	place string
+}
+
+// identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
+func (w wanted) identities(r resource) ([]store.Identity, error) {
+	id := store.Identity{
+		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields, Representation: w.representation,
+	}
+	namespaces := []string{""}
+	if r.Namespaced && len(w.namespaces) > 0 {
+		namespaces = w.namespaces
+	}
+	var all []store.Identity
+	for _, id.Namespace = range namespaces {
+		canonical, err := id.Canonical()
+		if err != nil {
+			return nil, w.at(err)
+		}
+		all = append(all, canonical)
+	}
+	return all, nil
+}
+
+// at adds where the configuration asks for it.
+func (w wanted) at(err error) error {
+	if w.place == "" || err == nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", w.place, err)
+}
+
+// fromArgs are the settings of the command line.
+func (o *syncOptions) fromArgs(args []string) (settings, error) {
+	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
+	for _, arg := range splitArgs(args) {
+		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured}
+		if o.namespace != "" && !o.allNamespaces {
+			w.namespaces = []string{o.namespace}
+		}
+		s.wanted = append(s.wanted, w)
+	}
+	if o.listen != "" {
+		var err error
+		if s.listen, err = config.Address(o.listen); err != nil {
+			return s, usagef("--listen %w", err)
+		}
+	}
+	return s, nil
+}
+
+// fromConfig are those of a file. What the command line says of the store counts more.
+func (o *syncOptions) fromConfig(c *config.Config) settings {
+	s := settings{
+		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter,
+		encryption: c.Encryption, listen: c.Listen, ready: c.Ready,
+	}
+	if o.store.path != "" {
+		s.store = o.store.path
+	}
+	for _, r := range c.Resources {
+		s.wanted = append(s.wanted, wanted{
+			name: r.Name, namespaces: r.Namespaces, labels: r.LabelSelector, fields: r.FieldSelector,
+			representation: r.Representation, place: fmt.Sprintf("%s:%d", c.File, r.Line),
+		})
+	}
+	return s
+}
+
+// connection lets the configuration say what the connection flags do not.
+func (o *syncOptions) connection(c *configured) *genericclioptions.ConfigFlags {
+	if c == nil {
+		return o.cluster
+	}
+	if *o.cluster.KubeConfig == "" && c.config.Kubeconfig != "" {
+		o.cluster.KubeConfig = &c.config.Kubeconfig
+	}
+	if *o.cluster.Context == "" && c.config.Context != "" {
+		o.cluster.Context = &c.config.Context
+	}
+	return o.cluster
+}
+
+// storeOptions are those of the store.
+func (s settings) storeOptions() (store.Options, error) {
+	o := store.Options{MaxSize: s.maxSize, ForgetAfter: s.forgetAfter}
+	return o, withEncryption(&o, s.encryption)
+}
+
+// withEncryption sets what of the store is sealed. There is nothing yet that seals it; a configuration that asks for it is refused, for
+// what is believed to be sealed must be.
+func withEncryption(_ *store.Options, e *config.Encryption) error {
+	if e == nil {
+		return nil
+	}
+	return withHint(errors.New("encryption: this larder can not seal its store"), "remove encryption from the configuration; secrets are kept in memory only")
+}

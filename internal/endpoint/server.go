@@ -1,0 +1,129 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// timeout bounds reading a request and writing its answer.
+	timeout = 10 * time.Second
+	// drainTimeout is how long Close lets answers that are under way finish.
+	drainTimeout = 2 * time.Second
+	// maxHeader bounds what a client may send.
+	maxHeader = 16 << 10
+	// maxGathers is how many may ask for metrics at a time; the others get 503.
+	maxGathers = 4
+)
+
+// Check is one thing that has to be well for a service to be ready.
+type Check struct {
+	Name string
+	// Problem is why it is not; empty if it is.
+	Problem string
+}
+
+// Options are the options of New.
+type Options struct {
+	// Ready returns the checks; it is called for each request, concurrently, and must not block. Default: there are none, which is ready.
+	Ready func() []Check
+	// Metrics are served beside those of the Go runtime and the process. Default: none.
+	Metrics prometheus.Collector
+}
+
+// Server answers. All methods may be called concurrently, but Start and Close.
+type Server struct {
+	o        Options
+	http     *http.Server
+	reloads  *reloads
+	serving  sync.WaitGroup
+	handlers sync.WaitGroup
+}
+
+// New returns a server. It starts nothing.
+func New(o Options) *Server {
+	s := &Server{o: o, reloads: newReloads()}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.reloads.total, s.reloads.last)
+	if o.Metrics != nil {
+		registry.MustRegister(o.Metrics)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxGathers,
+	}))
+	s.http = &http.Server{
+		Handler: s.track(mux), ReadTimeout: timeout, ReadHeaderTimeout: timeout, WriteTimeout: 2 * timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+	}
+	return s
+}
+
+// Start serves l, which it owns from now on, until Close.
+func (s *Server) Start(l net.Listener) {
+	s.serving.Go(func() { _ = s.http.Serve(l) })
+}
+
+// Close stops; see the package's documentation.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	s.serving.Wait()
+	s.handlers.Wait()
+	return err
+}
+
+// Reloaded counts an attempt to read the configuration again: whether it counts now.
+func (s *Server) Reloaded(ok bool) { s.reloads.note(ok) }
+
+// track counts requests, since Close of an http.Server does not wait for handlers.
+func (s *Server) track(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handlers.Add(1)
+		defer s.handlers.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	status := http.StatusOK
+	var lines strings.Builder
+	if s.o.Ready != nil {
+		for _, c := range s.o.Ready() {
+			if c.Problem == "" {
+				fmt.Fprintf(&lines, "[+]%s ok\n", c.Name)
+				continue
+			}
+			status = http.StatusServiceUnavailable
+			fmt.Fprintf(&lines, "[-]%s %s\n", c.Name, c.Problem)
+		}
+	}
+	verdict := "ready\n"
+	if status != http.StatusOK {
+		verdict = "not ready\n"
+	}
+	answer(w, status, lines.String()+verdict)
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // who has asked may have gone
+}
