@@ -10,12 +10,13 @@ import (
 
 // The protocol's paths.
 const (
-	pathPing    = "/v1/ping"
-	pathStatus  = "/v1/status"
-	pathCheck   = "/v1/check"
-	pathObjects = "/v1/objects"
-	pathCompact = "/v1/compact"
-	pathAudit   = "/v1/audit"
+	pathPing     = "/v1/ping"
+	pathStatus   = "/v1/status"
+	pathCheck    = "/v1/check"
+	pathObjects  = "/v1/objects"
+	pathCompact  = "/v1/compact"
+	pathAudit    = "/v1/audit"
+	pathSnapshot = "/v1/snapshot"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.

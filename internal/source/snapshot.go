@@ -53,7 +53,7 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 		return s, nil
 	}
 	if errors.Is(err, snapshot.ErrDamaged) {
-		err = s.salvage(ctx)
+		err = s.Salvage(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -61,8 +61,11 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 	return s, nil
 }
 
-// salvage has s read what is whole of a damaged file.
-func (s *Snapshot) salvage(ctx context.Context) error {
+// Salvage has s read what is whole of a file that may be damaged: all of it is read for that. Nobody else may use s meanwhile.
+func (s *Snapshot) Salvage(ctx context.Context) error {
+	if s.salvaged {
+		return nil
+	}
 	file, report, err := snapshot.OpenSalvage(ctx, s.path, snapshot.OpenOptions{Identities: s.identities})
 	if err != nil {
 		return err
@@ -72,6 +75,15 @@ func (s *Snapshot) salvage(ctx context.Context) error {
 	}
 	s.file, s.losses, s.salvaged = file, report.Losses, true
 	return nil
+}
+
+// Lost is what is known to be lost: nil, or an *UnreadableError.
+func (s *Snapshot) Lost() error {
+	lost := &UnreadableError{}
+	for _, l := range s.losses {
+		lost.Merge(&UnreadableError{Count: 1, Parts: true, Problems: []string{l.Error()}})
+	}
+	return lost.errOrNil()
 }
 
 // File returns the snapshot itself, for what a Source does not give. It belongs to s.
