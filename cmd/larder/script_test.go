@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 			"hold":       hold,
 			"program":    program,
 			"damage":     damage,
+			"agekey":     agekey,
 			"hangup":     hangup,
 			"fetch":      fetch,
 		},

@@ -71,19 +71,16 @@ func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.
 
 // openError adds to an error of opening a store or snapshot for reading what to do.
 func (f *identityFlag) openError(path string, err error) error {
+	var passphrase passphraseError
 	switch {
-	case errors.Is(err, errPassphrase):
-		return err
+	case errors.As(err, &passphrase):
+		return passphrase.error
 	case errors.Is(err, snapshot.ErrIdentity) && len(f.files) == 0:
 		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path), "name the file of a secret key with --identity")
 	case errors.Is(err, snapshot.ErrIdentity):
 		return withHint(fmt.Errorf("%s can not be decrypted with the identities that were given", path), "name the file of the secret key that it was encrypted to with --identity")
-	case errors.Is(err, snapshot.ErrNewerFormat):
-		return withHint(fmt.Errorf("%s: %w", path, err), "use a newer larder")
-	case errors.Is(err, snapshot.ErrNotSnapshot):
-		return fmt.Errorf("%s: %w", path, err)
-	case errors.Is(err, snapshot.ErrDamaged): // so badly that nothing can be read
-		return fmt.Errorf("%s: %w", path, err)
+	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot), errors.Is(err, snapshot.ErrDamaged): // which say it all
+		return err
 	}
 	return storeError(path, err)
 }

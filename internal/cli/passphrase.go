@@ -50,7 +50,10 @@ func (p *passphraseIdentity) unwrap(stanzas []*age.Stanza) ([]byte, error) {
 // passphraseError is an error of which errPassphrase says what it is about.
 type passphraseError struct{ error }
 
-func (e passphraseError) Unwrap() []error { return []error{e.error, errPassphrase} }
+// Unwrap makes age, and so package snapshot, take it for an identity that does not fit.
+func (e passphraseError) Unwrap() []error {
+	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
+}
 
 // passphrase returns that of the environment, or asks for it.
 func (s IO) passphrase(prompt string) (string, error) {

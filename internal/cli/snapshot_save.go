@@ -195,6 +195,9 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) {
 	for _, left := range saved.LeftOut {
 		fmt.Fprintln(s.Err, "note: not saved:", left)
 	}
+	if len(saved.LeftOut) > 0 && !o.secrets && !o.recipients.asked() {
+		fmt.Fprintln(s.Err, "hint: --recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are")
+	}
 	if saved.Lost > 0 {
 		fmt.Fprintf(s.Err, "note: %s could not be read; the collections that have lost some will be listed when a restored store is synced\n", countedObjects(saved.Lost))
 	}

@@ -52,13 +52,10 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 	if s.file, err = snapshot.Open(path, snapshot.OpenOptions{Identities: identities}); err == nil {
 		return s, nil
 	}
-	if errors.Is(err, snapshot.ErrDamaged) {
-		err = s.Salvage(ctx)
+	if errors.Is(err, snapshot.ErrDamaged) && s.Salvage(ctx) == nil {
+		return s, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return nil, errors.Join(err, ctx.Err())
 }
 
 // Salvage has s read what is whole of a file that may be damaged: all of it is read for that. Nobody else may use s meanwhile.
