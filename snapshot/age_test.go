@@ -38,7 +38,7 @@ func TestEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, plain := range []string{"uid-a/1", "LRD", "larder"} {
+	for _, plain := range []string{"uid-a/1", magic, "clusterID", "resource"} {
 		if bytes.Contains(data, []byte(plain)) {
 			t.Errorf("%q is in the file", plain)
 		}
@@ -104,6 +104,15 @@ func TestPassphrase(t *testing.T) {
 		if err == nil {
 			want.check(t, got)
 		}
+	}
+	// A file may not ask for gigabytes before it turns out that the passphrase is another.
+	costly := bytes.Replace(data, []byte(" 10\n"), []byte(" 20\n"), 1)
+	id, err := PassphraseIdentity("open sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewReader(bytes.NewReader(costly), ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(), "work factor") {
+		t.Error(err)
 	}
 	for _, f := range []func(string) error{
 		func(s string) error { _, err := PassphraseRecipient(s); return err },

@@ -3,12 +3,13 @@ package snapshot
 import (
 	"bytes"
 	"encoding/json"
-
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -23,108 +24,128 @@ type Decoder struct {
 	id      store.Identity
 	kind    string
 	plain   store.Codec
-	typed   store.Codec // of protobuf; nil if the type is not known
+	typed   func() store.Codec // of protobuf, or nil if there is none; nil if the type is not known
 	newType func() runtime.Object
 }
 
 // NewDecoder returns the decoder of c.
 func NewDecoder(c Collection) *Decoder {
-	o := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: store.UnstructuredCodec()}
+	d := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: store.UnstructuredCodec()}
+	if c.Identity.Representation == store.Metadata {
+		d.typed, d.newType = metadataCodec, func() runtime.Object { return &metav1.PartialObjectMetadata{} }
+		return d
+	}
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
-	switch {
-	case c.Identity.Representation == store.Metadata:
-		o.newType = func() runtime.Object { return &metav1.PartialObjectMetadata{} }
-	case c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk):
-		o.newType = func() runtime.Object {
-			obj, err := scheme.Scheme.New(gvk)
-			if err != nil { // it recognizes it
-				return &unstructured.Unstructured{}
-			}
-			return obj
-		}
-	default:
-		return o
+	if c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk) {
+		d.typed, d.newType = func() store.Codec { return typedCodec(gvk) }, func() runtime.Object { return newOf(gvk) }
 	}
-	codec, err := store.CodecFor(o.newType())
-	if err != nil {
-		return o // a kind that no collection holds, such as a list: its payloads can not be decoded
-	}
-	if codec.Name() == encodingProtobuf {
-		o.typed = codec
-	}
-	return o
+	return d
 }
 
+// newOf returns a new object of a kind that client-go's scheme has.
+func newOf(gvk schema.GroupVersionKind) runtime.Object {
+	obj, err := scheme.Scheme.New(gvk)
+	if err != nil { // it recognizes it
+		return &unstructured.Unstructured{}
+	}
+	return obj
+}
+
+// typedCodecs has the codec of each kind that was met: to make one takes milliseconds.
+var typedCodecs sync.Map // schema.GroupVersionKind → store.Codec
+
+// typedCodec returns the protobuf codec of a kind, or nil if it has none.
+func typedCodec(gvk schema.GroupVersionKind) store.Codec {
+	if c, ok := typedCodecs.Load(gvk); ok {
+		return c.(store.Codec)
+	}
+	c, err := store.ProtobufCodec(newOf(gvk))
+	if err != nil {
+		return nil // a kind that no collection holds, such as a list
+	}
+	typedCodecs.Store(gvk, c)
+	return c
+}
+
+var metadataCodec = sync.OnceValue(func() store.Codec {
+	c, err := store.ProtobufCodec(&metav1.PartialObjectMetadata{})
+	if err != nil {
+		return nil
+	}
+	return c
+})
+
 // Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged where the payload is not what its encoding says.
-func (o *Decoder) Decode(r store.Record) (*unstructured.Unstructured, error) {
-	text, u, err := o.open(r)
+func (d *Decoder) Decode(r store.Record) (*unstructured.Unstructured, error) {
+	text, u, err := d.open(r)
 	if err != nil || u != nil {
 		return u, err
 	}
 	var m map[string]any
 	if err := utiljson.Unmarshal(text, &m); err != nil || m == nil {
-		return nil, o.damaged(r, "malformed JSON")
+		return nil, d.damaged(r, "malformed JSON")
 	}
 	u = &unstructured.Unstructured{Object: m}
-	if u.GetKind() == "" && u.GetAPIVersion() == "" && o.kind != "" && o.id.Representation != store.Metadata {
-		u.SetGroupVersionKind(o.id.GroupVersion().WithKind(o.kind))
+	if u.GetKind() == "" && u.GetAPIVersion() == "" && d.kind != "" && d.id.Representation != store.Metadata {
+		u.SetGroupVersionKind(d.id.GroupVersion().WithKind(d.kind))
 	}
 	return u, nil
 }
 
 // decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses nothing.
-func (o *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, error) {
-	text, u, err := o.open(r)
+func (d *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, error) {
+	text, u, err := d.open(r)
 	if err != nil || u != nil {
 		return u, err
 	}
 	var m map[string]any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&m); err != nil || m == nil {
-		return nil, o.damaged(r, "malformed JSON")
+	numbers := json.NewDecoder(bytes.NewReader(text))
+	numbers.UseNumber()
+	if err := numbers.Decode(&m); err != nil || m == nil {
+		return nil, d.damaged(r, "malformed JSON")
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }
 
 // open returns the JSON of a typed object, or an unstructured one.
-func (o *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructured, err error) {
+func (d *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructured, err error) {
 	switch r.Encoding {
 	case encodingMsgpack:
 		if text, ok := cutBin(r.Payload); ok {
 			return text, nil, nil
 		}
-		obj, err := o.plain.Decode(r.Payload)
+		obj, err := d.plain.Decode(r.Payload)
 		if err != nil {
-			return nil, nil, o.damaged(r, "malformed msgpack")
+			return nil, nil, d.damaged(r, "malformed msgpack")
 		}
 		u = obj.(*unstructured.Unstructured)
 		if u.Object == nil {
-			return nil, nil, o.damaged(r, "it is no object")
+			return nil, nil, d.damaged(r, "it is no object")
 		}
 		return nil, u, nil
 	case encodingProtobuf:
-		if o.typed == nil {
-			return nil, nil, o.undecodable(r)
+		codec := d.codec()
+		if codec == nil {
+			return nil, nil, d.undecodable(r)
 		}
-		obj, err := o.typed.Decode(r.Payload)
+		obj, err := codec.Decode(r.Payload)
 		if err != nil {
-			return nil, nil, o.damaged(r, "malformed protobuf")
+			return nil, nil, d.damaged(r, "malformed protobuf")
 		}
 		if text, err = json.Marshal(obj); err != nil {
-			return nil, nil, o.damaged(r, "it can not be written as JSON")
+			return nil, nil, d.damaged(r, "it can not be written as JSON")
 		}
 		return text, nil, nil
 	}
-	return nil, nil, o.undecodable(r)
+	return nil, nil, d.undecodable(r)
 }
 
 // encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been changed.
-func (o *Decoder) encode(r *store.Record, u *unstructured.Unstructured) error {
+func (d *Decoder) encode(r *store.Record, u *unstructured.Unstructured) error {
 	if _, isText := cutBin(r.Payload); r.Encoding == encodingMsgpack && !isText {
-		data, err := o.plain.Append(nil, u)
+		data, err := d.plain.Append(nil, u)
 		if err != nil {
-			return fmt.Errorf("%s: encode %q: %w", o.id, r.Key, err)
+			return fmt.Errorf("%s: encode %q: %w", d.id, r.Key, err)
 		}
 		r.Payload = data
 		return nil
@@ -133,33 +154,41 @@ func (o *Decoder) encode(r *store.Record, u *unstructured.Unstructured) error {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // as store writes it
 	if err := e.Encode(u.Object); err != nil {
-		return fmt.Errorf("%s: encode %q: it can not be written as JSON", o.id, r.Key)
+		return fmt.Errorf("%s: encode %q: it can not be written as JSON", d.id, r.Key)
 	}
 	if r.Encoding == encodingMsgpack {
 		r.Payload = appendBin(nil, bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 		return nil
 	}
-	obj := o.newType()
+	obj := d.newType()
 	if err := json.Unmarshal(text.Bytes(), obj); err != nil {
-		return fmt.Errorf("%s: encode %q: it does not fit its type any more", o.id, r.Key)
+		return fmt.Errorf("%s: encode %q: it does not fit its type any more", d.id, r.Key)
 	}
-	data, err := o.typed.Append(nil, obj)
+	data, err := d.codec().Append(nil, obj)
 	if err != nil {
-		return fmt.Errorf("%s: encode %q: %w", o.id, r.Key, err)
+		return fmt.Errorf("%s: encode %q: %w", d.id, r.Key, err)
 	}
 	r.Payload = data
 	return nil
 }
 
-func (o *Decoder) undecodable(r store.Record) error {
-	kind := o.kind
+// codec returns that of protobuf, or nil.
+func (d *Decoder) codec() store.Codec {
+	if d.typed == nil {
+		return nil
+	}
+	return d.typed()
+}
+
+func (d *Decoder) undecodable(r store.Record) error {
+	kind := d.kind
 	if kind == "" {
 		kind = "of unknown kind"
 	}
-	return fmt.Errorf("%s: %q (%s, in %s): %w", o.id, r.Key, kind, r.Encoding, ErrUndecodable)
+	return fmt.Errorf("%s: %q (%s, in %s): %w", d.id, r.Key, kind, r.Encoding, ErrUndecodable)
 }
 
-func (o *Decoder) damaged(r store.Record, why string) error {
+func (d *Decoder) damaged(r store.Record, why string) error {
 	return fmt.Errorf("%q can not be decoded: %s: %w", r.Key, why, ErrDamaged)
 }
 

@@ -49,7 +49,11 @@ func parsePath(text string) (path []string, ok bool) {
 // cutSegment takes the first segment off a dotted path.
 func cutSegment(text string, first bool) (segment, rest string, ok bool) {
 	if inside, ok := strings.CutPrefix(text, "["); ok {
-		if quoted, err := strconv.QuotedPrefix(inside); err == nil {
+		if strings.HasPrefix(inside, `"`) {
+			quoted, err := strconv.QuotedPrefix(inside)
+			if err != nil {
+				return "", "", false
+			}
 			segment, err = strconv.Unquote(quoted)
 			rest, ok = strings.CutPrefix(inside[len(quoted):], "]")
 			return segment, rest, ok && err == nil

@@ -131,10 +131,18 @@ func PassphraseRecipient(passphrase string) (age.Recipient, error) {
 	return age.NewScryptRecipient(passphrase)
 }
 
+// maxScrypt bounds the work that a file may ask for before its passphrase can be tried, as a power of two: 256 MiB, and what age itself asks for.
+const maxScrypt = 18
+
 // PassphraseIdentity decrypts what PassphraseRecipient has encrypted.
 func PassphraseIdentity(passphrase string) (age.Identity, error) {
 	if passphrase == "" {
 		return nil, errors.New("the passphrase is empty")
 	}
-	return age.NewScryptIdentity(passphrase)
+	id, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	id.SetMaxWorkFactor(maxScrypt)
+	return id, nil
 }

@@ -254,10 +254,7 @@ func (w *Writer) flush() error {
 		first: w.first, last: w.last, offset: at.offset, length: at.length, count: w.count, digest: digest,
 	}.append(w.page)
 	w.current.Blocks++
-	w.block, w.count = w.block[:0], 0
-	if cap(w.block) > 4*blockTarget {
-		w.block = nil // a large record is past
-	}
+	w.block, w.count = letGo(w.block), 0
 	if len(w.page) >= pageTarget {
 		return w.flushPage()
 	}
@@ -288,7 +285,7 @@ func (w *Writer) frame(kind frameKind, head, body []byte) (span, [digestSize]byt
 	}
 	w.out = frameHead{
 		id: w.id, kind: kind, compression: compression, number: w.number, size: uint32(len(body)), offset: w.offset,
-	}.append(w.out[:0], head, stored)
+	}.append(letGo(w.out), head, stored)
 	at := span{offset: w.offset, length: uint64(len(w.out))}
 	digest := [digestSize]byte(w.out[len(w.out)-digestSize:])
 	w.number++

@@ -1,0 +1,331 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func widgets() Collection {
+	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Unstructured)
+}
+
+// drawObject draws an object of a few fields, so that two of them are often the same.
+func drawObject(t *rapid.T, name string) map[string]any {
+	leaf := rapid.SampledFrom([]any{"x", "y", int64(1), int64(9007199254740993), int64(9007199254740992), 0.5, true, []any{int64(1)}, []any{}, map[string]any{}})
+	object := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{
+		"name": name, "namespace": "a", "uid": rapid.SampledFrom([]string{"u1", "u1", "u1", "u2"}).Draw(t, "uid"),
+		"resourceVersion": rapid.StringMatching("[1-9]").Draw(t, "rv"),
+	}}
+	for _, field := range []string{"spec", "status"} {
+		object[field] = rapid.MapOfN(rapid.SampledFrom([]string{"p", "q"}), leaf, 0, 2).Draw(t, field)
+	}
+	return object
+}
+
+// drawWidgets draws a collection.
+func drawWidgets(t *rapid.T) contentOf {
+	of := contentOf{collection: widgets()}
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), 0, 6, rapid.ID).Draw(t, "names")
+	slices.Sort(names)
+	for _, name := range names {
+		u := &unstructured.Unstructured{Object: drawObject(t, name)}
+		data, err := store.UnstructuredCodec().Append(nil, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.records = append(of.records, store.Record{
+			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: encodingMsgpack, Payload: data,
+		})
+	}
+	return of
+}
+
+// fileOf makes a snapshot of small blocks.
+func fileOf(t tb, of ...contentOf) *File {
+	t.Helper()
+	data := content{collections: of}.bytes(t, WriterOptions{block: 300})
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// seen is a change in the model.
+type seen struct {
+	kind ChangeKind
+	key  string
+}
+
+// naive compares two collections of widgets without streaming, encodings or patches.
+func naive(a, b map[string]map[string]any, ignore ...string) (out []seen) {
+	strip := func(object map[string]any) map[string]any {
+		object = (&unstructured.Unstructured{Object: object}).DeepCopy().Object
+		delete(object["metadata"].(map[string]any), "resourceVersion")
+		for _, field := range ignore {
+			delete(object, field)
+		}
+		return object
+	}
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		before, inA := a[key]
+		after, inB := b[key]
+		switch {
+		case !inA:
+			out = append(out, seen{Added, key})
+		case !inB:
+			out = append(out, seen{Removed, key})
+		case before["metadata"].(map[string]any)["uid"] != after["metadata"].(map[string]any)["uid"]:
+			out = append(out, seen{Replaced, key})
+		case !reflect.DeepEqual(strip(before), strip(after)):
+			out = append(out, seen{Changed, key})
+		}
+	}
+	return out
+}
+
+func TestDiffAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := fileOf(t, drawWidgets(t)), fileOf(t, drawWidgets(t))
+		inA, inB := readObjects(t, a), readObjects(t, b)
+		ignore, fields := []string(nil), []string(nil)
+		if rapid.Bool().Draw(t, "ignore status") {
+			ignore, fields = append(DefaultIgnore(), "status"), []string{"status"}
+		}
+		var got []seen
+		report, err := Diff(t.Context(), a, b, DiffOptions{Ignore: ignore}, func(c Change) error {
+			got = append(got, seen{c.Kind, c.Key})
+			checkPatch(t, c)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := naive(inA, inB, fields...)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+		n := map[ChangeKind]int{}
+		for _, s := range want {
+			n[s.kind]++
+		}
+		union := maps.Clone(inA)
+		maps.Copy(union, inB)
+		wanted := DiffReport{Added: n[Added], Removed: n[Removed], Changed: n[Changed], Replaced: n[Replaced], Same: len(union) - len(want)}
+		if !reflect.DeepEqual(report, wanted) || report.Equal() != (len(want) == 0) {
+			t.Fatalf("%+v, want %+v", report, wanted)
+		}
+	})
+}
+
+func readObjects(t tb, f *File) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	for _, c := range f.Manifest().Collections {
+		d := NewDecoder(c)
+		err := f.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+			u, err := d.Decode(r)
+			out[r.Key] = u.Object
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// checkPatch applies the patch to what was before: what comes of it is what is after.
+func checkPatch(t *rapid.T, c Change) {
+	if c.Kind == Added || c.Kind == Removed {
+		if c.Patch != nil || (c.Before == nil) != (c.Kind == Added) || (c.After == nil) != (c.Kind == Removed) {
+			t.Fatalf("%+v", c)
+		}
+		return
+	}
+	before, err := c.Before.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := c.After.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := jsonpatch.MergePatch(before, c.Patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !jsonEqual(patched, after) {
+		t.Fatalf("%s patched by %s is %s, want %s", before, c.Patch, patched, after)
+	}
+}
+
+// jsonEqual compares with all digits of numbers.
+func jsonEqual(a, b []byte) bool {
+	var values [2]any
+	for i, text := range [][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// A typed collection and an unstructured one of the same objects do not differ, and what does differ is found.
+func TestDiffAcrossRepresentations(t *testing.T) {
+	texts := []string{
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"l":"m"}},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"500m"}},"ports":[{"containerPort":80}]}],"terminationGracePeriodSeconds":30},"status":{"phase":"Running","podIP":"10.0.0.1"}}`,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"x","uid":"v"},"spec":{"containers":[{"name":"c","image":"i:1"}]}}`,
+	}
+	of := func(r store.Representation, texts ...string) contentOf {
+		out := contentOf{collection: collectionOf(core("pods"), "Pod", r)}
+		for _, text := range texts {
+			out.records = append(out.records, recordOf(t, out.collection, text))
+		}
+		return out
+	}
+	typed := fileOf(t, of(store.Typed, texts...))
+	for _, other := range []contentOf{of(store.Unstructured, texts...), of(store.Typed, texts...)} {
+		for _, pair := range [][2]*File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
+			report, err := Diff(t.Context(), pair[0], pair[1], DiffOptions{}, func(c Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
+			if err != nil || !report.Equal() || report.Same != 2 {
+				t.Errorf("%+v, %v", report, err)
+			}
+		}
+	}
+	changed := fileOf(t, of(store.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
+	var patches []string
+	report, err := Diff(t.Context(), typed, changed, DiffOptions{}, func(c Change) error { patches = append(patches, string(c.Patch)); return nil })
+	if err != nil || report.Changed != 1 || patches[0] != `{"spec":{"containers":[{"image":"i:2","name":"c"}]}}` {
+		t.Errorf("%+v, %v, %q", report, err, patches)
+	}
+}
+
+func TestDiffMatchesCollections(t *testing.T) {
+	col := func(resource, namespace string, r store.Representation) contentOf {
+		c := collectionOf(core(resource), "", r)
+		c.Identity.Namespace = namespace
+		return contentOf{c, nil}
+	}
+	a := fileOf(t, col("pods", "", store.Typed), col("pods", "", store.Unstructured), col("nodes", "", store.Typed), col("secrets", "x", store.Typed), col("events", "", store.Typed))
+	b := fileOf(t, col("nodes", "", store.Unstructured), col("pods", "", store.Unstructured), col("secrets", "y", store.Typed), col("events", "", store.Metadata))
+	report, err := Diff(t.Context(), a, b, DiffOptions{}, func(Change) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(cs []Collection) (out []string) {
+		for _, c := range cs {
+			out = append(out, c.Identity.String())
+		}
+		return out
+	}
+	if got := names(report.OnlyInA); !slices.Equal(got, []string{"pods.v1", "secrets.v1 in namespace x", "events.v1"}) {
+		t.Errorf("only in a: %q", got)
+	}
+	if got := names(report.OnlyInB); !slices.Equal(got, []string{"secrets.v1 in namespace y", "events.v1 (metadata)"}) {
+		t.Errorf("only in b: %q", got)
+	}
+	if report.Equal() {
+		t.Error("they are said to be equal")
+	}
+}
+
+func TestDiffOfUnknownTypes(t *testing.T) {
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Typed)
+	of := func(payload, key string) memorySource {
+		return memorySource{{c, []store.Record{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)}, {Key: key, UID: "u", Encoding: encodingProtobuf}}}}
+	}
+	if report, err := Diff(t.Context(), of("x", "b"), of("x", "c"), DiffOptions{}, func(Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
+		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
+	}
+	if _, err := Diff(t.Context(), of("x", "b"), of("y", "b"), DiffOptions{}, nil); !errors.Is(err, ErrUndecodable) {
+		t.Error(err)
+	}
+	report, err := Diff(t.Context(), of("x", "b"), of("y", "b"), DiffOptions{SkipUnknown: true}, func(c Change) error {
+		if c.Kind != Changed || c.Patch != nil || c.Before != nil || c.After != nil {
+			t.Errorf("%+v", c)
+		}
+		return nil
+	})
+	if err != nil || report.Changed != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that nothing is left behind.
+func TestDiffEnds(t *testing.T) {
+	a, b := fileOf(t, contentOf{widgets(), nil}), fileOf(t, contentOf{widgets(), []store.Record{
+		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),
+		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b"}}`),
+	}})
+	n := 0
+	if _, err := Diff(t.Context(), a, b, DiffOptions{}, func(Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
+		t.Errorf("%v, %d calls", err, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Diff(ctx, a, b, DiffOptions{}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	disorder := memorySource{{widgets(), []store.Record{{Key: "b"}, {Key: "a"}}}}
+	if _, err := Diff(t.Context(), a, disorder, DiffOptions{}, func(Change) error { return nil }); !errors.Is(err, ErrOrder) {
+		t.Error(err)
+	}
+	if _, err := Diff(t.Context(), a, b, DiffOptions{Ignore: []string{""}}, nil); err == nil || !strings.Contains(err.Error(), "write it as") {
+		t.Error(err)
+	}
+}
+
+func TestIgnorePaths(t *testing.T) {
+	const object = `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`
+	for path, want := range map[string]string{
+		"a":                      `{"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		".a.b":                   `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		`a["c.d/e"]`:             `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		"/a/c.d~1e":              `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		"l[*].x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"y":2},{}],"s":"t"}`,
+		"/l/1/x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{}],"s":"t"}`,
+		"a.*":                    `{"a":{},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		"*.b":                    `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
+		"s.t.u":                  object,
+		"nothing.of.the.kind[3]": object,
+	} {
+		p, err := parsePaths([]string{path})
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		var m map[string]any
+		if err := json.Unmarshal([]byte(object), &m); err != nil {
+			t.Fatal(err)
+		}
+		p.remove(m)
+		if got, _ := json.Marshal(m); string(got) != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	for _, bad := range []string{"", ".", "a..b", "a.", "a[", "a[]", `a["b]`, `a["b"`, "[\"x\"]y"} {
+		if p, err := parsePaths([]string{bad}); err == nil {
+			t.Errorf("%q is taken as %q", bad, p)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var updateGolden = flag.Bool("update", false, "write the golden snapshots of the current format anew")
+
+// goldenIdentity decrypts the golden snapshot that is encrypted. It is for nothing else.
+const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTHCT9QV9LAZ24SM0SWCQ"
+
+// goldenContent is what the golden snapshots hold: every field of the manifest, both encodings, blocks of several records and several blocks, an empty collection.
+func goldenContent(t *testing.T) content {
+	t.Helper()
+	pods := collectionOf(core("pods"), "Pod", store.Typed)
+	pods.Attributes = store.Attributes{ClusterID: "golden", Codec: "protobuf", Schema: "s", Transform: "t1", OpenAPI: "hash"}
+	pods.Resource = store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}}
+	pods.LastContact = time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	c := contentOf{collection: pods}
+	for i := range 12 {
+		c.records = append(c.records, recordOf(t, pods, fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"pod-%02d","uid":"p-%d","resourceVersion":"%d","labels":{"app":"till"}},"spec":{"containers":[{"name":"c","image":"registry/till:1"}]}}`, i, i, 100+i)))
+	}
+	widgets := Collection{
+		Identity: store.Identity{
+			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
+			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x", Representation: store.Unstructured,
+		},
+		Resource:        store.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
+		ResourceVersion: "300", MustRelist: "objects were left out (only namespaces shop)", Filtered: []string{"only namespaces shop"}, Redacted: []string{"managedFields"},
+	}
+	of := contentOf{collection: widgets}
+	for i := range 3 {
+		of.records = append(of.records, recordOf(t, widgets, fmt.Sprintf(
+			`{"apiVersion":"larder.dev/v1","kind":"Widget","metadata":{"namespace":"shop","name":"widget-%d","uid":"w-%d","resourceVersion":"%d"},"spec":{"size":%d,"ratio":0.5,"none":null,"empty":[],"text":"größer <&>"}}`, i, i, 200+i, i-1)))
+	}
+	return content{
+		header: Header{
+			ClusterID: "golden", ServerVersion: "v1.36.3", TakenAt: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), Larder: "v0.1.0-golden",
+			Filter: &Filter{Namespaces: []string{"shop"}}, Redaction: &Redaction{ManagedFields: true},
+		},
+		collections: []contentOf{c, {collectionOf(core("nodes"), "Node", store.Metadata), nil}, of},
+	}
+}
+
+func goldenPath(format int, sealed bool) string {
+	if sealed {
+		return filepath.Join("testdata", fmt.Sprintf("golden-format-%d-age.larder", format))
+	}
+	return filepath.Join("testdata", fmt.Sprintf("golden-format-%d.larder", format))
+}
+
+func goldenIdentities(t testing.TB) []age.Identity {
+	t.Helper()
+	ids, err := ParseIdentities([]byte(goldenIdentity))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// The golden snapshots are read as what was written: all formats that were ever written.
+func TestGolden(t *testing.T) {
+	if *updateGolden {
+		writeGolden(t)
+	}
+	want := goldenContent(t)
+	for format := 1; format <= formatNow; format++ {
+		for _, sealed := range []bool{false, true} {
+			path := goldenPath(format, sealed)
+			f, err := Open(path, OpenOptions{Identities: goldenIdentities(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if m := f.Manifest(); int(m.Format) != format || m.Encrypted != sealed {
+				t.Errorf("%s: format %d, encrypted %v", path, m.Format, m.Encrypted)
+			}
+			want.check(t, readFile(t, f))
+			in, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := readAll(bytes.NewReader(in), ReaderOptions{Identities: goldenIdentities(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.check(t, got)
+			report, err := Verify(t.Context(), bytes.NewReader(in), ReaderOptions{Identities: goldenIdentities(t)})
+			if err != nil || len(report.Problems) > 0 || report.Objects != 15 || report.Unknown != 0 {
+				t.Errorf("%s: %+v, %v", path, report, err)
+			}
+		}
+	}
+}
+
+// What is written today is the golden snapshot, but for how it is compressed.
+func TestGoldenIsWhatIsWritten(t *testing.T) {
+	golden, err := os.ReadFile(goldenPath(formatNow, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := goldenContent(t).bytes(t, WriterOptions{block: 500, id: fileID(golden[len(magic)+4:])})
+	a, b := framesIn(t, golden), framesIn(t, now)
+	if len(a) != len(b) {
+		t.Fatalf("%d frames, the golden snapshot has %d", len(b), len(a))
+	}
+	for i := range a {
+		if a[i].kind != b[i].kind || a[i].kind != kindTail && a[i].kind != kindPage && (!bytes.Equal(a[i].head, b[i].head) || !bytes.Equal(a[i].body, b[i].body)) {
+			t.Errorf("frame %d, kind %c:\n%s\nthe golden snapshot has\n%s", i, b[i].kind, hex.Dump(b[i].body), hex.Dump(a[i].body))
+		}
+	}
+}
+
+// framesIn takes a snapshot apart.
+func framesIn(t *testing.T, data []byte) (out []frame) {
+	t.Helper()
+	p, at, err := parsePrologue(data, formats())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &window{r: bytes.NewReader(data)}
+	if _, err := in.peek(at); err != nil {
+		t.Fatal(err)
+	}
+	in.skip(at)
+	u, err := newUnpacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in.offset < int64(len(data)-footerSize) {
+		f, err := readFrame(in, place{id: p.id, offset: uint64(in.offset), number: int64(len(out))}, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.head, f.body = bytes.Clone(f.head), bytes.Clone(f.body)
+		out = append(out, f)
+	}
+	return out
+}
+
+func writeGolden(t *testing.T) {
+	t.Helper()
+	identity, ok := goldenIdentities(t)[0].(*age.X25519Identity)
+	if !ok {
+		t.Fatal("the golden identity is of another type")
+	}
+	for _, sealed := range []bool{false, true} {
+		o := WriterOptions{block: 500}
+		if sealed {
+			o.Recipients = []age.Recipient{identity.Recipient()}
+		}
+		if err := os.WriteFile(goldenPath(formatNow, sealed), goldenContent(t).bytes(t, o), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

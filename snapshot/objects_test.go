@@ -1,0 +1,80 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// recordOf encodes an object as a collection of that representation has it. Its JSON is given.
+func recordOf(t testing.TB, c Collection, text string) store.Record {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	key := u.GetName()
+	if u.GetNamespace() != "" {
+		key = u.GetNamespace() + "/" + key
+	}
+	var obj runtime.Object = u
+	if c.Identity.Representation == store.Typed {
+		typed, err := scheme.Scheme.New(u.GroupVersionKind())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text), typed); err != nil {
+			t.Fatal(err)
+		}
+		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients leave it
+		obj = typed
+	}
+	codec, err := store.CodecFor(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := codec.Append(nil, obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Record{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(), Payload: data}
+}
+
+// collectionOf is a collection of a kind of Kubernetes.
+func collectionOf(resource schema.GroupVersionResource, kind string, r store.Representation) Collection {
+	return Collection{
+		Identity:        store.Identity{GroupVersionResource: resource, Representation: r},
+		Resource:        store.ResourceInfo{Kind: kind, Namespaced: kind != "Node"},
+		ResourceVersion: "100", Complete: true,
+	}
+}
+
+func core(resource string) schema.GroupVersionResource {
+	return corev1.SchemeGroupVersion.WithResource(resource)
+}
+
+// decoded returns the objects of a source's collection as JSON, by key.
+func decoded(t testing.TB, src Source, c Collection) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	d := NewDecoder(c)
+	err := src.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+		u, err := d.Decode(r)
+		if err != nil {
+			return err
+		}
+		out[r.Key] = u.Object
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

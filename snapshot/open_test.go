@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Open and OpenSalvage name the file in their errors, and what is no regular file.
+func TestOpenByPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster.larder")
+	want := small()
+	data := want.bytes(t, smallBlocks)
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(data)
+	f, err := Open(path, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.check(t, readFile(t, f))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(data[:len(data)-100])
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrDamaged) || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), "it was cut short, or is still being written") {
+		t.Error(err)
+	}
+	f, report, err := OpenSalvage(t.Context(), path, OpenOptions{})
+	if err != nil || report.Objects != 5 || len(report.Losses) != 1 {
+		t.Fatal(report, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write([]byte("something else"))
+	for _, p := range []string{path, filepath.Dir(path), path + ".none"} {
+		_, openErr := Open(p, OpenOptions{})
+		_, _, salvageErr := OpenSalvage(t.Context(), p, OpenOptions{})
+		for _, err := range []error{openErr, salvageErr} {
+			if err == nil || !strings.Contains(err.Error(), p) {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+	}
+}
+
+func TestNoSuchCollection(t *testing.T) {
+	f := fileOf(t, small().collections...)
+	_, _, err := f.Get(t.Context(), identityOf("nothing"), "a")
+	if !errors.Is(err, ErrNoCollection) || !strings.Contains(err.Error(), "nothing.v1") {
+		t.Error(err)
+	}
+}
+
+// For the race detector: many goroutines read one file.
+func TestFileConcurrently(t *testing.T) {
+	want := small()
+	f := fileOf(t, want.collections...)
+	pods := want.collections[0]
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				for _, r := range pods.records {
+					if got, ok, err := f.Get(t.Context(), pods.collection.Identity, r.Key); err != nil || !ok || !sameRecord(got, r) {
+						t.Errorf("%v, %v", ok, err)
+						return
+					}
+				}
+				if err := f.Records(t.Context(), pods.collection.Identity, "a/1", func(store.Record) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A reader goes past what it does not want, and an error of the function ends a read.
+func TestSkipping(t *testing.T) {
+	want := small()
+	f := fileOf(t, want.collections...)
+	n := 0
+	err := f.Records(t.Context(), identityOf("pods"), "", func(store.Record) error { n++; return errDisk })
+	if !errors.Is(err, errDisk) || n != 1 {
+		t.Errorf("%v after %d records", err, n)
+	}
+	r, err := NewReader(strings.NewReader(string(want.bytes(t, smallBlocks))), ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var names []string
+	for {
+		c, err := r.NextCollection()
+		if err != nil {
+			if r.Manifest().Digest == [digestSize]byte{} {
+				t.Error("no digest at the end")
+			}
+			break
+		}
+		names = append(names, c.Identity.Resource)
+		if c.Identity.Resource == "pods" {
+			if _, err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if strings.Join(names, " ") != "pods empty nodes" {
+		t.Errorf("%q", names)
+	}
+}

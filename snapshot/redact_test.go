@@ -1,0 +1,350 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// planted is in every place that a redaction of all kinds must reach.
+const planted = "hunter2-planted"
+
+// plantedObjects are objects with the value in them, and with the text "keep" where it must stay.
+func plantedObjects() map[schema.GroupVersionResource][]string {
+	data := base64.StdEncoding.EncodeToString([]byte(planted))
+	env := `"env":[{"name":"DB_PASSWORD","value":"` + planted + `"},{"name":"MODE","value":"keep"},{"name":"FROM","valueFrom":{"fieldRef":{"fieldPath":"keep"}}}]`
+	pod := `"metadata":{"annotations":{"vault.example.com/api-token":"` + planted + `","note":"keep"}},"spec":{"initContainers":[{"name":"i",` + env + `}],"containers":[{"name":"c","image":"keep",` + env + `}]}`
+	applied := func(text string) string {
+		return `"kubectl.kubernetes.io/last-applied-configuration":` + fmt.Sprintf("%q", text)
+	}
+	meta := func(name, annotations string) string {
+		return `"metadata":{"name":"` + name + `","namespace":"shop","uid":"u-` + name + `","resourceVersion":"7","annotations":{` + annotations + `}}`
+	}
+	return map[schema.GroupVersionResource][]string{
+		core("secrets"): {
+			`{"apiVersion":"v1","kind":"Secret",` + meta("plain", applied(`{"data":{"p":"`+data+`"}}`)) + `,"type":"keep","data":{"password":"` + data + `"}}`,
+			`{"apiVersion":"v1","kind":"Secret",` + meta("string", `"a":"keep"`) + `,"stringData":{"password":"` + planted + `"}}`,
+			`{"apiVersion":"v1","kind":"Secret",` + meta("was", applied(`{"data":{"p":"`+data+`"}}`)) + `}`, // it has no data any more
+		},
+		core("configmaps"): {
+			`{"apiVersion":"v1","kind":"ConfigMap",` + meta("plain", `"a":"keep"`) + `,"data":{"file":"x=` + planted + `"},"binaryData":{"b":"` + data + `"}}`,
+		},
+		core("pods"): {
+			`{"apiVersion":"v1","kind":"Pod",` + meta("was", applied(`{"spec":{"containers":[{"env":[{"name":"DB_PASSWORD","value":"`+planted+`"}]}]}}`)) + `,"spec":{"containers":[{"name":"keep"}]}}`,
+			`{"apiVersion":"v1","kind":"Pod",` + strings.Replace(pod, `"metadata":{`, `"metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7",`, 1) + `}`,
+		},
+		appsv1.SchemeGroupVersion.WithResource("deployments"): {
+			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+planted)) + `,"spec":{"template":{` + pod + `}}}`,
+		},
+		appsv1.SchemeGroupVersion.WithResource("controllerrevisions"): {
+			`{"apiVersion":"apps/v1","kind":"ControllerRevision",` + meta("web-1", "") + `,"revision":1,"data":{"spec":{"template":{` + pod + `}}}}`,
+		},
+	}
+}
+
+var plantedKinds = map[string]string{
+	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "controllerrevisions": "ControllerRevision",
+}
+
+var redactAll = Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"}, Env: []string{"*password*"}, ManagedFields: true}
+
+func plantedSource(t *testing.T, r store.Representation) (src memorySource) {
+	t.Helper()
+	for resource, texts := range plantedObjects() {
+		of := contentOf{collection: collectionOf(resource, plantedKinds[resource.Resource], r)}
+		for _, text := range texts {
+			of.records = append(of.records, recordOf(t, of.collection, text))
+		}
+		src = append(src, of)
+	}
+	if r == store.Unstructured {
+		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", r)
+		src = append(src, contentOf{widgets, []store.Record{recordOf(t, widgets,
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
+	}
+	return src
+}
+
+// unpacked is everything that is in a snapshot, not compressed.
+func unpacked(t *testing.T, data []byte) (all []byte) {
+	t.Helper()
+	all = append(all, data...)
+	for _, f := range framesIn(t, data) {
+		all = append(append(all, f.head...), f.body...)
+	}
+	return all
+}
+
+func holdsPlanted(data []byte) bool {
+	return bytes.Contains(data, []byte(planted)) || bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(planted))))
+}
+
+// What was planted is nowhere in a redacted snapshot, typed or not, and what is not concerned is as it was.
+func TestRedactionReachesEverything(t *testing.T) {
+	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+		t.Run(string(r), func(t *testing.T) {
+			src := plantedSource(t, r)
+			var b bytes.Buffer
+			write := func(o SelectOptions) []byte {
+				b.Reset()
+				h := Header{}
+				o.Describe(&h)
+				w, err := NewWriter(&b, h, WriterOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Copy(t.Context(), src, o); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				return bytes.Clone(b.Bytes())
+			}
+			if !holdsPlanted(unpacked(t, write(SelectOptions{}))) {
+				t.Fatal("nothing was planted")
+			}
+			data := write(SelectOptions{Redaction: redactAll})
+			if holdsPlanted(unpacked(t, data)) {
+				t.Error("a planted value is in the snapshot")
+			}
+			f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Manifest().Redaction; !reflect.DeepEqual(*got, redactAll) {
+				t.Errorf("the manifest says %+v", got)
+			}
+			checkRedacted(t, src, f)
+		})
+	}
+}
+
+// checkRedacted compares what was redacted with what it was made of: with REDACTED put back in its place, it is the same.
+func checkRedacted(t *testing.T, before memorySource, f *File) {
+	t.Helper()
+	for i, c := range f.Manifest().Collections {
+		if !strings.HasPrefix(c.MustRelist, "objects were redacted (") || len(c.Redacted) == 0 {
+			t.Errorf("%s can be resumed: %q", c.Identity, c.MustRelist)
+		}
+		was, is := decoded(t, before, before[i].collection), decoded(t, f, c)
+		if len(was) != len(is) {
+			t.Fatalf("%s: %d objects of %d", c.Identity, len(is), len(was))
+		}
+		for key, object := range is {
+			n := compareRedacted(t, c.Identity.String()+" "+key, was[key], object)
+			if n == 0 {
+				t.Errorf("%s %s: nothing was redacted", c.Identity, key)
+			}
+		}
+	}
+}
+
+// compareRedacted counts the values that were replaced, and fails if anything else is different.
+func compareRedacted(t *testing.T, where string, was, is any) (n int) {
+	t.Helper()
+	switch v := is.(type) {
+	case map[string]any:
+		w, _ := was.(map[string]any)
+		if len(w) != len(v) {
+			t.Errorf("%s: fields %v, were %v", where, v, w)
+		}
+		for name, field := range v {
+			n += compareRedacted(t, where+"."+name, w[name], field)
+		}
+	case []any:
+		w, _ := was.([]any)
+		if len(w) != len(v) {
+			t.Fatalf("%s: %d items, were %d", where, len(v), len(w))
+		}
+		for i, item := range v {
+			n += compareRedacted(t, fmt.Sprintf("%s[%d]", where, i), w[i], item)
+		}
+	default:
+		if is == redactedText || is == redactedData {
+			if s := fmt.Sprint(was); !holdsPlanted([]byte(s)) {
+				t.Errorf("%s was redacted without need: %v", where, was)
+			}
+			return 1
+		}
+		if !reflect.DeepEqual(was, is) {
+			t.Errorf("%s: %v, was %v", where, is, was)
+		}
+	}
+	return n
+}
+
+// A collection of metadata only has data too: in the annotation of kubectl apply.
+func TestRedactionOfMetadata(t *testing.T) {
+	c := collectionOf(core("secrets"), "Secret", store.Metadata)
+	r := recordOf(t, collectionOf(core("secrets"), "Secret", store.Unstructured), plantedObjects()[core("secrets")][0])
+	src, err := Select(memorySource{{c, []store.Record{r}}}, SelectOptions{Redaction: Redaction{Secrets: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, object := range decoded(t, src, c) {
+		if a := (&unstructured.Unstructured{Object: object}).GetAnnotations()[lastApplied]; a != redactedText {
+			t.Errorf("%s: %s", key, a)
+		}
+	}
+}
+
+func TestManagedFieldsAreRemoved(t *testing.T) {
+	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+		c := collectionOf(core("nodes"), "Node", r)
+		rec := recordOf(t, c, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","managedFields":[{"manager":"kubelet","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}],"annotations":{"`+lastApplied+`":"keep"}}}`)
+		src, err := Select(memorySource{{c, []store.Record{rec}}}, SelectOptions{Redaction: Redaction{ManagedFields: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata := decoded(t, src, c)["n"]["metadata"].(map[string]any)
+		if metadata["managedFields"] != nil || metadata["annotations"].(map[string]any)[lastApplied] != "keep" {
+			t.Errorf("%s: %v", r, metadata)
+		}
+	}
+}
+
+// Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are left out if that was asked for.
+func TestUnknownTypes(t *testing.T) {
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Typed)
+	r := store.Record{Key: "a/w", UID: "u", ResourceVersion: "1", Encoding: encodingProtobuf, Payload: []byte("\x00\x00anything")}
+	src := memorySource{{c, []store.Record{r}}}
+	read := func(o SelectOptions) (n int, err error) {
+		s, err := Select(src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, s.Records(t.Context(), c.Identity, "", func(got store.Record) error {
+			if !sameRecord(got, r) {
+				t.Error("it was changed")
+			}
+			n++
+			return nil
+		})
+	}
+	for _, o := range []SelectOptions{
+		{}, {Redaction: Redaction{Secrets: true, ConfigMaps: true}}, {Filter: Filter{Namespaces: []string{"a"}, Resources: []string{"widget"}}},
+	} {
+		if n, err := read(o); n != 1 || err != nil {
+			t.Errorf("%+v: %d, %v", o, n, err)
+		}
+	}
+	for _, o := range []SelectOptions{{Redaction: Redaction{Env: []string{"x"}}}, {Filter: Filter{Labels: "a=b"}}} {
+		_, err := read(o)
+		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `"a/w" (Widget, in protobuf)`) {
+			t.Errorf("%+v: %v", o, err)
+		}
+		var skipped []string
+		o.SkipUnknown, o.Skipped = true, func(id store.Identity, key string) { skipped = append(skipped, key) }
+		if n, err := read(o); n != 0 || err != nil || len(skipped) != 1 {
+			t.Errorf("%+v: %d, %v, %v", o, n, skipped, err)
+		}
+		w := mustWriter(t, &bytes.Buffer{})
+		if n, err := w.Copy(t.Context(), src, o); err != nil || n.Skipped != 1 || n.Objects != 0 || n.Collections != 1 {
+			t.Errorf("%+v, %v", n, err)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	pods := collectionOf(core("pods"), "Pod", store.Typed)
+	pods.Resource.ShortNames, pods.Resource.Singular = []string{"po"}, "pod"
+	pod := func(ns, name, app, phase string) store.Record {
+		return recordOf(t, pods, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":{"app":%q}},"status":{"phase":%q}}`, ns, name, app, phase))
+	}
+	nodes := collectionOf(core("nodes"), "Node", store.Typed)
+	inShop := collectionOf(core("services"), "Service", store.Typed)
+	inShop.Identity.Namespace = "shop"
+	deployments := collectionOf(appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", store.Typed)
+	src := memorySource{
+		{pods, []store.Record{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"), pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
+		{nodes, []store.Record{recordOf(t, nodes, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"shop"}}`)}},
+		{inShop, []store.Record{recordOf(t, inShop, `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
+		{deployments, nil},
+	}
+	for _, c := range []struct {
+		filter Filter
+		want   string
+	}{
+		{Filter{}, "pods: bank/x shop/a shop/b shop2/c; nodes: shop; services: shop/s; deployments:"},
+		{Filter{Namespaces: []string{"shop"}}, "pods*: shop/a shop/b; services: shop/s; deployments*:"},
+		{Filter{Namespaces: []string{"bank", "shop2"}}, "pods*: bank/x shop2/c; deployments*:"},
+		{Filter{Resources: []string{"po", "deployments.apps"}}, "pods: bank/x shop/a shop/b shop2/c; deployments:"},
+		{Filter{Resources: []string{"Node", "deploy"}}, "nodes: shop"},
+		{Filter{Resources: []string{"pods.v1", "Deployment.v1.apps"}, Labels: "app=web", Fields: "status.phase=Running"}, "pods*: bank/x shop/a shop2/c; deployments*:"},
+		{Filter{Resources: []string{"pods.apps", "deployments.v1", "pods.v2"}}, ""},
+		{Filter{Resources: []string{"pods"}, Labels: "app!=web"}, "pods*: shop/b"},
+		{Filter{Resources: []string{"pods"}, Fields: "metadata.name=a"}, "pods*: shop/a"},
+	} {
+		s, err := Select(src, SelectOptions{Filter: c.filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := listing(t, s); got != c.want {
+			t.Errorf("%+v:\n%s, want\n%s", c.filter, got, c.want)
+		}
+	}
+	for _, bad := range []SelectOptions{
+		{Filter: Filter{Labels: "a in"}}, {Filter: Filter{Fields: "a"}}, {Redaction: Redaction{Env: []string{""}}}, {Redaction: Redaction{Annotations: []string{""}}},
+	} {
+		if _, err := Select(src, bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// listing is what a source has, with a star at collections that can not be resumed.
+func listing(t *testing.T, s Source) string {
+	t.Helper()
+	all, err := s.Collections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for _, c := range all {
+		part := c.Identity.Resource
+		if c.MustRelist != "" {
+			part += "*"
+			if len(c.Filtered) == 0 || !strings.Contains(c.MustRelist, c.Filtered[0]) {
+				t.Errorf("%s: %q, %q", c.Identity, c.MustRelist, c.Filtered)
+			}
+		}
+		part += ":"
+		err := s.Records(t.Context(), c.Identity, "", func(r store.Record) error { part += " " + r.Key; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// A reason that is there already stays, and a cancelled context ends a copy.
+func TestSelectKeepsReasons(t *testing.T) {
+	c := collectionOf(core("pods"), "Pod", store.Typed)
+	c.MustRelist, c.Redacted = "it was old", []string{"before"}
+	s, err := Select(memorySource{{c, nil}}, SelectOptions{Redaction: redactAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Collections(t.Context())
+	if err != nil || all[0].MustRelist != "it was old" || all[0].Redacted[0] != "before" || len(all[0].Redacted) < 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := mustWriter(t, &bytes.Buffer{}).Copy(ctx, s, SelectOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

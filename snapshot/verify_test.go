@@ -1,0 +1,77 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func TestVerify(t *testing.T) {
+	pods := collectionOf(core("pods"), "Pod", store.Typed)
+	good := recordOf(t, pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"a","uid":"u","resourceVersion":"1"}}`)
+	at := func(key string, change func(*store.Record)) store.Record {
+		r := keep(good)
+		r.Key = key
+		change(&r)
+		return r
+	}
+	records := []store.Record{
+		good,
+		at("b", func(r *store.Record) { r.UID = "" }),
+		at("c", func(r *store.Record) { r.ResourceVersion = "2" }),
+		at("d", func(r *store.Record) { r.Payload = []byte("\x00\x00\xff\xff") }),
+		at("e", func(r *store.Record) { r.Encoding = "of the future" }),
+		at("f", func(r *store.Record) { r.Encoding, r.Payload = encodingMsgpack, []byte("\xc4\x05hello") }),
+	}
+	want := content{collections: []contentOf{{pods, records}, {collectionOf(core("nodes"), "Node", store.Typed), nil}}}
+	data := want.bytes(t, smallBlocks)
+	report, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := []string{
+		`pods.v1: "b" has no UID`,
+		`pods.v1: "b" has another UID or resourceVersion than its record says`,
+		`pods.v1: "c" has another UID or resourceVersion than its record says`,
+		`pods.v1: "d" can not be decoded: malformed protobuf: the snapshot is damaged`,
+		`pods.v1: "f" can not be decoded: malformed JSON: the snapshot is damaged`,
+	}
+	if !slices.Equal(report.Problems, problems) || report.Objects != 6 || report.Collections != 2 || report.Unknown != 1 || report.Bytes == 0 {
+		t.Errorf("%+v\n%s", report, strings.Join(report.Problems, "\n"))
+	}
+	report, err = Verify(t.Context(), bytes.NewReader(data[:len(data)/2]), ReaderOptions{})
+	if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[len(report.Problems)-1], "what follows was not read") {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := Verify(t.Context(), strings.NewReader("something else"), ReaderOptions{}); !errors.Is(err, ErrNotSnapshot) {
+		t.Error(err)
+	}
+}
+
+func TestVerifyListsNotTooMuch(t *testing.T) {
+	var r Report
+	for range 3 * maxProblems {
+		r.problem("x")
+	}
+	if len(r.Problems) != maxProblems+1 || r.Problems[maxProblems] == "x" {
+		t.Errorf("%d problems", len(r.Problems))
+	}
+}
+
+func TestVerifyEndsWithItsContext(t *testing.T) {
+	of := contentOf{collection: Collection{Identity: identityOf("pods")}}
+	for i := range 2000 {
+		of.records = append(of.records, rec(strings.Repeat("k", i+1), 0))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	data := content{collections: []contentOf{of}}.bytes(t, WriterOptions{})
+	if _, err := Verify(ctx, bytes.NewReader(data), ReaderOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
