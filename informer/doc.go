@@ -151,7 +151,7 @@
 // the other one has ended. A cluster that is exchanged behind its address is no such case: contents from another
 // cluster than the one that is there now are replaced, as above, whichever informer notices it first.
 //
-// Secrets are kept in memory only unless Options.PersistSecrets is set.
+// Secrets are kept in memory only, unless the store has keys (store.Options.Encryption), so that they are sealed in its file, or Options.PersistSecrets is set.
 //
 // # Many informers, and many programs
 //

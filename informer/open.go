@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/reflector"
@@ -24,7 +25,7 @@ const openWait = reflector.MaxStop + 15*time.Second
 // Reasons in Status.NotPersistent.
 const (
 	whyInMemory = "Options.InMemory is set"
-	whySecrets  = "Secrets are kept in memory only unless Options.PersistSecrets is set"
+	whySecrets  = "Secrets are kept in memory only unless the store has keys (store.Options.Encryption) or Options.PersistSecrets is set"
 )
 
 func (o Options) withDefaults(example runtime.Object) Options {
@@ -98,10 +99,12 @@ func (i *Informer) open() error {
 	if o.Observer != nil {
 		co.Committed = i.tellCommit
 	}
+	secret := holdsSecrets(o.Identity, i.example)
+	co.Seal = secret && o.Store != nil && o.Store.Seals(secrets)
 	switch {
 	case o.InMemory:
 		i.volatile = whyInMemory
-	case holdsSecrets(o.Identity, i.example) && !o.PersistSecrets:
+	case secret && !co.Seal && !o.PersistSecrets:
 		i.volatile = whySecrets
 	case o.Store == nil:
 		return errors.New("no store to keep the objects in; set Options.Store or Options.InMemory")
@@ -149,6 +152,9 @@ func (i *Informer) giveBackUnused() error {
 	}
 	return i.release()
 }
+
+// secrets is what a store seals, if it has keys, unless it is told otherwise.
+var secrets = schema.GroupResource{Resource: "secrets"}
 
 // holdsSecrets reports whether these are core Secrets, in whatever form: by what is listed, or by the
 // type of the objects if the identity calls them otherwise.

@@ -33,8 +33,8 @@ type Options struct {
 	Store *store.Store
 	// InMemory keeps the objects in memory only; Store may be nil.
 	InMemory bool
-	// PersistSecrets allows core/v1 Secrets, in whatever representation, in Store. Without it an
-	// informer on Secrets is in memory only, and its Status says so.
+	// PersistSecrets allows core/v1 Secrets, in whatever representation, in a Store that does not seal them (store.Options.Encryption): they are legible in its file then. Without
+	// it an informer on Secrets is in memory only, and its Status says so. Where the store seals them they are persisted in any case, and Status.Sealed says so.
 	PersistSecrets bool
 
 	// Identity says what the ListerWatcher lists: its Namespace, LabelSelector, FieldSelector and ShardSelector must be those of

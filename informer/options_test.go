@@ -243,6 +243,93 @@ func TestSecretsStayInMemory(t *testing.T) {
 	}
 }
 
+// TestSecretsAreSealed: with a key they are persisted, whatever else is said, and are not legible in the file.
+func TestSecretsAreSealed(t *testing.T) {
+	for _, resource := range []string{"secrets", "things"} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t)
+			line, err := store.GenerateKey("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := store.ParseKeys([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			quiet := logr.Discard()
+			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
+				Store: st, Logger: &quiet, Residency: r.o.Residency,
+				Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.st, r.i = st, i
+			r.run()
+			if n := len(i.GetStore().List()); n != 1 || !i.HasSynced() {
+				t.Errorf("%d objects, synced %v", n, i.HasSynced())
+			}
+			if s := i.Status(); !s.Persistent || !s.Sealed || s.PlainText {
+				t.Errorf("status %+v", s)
+			}
+			r.close()
+			data, err := os.ReadFile(r.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Contains(data, []byte("s-e-c-r-e-t")) { // a name
+				t.Error("nothing of it is in the file")
+			}
+			if bytes.Contains(data, []byte("h-u-n-t-e-r-2")) {
+				t.Error("the file holds the password")
+			}
+		})
+	}
+}
+
+// TestSealedSecretsWithoutAKey: they are not listed anew in plain text, and the error says what to do.
+func TestSealedSecretsWithoutAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		quiet := logr.Discard()
+		line, err := store.GenerateKey("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := store.ParseKeys([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+		for _, encryption := range []*store.Encryption{{Keys: keys}, nil} {
+			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: encryption})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
+			if encryption == nil {
+				if !errors.Is(err, store.ErrSealed) || !strings.Contains(err.Error(), "Encryption") {
+					t.Errorf("without a key: %v", err)
+				}
+				if err := st.Close(); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.st, r.i = st, i
+			r.run()
+			r.close()
+		}
+	})
+}
+
 func TestInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := newServer()

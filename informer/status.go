@@ -33,7 +33,9 @@ type Status struct {
 	// process that has the file.
 	Persistent    bool
 	NotPersistent string
-	Synced        bool
+	// Sealed: what is persisted is sealed (store.Options.Encryption). PlainText: what was persisted before that is legible in the file, until store.Store.Rekey.
+	Sealed, PlainText bool
+	Synced            bool
 	// ResourceVersion that the stored objects stand at.
 	ResourceVersion string
 	Objects         int
@@ -118,6 +120,7 @@ func (i *Informer) Status() Status {
 	}
 	info, err := i.store.Info(context.Background())
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
+	s.Sealed, s.PlainText = info.Sealed, info.PlainText
 	if s.LastContact.IsZero() { // else that is newer, whatever the clock said in an earlier run
 		s.LastContact = info.LastContact
 	}

@@ -16,7 +16,7 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// Secrets has the Secrets of the snapshot written to the store. Default: they are left out, unless Redaction.Secrets redacts them.
+	// Secrets has the Secrets of the snapshot written to a store that does not seal them. Default: they are left out of it, unless Redaction.Secrets redacts them.
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
@@ -185,7 +185,7 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 	}
 	j.report()
 	for _, c := range all {
-		if why := j.o.leavesOut(c); why != "" {
+		if why := j.o.leavesOut(c, i); why != "" {
 			j.now.TotalObjects -= j.counts(c)
 			j.restored.LeftOut = append(j.restored.LeftOut, c.Identity.String()+": "+why)
 			continue
@@ -198,8 +198,8 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 }
 
 // leavesOut returns why a collection is not restored, or "".
-func (o RestoreOptions) leavesOut(c Collection) string {
-	if c.Identity.GroupResource() != secrets || o.Secrets || o.Redaction.Secrets {
+func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
+	if c.Identity.GroupResource() != secrets || i.Seals(secrets) || o.Secrets || o.Redaction.Secrets {
 		return ""
 	}
 	return "the store is not encrypted, and Secrets in plain text were not asked for"

@@ -26,7 +26,7 @@ type SaveOptions struct {
 	Header Header
 	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
 	Salvage bool
-	// Store are those that the store, or the copy of one that is open, is opened with for reading: LockTimeout and Logger count.
+	// Store are those that SaveFile opens the store with: LockTimeout, Logger and Encryption count.
 	Store store.Options
 	// Progress is told how far it is. May be nil.
 	Progress func(Progress)
@@ -114,7 +114,7 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 	if err != nil {
 		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
 	}
-	copied, err := openToSave(ctx, name, o)
+	copied, err := st.OpenCopy(ctx, name)
 	removed := os.Remove(name) // where a file can be removed that is open: then nothing is left, whenever this process dies
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save: the copy to save from: %w", err), removed)

@@ -33,8 +33,8 @@ var (
 	savedNodes = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), Representation: store.Metadata}
 )
 
-// planted is what must not be found where Secrets are not to be.
-const planted = "planted-secret-value"
+// plantedSecret is what must not be found where Secrets are not to be.
+const plantedSecret = "planted-secret-value"
 
 func savedPod(i int, rv string) *corev1.Pod {
 	return &corev1.Pod{
@@ -57,7 +57,7 @@ func savedWidget(i int) *unstructured.Unstructured {
 func savedSecret(i int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("s-%d", i), UID: types.UID(fmt.Sprintf("s-%d", i)), ResourceVersion: strconv.Itoa(700 + i)},
-		Data:       map[string][]byte{"password": []byte(planted)},
+		Data:       map[string][]byte{"password": []byte(plantedSecret)},
 	}
 }
 

@@ -105,7 +105,7 @@ func TestSaveWithoutSecrets(t *testing.T) {
 		t.Errorf("restored: left out %q", got.LeftOut)
 	}
 	data, err := os.ReadFile(restored.Path())
-	if err != nil || bytes.Contains(data, []byte(planted)) {
+	if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
 		t.Errorf("a Secret is in the store, %v", err)
 	}
 	if _, err := SaveStore(t.Context(), s, path, SaveOptions{SelectOptions: SelectOptions{Redaction: Redaction{Secrets: true}}}); err != nil {
@@ -113,7 +113,7 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	}
 	f = mustOpenFile(t, path, OpenOptions{})
 	for _, r := range recordsOf(t, f, savedSecrets) {
-		if bytes.Contains(r.Payload, []byte(planted)) {
+		if bytes.Contains(r.Payload, []byte(plantedSecret)) {
 			t.Errorf("%s has its value", r.Key)
 		}
 	}

@@ -43,7 +43,7 @@ func SaveServerTo(ctx context.Context, lists []Listing, w io.Writer, o SaveOptio
 }
 
 func saveLive(ctx context.Context, lists []Listing, target string, w io.Writer, o SaveOptions) (Saved, error) {
-	src := &liveSource{byID: map[string]*live{}, target: target, pageSize: o.pageSize}
+	src := &liveSource{byID: map[string]*liveList{}, target: target, pageSize: o.pageSize}
 	for _, l := range lists {
 		one, err := newLive(l, o.Header.ClusterID)
 		if err != nil {
@@ -63,8 +63,8 @@ func saveLive(ctx context.Context, lists []Listing, target string, w io.Writer, 
 
 // liveSource is the collections of a server. Each is read once.
 type liveSource struct {
-	order    []*live
-	byID     map[string]*live
+	order    []*liveList
+	byID     map[string]*liveList
 	target   string // beside which temporary files are made; empty: in the directory for those
 	pageSize int64
 	// told is called after each page with how many objects have been listed of the collection, and how many are left as far as the server says.
@@ -81,8 +81,8 @@ func (s *liveSource) tell(objects, left int) {
 	}
 }
 
-// live is one collection of a server.
-type live struct {
+// liveList is one collection of a server.
+type liveList struct {
 	Listing
 	c       Collection
 	rv      string // of the list; known when it has been read
@@ -90,7 +90,7 @@ type live struct {
 	refused error // why the server does not list it
 }
 
-func newLive(l Listing, cluster string) (*live, error) {
+func newLive(l Listing, cluster string) (*liveList, error) {
 	id, err := l.Identity.Canonical()
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func newLive(l Listing, cluster string) (*live, error) {
 		}
 	}
 	l.Identity = id
-	return &live{Listing: l, c: Collection{
+	return &liveList{Listing: l, c: Collection{
 		Identity: id, Resource: l.Resource,
 		Attributes: store.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(), OpenAPI: l.OpenAPI},
 	}}, nil

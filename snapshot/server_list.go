@@ -32,7 +32,7 @@ var errExpired = errors.New("the server has forgotten the resourceVersion of the
 var errUnordered = errors.New("the server's list is not in order")
 
 // list calls fn with all objects of a collection, as they were at one resourceVersion.
-func (s *liveSource) list(ctx context.Context, l *live, fn func(store.Record) error) error {
+func (s *liveSource) list(ctx context.Context, l *liveList, fn func(store.Record) error) error {
 	page := s.pageSize
 	if page == 0 {
 		page = listPage
@@ -62,7 +62,7 @@ func isRefused(err error) bool {
 }
 
 // try lists the collection once. fn is called only once all of it has been read.
-func (s *liveSource) try(ctx context.Context, l *live, limit int64, unordered bool, fn func(store.Record) error) error {
+func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, unordered bool, fn func(store.Record) error) error {
 	first, next, err := s.page(ctx, l, limit, "")
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func each(records []store.Record, fn func(store.Record) error) error {
 }
 
 // page reads the page of that token, which must be of the resourceVersion of the first one.
-func (s *liveSource) page(ctx context.Context, l *live, limit int64, token string) (records []store.Record, next string, err error) {
+func (s *liveSource) page(ctx context.Context, l *liveList, limit int64, token string) (records []store.Record, next string, err error) {
 	list, err := l.listRetried(ctx, metav1.ListOptions{
 		LabelSelector: l.Identity.LabelSelector, FieldSelector: l.Identity.FieldSelector, Limit: limit, Continue: token,
 	})
@@ -142,7 +142,7 @@ func (s *liveSource) page(ctx context.Context, l *live, limit int64, token strin
 }
 
 // listRetried asks again where it may help: with the same token the server goes on at the same place.
-func (l *live) listRetried(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+func (l *liveList) listRetried(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
 		list, err = l.List(ctx, o)
@@ -161,7 +161,7 @@ func isPassing(err error) bool {
 }
 
 // encode makes records of the items.
-func (l *live) encode(list runtime.Object) (records []store.Record, err error) {
+func (l *liveList) encode(list runtime.Object) (records []store.Record, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		key, err := cache.MetaNamespaceKeyFunc(obj)
 		if err != nil {

@@ -168,6 +168,11 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	if w.objects, err = c.objects(b); err != nil {
 		return nil, err
 	}
+	if c.sealing.Load() {
+		if err := c.store.keys.ensure(b.Tx()); err != nil {
+			return nil, err
+		}
+	}
 	root := b.Bucket(bucketIndex)
 	if root == nil {
 		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
@@ -260,7 +265,8 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 			return err
 		}
 	}
-	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: x.terms}
+	terms := w.c.storedTerms(x.terms)
+	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
 	if x.dict != nil {
 		h.Dictionary, h.Size = x.dict.id, x.plainSize
 		if err := w.useDictionary(x.dict); err != nil {
@@ -270,7 +276,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	if err := w.putRecord(x.key, h, x.payload); err != nil {
 		return err
 	}
-	if err := w.moveTerms(x.key, old.Terms, x.terms); err != nil {
+	if err := w.moveTerms(x.key, old.Terms, terms); err != nil {
 		return err
 	}
 	if err := w.feed.file(x.key, h.Seq, old); err != nil {
@@ -288,7 +294,7 @@ func (w *writer) useDictionary(d *dictionary) error {
 	if w.dict == d {
 		return nil
 	}
-	if err := d.put(w.bucket, w.c.name); err != nil {
+	if err := d.put(w.bucket, w.c); err != nil {
 		return fmt.Errorf("store dictionary %016x: %w", d.id, err)
 	}
 	w.dict = d
@@ -299,7 +305,7 @@ func (w *writer) useDictionary(d *dictionary) error {
 }
 
 func (w *writer) putRecord(key string, h header, payload []byte) error {
-	return w.objects.Put([]byte(key), appendRecord(nil, w.c.name, key, h, payload))
+	return w.objects.Put([]byte(key), w.c.appendRecord(nil, bucketObjects, key, h, payload))
 }
 
 // remove deletes what is stored under key; x is the delete that was told, or nil.
@@ -318,7 +324,7 @@ func (w *writer) remove(key string, old stored, x *write) error {
 	return w.objects.Delete([]byte(key))
 }
 
-// moveTerms makes the index entries of key those of the new terms. The old
+// moveTerms makes the index entries of key those of the new terms, both as records have them. The old
 // ones come from the header of the record, so that an object that loses a
 // label stops matching whatever the index function says about it today.
 func (w *writer) moveTerms(key string, old, new map[string][]string) error {

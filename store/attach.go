@@ -53,7 +53,10 @@ func (s *Store) attach(ctx context.Context) error {
 		return err
 	}
 	file := newStore(s.path, s.o)
-	err := file.openToWrite(ctx, time.Now())
+	err := file.fetchKeys(ctx)
+	if err == nil {
+		err = file.openToWrite(ctx, time.Now())
+	}
 	s.noteQuarantined(file)
 	if err != nil {
 		return err
@@ -194,6 +197,11 @@ func (a *attachment) inFile(ctx context.Context, c *Collection) (*Collection, er
 		id:     c.id, keyFunc: c.keyFunc, resource: c.resource, limits: c.limits, packer: c.packer,
 	}
 	f.set.Store(c.set.Load())
+	f.mustSeal = c.sealing.Load()
+	if err := f.unseal(ctx); err != nil {
+		return nil, err
+	}
+	c.sealing.Store(f.sealing.Load())
 	left, err := f.needsBuckets(ctx)
 	if err == nil && left {
 		err = f.update(ctx, f.ensureBuckets)
@@ -292,6 +300,7 @@ func (a *attachment) swap() (old *handle) {
 	}
 	s.unverified, s.wasClean = f.unverified, f.wasClean
 	s.steady.Store(f.steady.Load())
+	s.keys.take(f.keys)
 	s.usedNotes.renew(s.clocks())
 	s.detached.set(nil)
 	for _, t := range a.adopted {

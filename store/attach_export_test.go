@@ -8,7 +8,10 @@ import (
 // OpenInMemory opens a store in memory that does not look for its file by itself: Attach does.
 func OpenInMemory(path string, o Options) (*Store, error) {
 	s := newStore(path, o)
-	return s, s.openInMemory(locked(path))
+	if err := s.fetchKeys(context.Background()); err != nil {
+		return nil, err
+	}
+	return s, s.openInMemory(context.Background(), locked(path))
 }
 
 // Attach has s take its file, whatever lists are being taken in.

@@ -313,7 +313,7 @@ func childAttach(path string) error {
 		}
 		fmt.Println(n)
 		s := newStore(path, Options{Logger: &quiet, CommitInterval: time.Hour})
-		if err := s.openInMemory(ErrLocked); err != nil {
+		if err := s.openInMemory(context.Background(), ErrLocked); err != nil {
 			return err
 		}
 		c, err := openCompactPods(s)

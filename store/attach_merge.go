@@ -203,16 +203,25 @@ func (m *merging) compare(p *pair) error {
 	if p.sameBody, err = m.sameBodies(p); err != nil {
 		return err
 	}
+	now, err := m.from.plainTerms(p.key, p.now.header)
+	if err != nil {
+		return err
+	}
+	old, err := m.into.plainTerms(p.key, p.old.header)
+	if err != nil {
+		return err
+	}
 	p.same = p.sameBody
 	for name := range m.from.set.Load().funcs {
-		p.same = p.same && slices.Equal(p.now.Terms[name], p.old.Terms[name])
+		p.same = p.same && slices.Equal(now[name], old[name])
 	}
 	return nil
 }
 
 // sameBodies compares the payloads, without their compression.
 func (m *merging) sameBodies(p *pair) (bool, error) {
-	if p.now.Dictionary == p.old.Dictionary && p.now.unknown == p.old.unknown {
+	sealed := p.now.SealedBy != 0 || p.old.SealedBy != 0
+	if !sealed && p.now.Dictionary == p.old.Dictionary && p.now.unknown == p.old.unknown {
 		return bytes.Equal(p.now.payload, p.old.payload), nil
 	}
 	now, err := m.from.plainOf(p.key, p.now)
@@ -246,7 +255,7 @@ func (m *merging) apply(w *writer, p pair) error {
 		return m.put(w, p)
 	}
 	for _, name := range m.refile {
-		if err := moveEntries(w.indexes[name], p.key, nil, p.now.Terms[name], false); err != nil {
+		if err := moveEntries(w.indexes[name], p.key, nil, p.old.Terms[name], false); err != nil { // those of the record that stays
 			return err
 		}
 	}
@@ -254,12 +263,13 @@ func (m *merging) apply(w *writer, p pair) error {
 }
 
 func (m *merging) put(w *writer, p pair) (err error) {
-	x := &write{key: p.key, uid: p.now.UID, rv: p.now.RV, payload: p.now.payload, terms: p.now.Terms, sameObject: p.sameBody}
-	if p.now.Dictionary != 0 {
-		if x.dict, err = m.from.dicts.get(m.tx, m.from.name, p.now.Dictionary); err != nil {
-			return err
-		}
-		x.plainSize = p.now.Size
+	b, err := m.from.body(p.now.objects, p.key, p.now.header, p.now.payload)
+	if err != nil {
+		return err
+	}
+	x := &write{key: p.key, uid: p.now.UID, rv: p.now.RV, payload: b.payload, dict: b.dict, plainSize: b.size, sameObject: p.sameBody}
+	if x.terms, err = m.from.plainTerms(p.key, p.now.header); err != nil {
+		return err
 	}
 	return w.putEncoded(x, p.now.Encoding, p.old)
 }
@@ -272,6 +282,8 @@ func (m *merging) finish(w *writer) error {
 	}
 	was := st.Info
 	st.Info = m.st.Info
+	st.Sealed, st.PlainText = was.Sealed, was.PlainText
+	m.into.markSealed(st)
 	st.Resource, st.NextSeq, st.LastUsed = was.Resource.with(m.st.Info.Resource), was.NextSeq, time.Now()
 	for name := range m.from.set.Load().funcs {
 		st.indexes[name] = m.st.indexes[name]

@@ -27,19 +27,33 @@ func TestAttachModel(t *testing.T) {
 		commitInterval time.Duration
 		residency      store.Residency
 		compression    store.Compression
+		// sealed: the new process has keys; leftSealed: the older one had another.
+		sealed, leftSealed bool
 	}{
 		"Late":     {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd},
 		"Chunked":  {bounds: [2]int{64 << 20, 300}, commitInterval: -1, residency: store.All},
 		"Spilling": {bounds: [2]int{300, 300}, commitInterval: time.Microsecond, residency: store.Bounded(3000)},
+		"Sealed": {
+			bounds: [2]int{64 << 20, 256 << 20}, commitInterval: time.Hour, residency: store.None, compression: store.Zstd, sealed: true, leftSealed: true,
+		},
+		"SealedOverPlain": {bounds: [2]int{300, 300}, commitInterval: -1, residency: store.Bounded(3000), sealed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, n := t.TempDir(), 0
+			fresh, old := storetest.Key(t), storetest.Key(t)
 			rapid.Check(t, func(t *rapid.T) {
 				n++
 				path := filepath.Join(dir, strconv.Itoa(n))
-				leaveRandom(t, path, test.compression)
-				s, err := store.OpenInMemory(path, store.Options{Logger: &quiet, CommitInterval: test.commitInterval, MemoryWhileLocked: true})
+				var left, now *store.Encryption
+				if test.leftSealed {
+					left = storetest.Sealing(t, old)
+				}
+				if test.sealed {
+					now = storetest.Sealing(t, fresh, old)
+				}
+				leaveRandom(t, path, test.compression, left)
+				s, err := store.OpenInMemory(path, store.Options{Logger: &quiet, CommitInterval: test.commitInterval, MemoryWhileLocked: true, Encryption: now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -48,15 +62,16 @@ func TestAttachModel(t *testing.T) {
 						t.Fatal(err)
 					}
 				}()
-				attachModel(t, s, test.bounds, store.CollectionOptions{Codec: storetest.PodCodec(), Residency: test.residency, Compression: test.compression})
+				attachModel(t, s, test.sealed, test.bounds, store.CollectionOptions{Codec: storetest.PodCodec(), Residency: test.residency, Compression: test.compression})
 			})
 		})
 	}
 }
 
-func attachModel(t *rapid.T, s *store.Store, bounds [2]int, o store.CollectionOptions) {
+func attachModel(t *rapid.T, s *store.Store, sealed bool, bounds [2]int, o store.CollectionOptions) {
 	var c *store.Collection
 	storetest.RunModel(t, storetest.Harness{
+		Sealed: sealed,
 		Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
 			o.Indexers, o.IndexVersions = indexers, versions
 			var err error
@@ -84,14 +99,21 @@ func attachModel(t *rapid.T, s *store.Store, bounds [2]int, o store.CollectionOp
 				t.Fatal(err)
 			}
 		},
-		Check: func(t *rapid.T) { storetest.Check(t, s) },
+		Check: func(t *rapid.T) {
+			storetest.Check(t, s)
+			if info, err := c.Info(context.Background()); err != nil || info.Sealed != sealed {
+				t.Fatalf("sealed: %v, %v", info.Sealed, err)
+			} else if plain, err := store.PlainRecords(s); err != nil || sealed && !info.PlainText && plain > 0 {
+				t.Fatalf("%d records are in plain text, %v", plain, err)
+			}
+		},
 	})
 	_ = c.Close()
 }
 
 // leaveRandom makes what an older process has left: none, a part or all of some pods, by some indexes.
-func leaveRandom(t *rapid.T, path string, compression store.Compression) {
-	s, err := store.Open(path, store.Options{Logger: &quiet})
+func leaveRandom(t *rapid.T, path string, compression store.Compression, encryption *store.Encryption) {
+	s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: encryption})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,17 +17,21 @@ type body struct {
 	size     int         // without compression
 }
 
-// body returns that of a record in the bucket of objects.
+// body returns that of a record in the bucket of objects. What was sealed it opens.
 func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte) (body, error) {
 	b := body{encoding: h.Encoding, payload: payload, size: h.plainSize(payload)}
 	if h.unknown != 0 {
 		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
 			legible(key), r.name, h.unknown, ErrIncompatible)
 	}
+	var err error
+	if b.payload, err = r.opened(bucketObjects, key, h, payload); err != nil {
+		return b, err
+	}
 	if h.Dictionary == 0 {
 		return b, nil
 	}
-	dict, err := r.dicts.get(objects.Tx(), r.name, h.Dictionary)
+	dict, err := r.dictionary(objects.Tx(), h.Dictionary)
 	if err != nil {
 		return b, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
 	}

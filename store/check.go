@@ -239,14 +239,17 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 	if c.lacks[id] {
 		return
 	}
-	if _, err := c.dicts.get(b.Tx(), c.name, id); err != nil {
+	if _, err := c.dictionary(b.Tx(), id); err != nil && !errors.Is(err, ErrSealed) {
 		c.fatal("%v; the objects that are compressed with it can not be read", err)
 		c.lacks[id] = true
 	}
 }
 
 func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte) {
-	h, err := parseHeader(c.name, key, data)
+	h, payload, err := parseRecord(c.name, key, data)
+	if err == nil {
+		err = c.verifySealed(bucketObjects, key, h, payload)
+	}
 	if err != nil {
 		c.problem("%v", err)
 		c.damage.badRecord(key)
@@ -306,7 +309,7 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	}
 	have, err := c.stored(objects, key)
 	switch {
-	case err != nil: // the pages of records have it
+	case err != nil || c.damage.isBad(key): // the pages of records have it
 		c.damage.wrongEntry(name, k)
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, legible(key))

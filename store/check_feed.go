@@ -90,7 +90,7 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) {
 	switch {
 	case !ok:
 		c.problem("the change feed has a number of %d bytes", len(k))
-	case err != nil: // the pages of records have it
+	case err != nil || c.damage.isBad(string(key)): // the pages of records have it
 	case !have.found:
 		c.problem("the change feed names %s, which is not there", legible(string(key)))
 		c.damage.hole(string(key))
@@ -108,7 +108,11 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 		c.fatal("a tombstone has a number of %d bytes", len(k))
 		return
 	}
-	if _, err := parseTombstone(c.name, seq, v); err != nil {
+	t, err := parseTombstone(c.name, seq, v)
+	if err == nil {
+		err = c.verifySealed(bucketTombstones, t.place(), t.header, t.payload)
+	}
+	if err != nil {
 		c.fatal("%v", err)
 	}
 }

@@ -27,6 +27,8 @@ func child() int {
 	case "import":
 		fmt.Println("begun")
 		err = childImport(os.Args[1])
+	case "rekey":
+		err = childRekey(os.Args[1])
 	case "drop":
 		err = childDrop(os.Args[1])
 	case "attach":

@@ -103,7 +103,11 @@ func (s *Store) end() error {
 			s.logger().Error(err, "The store could not be marked as closed cleanly; it will be verified when it is next opened")
 		}
 	}
-	if err := h.close(); err != nil {
+	err = h.close()
+	if !h.stuck.Load() {
+		s.keys.wipe() // no transaction is left that needs them
+	}
+	if err != nil {
 		return fmt.Errorf("close the store %s: %w", s.path, err)
 	}
 	return flushed

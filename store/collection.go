@@ -20,6 +20,8 @@ type Collection struct {
 	keyFunc  cache.KeyFunc
 	resource ResourceInfo
 	readOnly bool
+	mustSeal bool        // CollectionOptions.Seal
+	sealing  atomic.Bool // records are sealed; see seal
 
 	cluster string // guarded by store.mu; see ClaimCluster
 
@@ -105,6 +107,7 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		found:     make(chan struct{}),
 		limits:    limitsOf(o.Residency),
 		packer:    newPacker(o.Compression),
+		mustSeal:  o.Seal,
 	}
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
@@ -116,6 +119,12 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.unseal(ctx); err != nil {
+		return nil, err
+	}
+	if c.packer != nil {
+		c.packer.sealed = c.sealing.Load()
+	}
 	left, err := c.needsBuckets(ctx)
 	if err == nil && left && !c.readOnly {
 		err = c.update(ctx, c.ensureBuckets)
@@ -134,7 +143,10 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if err := c.loadPlaces(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.claimLocked(ctx, set)
+	if err := c.claimLocked(ctx, set); err != nil {
+		return nil, err
+	}
+	return c, c.tellPlainText(ctx)
 }
 
 // claimLocked is claimInFile that puts set in place. It writes nothing if the file is as it needs it.
@@ -196,6 +208,9 @@ func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *
 // claim makes st what set needs and returns the indexes that are ready.
 func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	st.Info.Resource = st.Info.Resource.with(c.resource)
+	if !c.readOnly {
+		c.markSealed(st)
+	}
 	for name := range set.funcs {
 		have, known := st.indexes[name]
 		want := indexState{Version: set.versions[name]}
@@ -242,7 +257,10 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return putState(b, c.name, state{Info: Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall()}, usedAt: c.store.steadyNow()})
+	return putState(b, c.name, state{
+		Info:   Info{Identity: c.id, Resource: c.resource, NextSeq: 1, LastUsed: c.store.wall(), Sealed: c.sealing.Load()},
+		usedAt: c.store.steadyNow(),
+	})
 }
 
 // Identity returns what the collection holds, in canonical form.

@@ -18,10 +18,10 @@ const (
 
 // rawRecord is a record that has been copied out of its transaction and not been decoded, or an object that is pending.
 type rawRecord struct {
-	header
-	key  string
-	body body
-	obj  k8sruntime.Object
+	header // with terms in plain text, but for a View, and without head
+	key    string
+	body   body
+	obj    k8sruntime.Object
 }
 
 // page is some objects in key order.
@@ -102,7 +102,14 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *wr
 	if err != nil {
 		return rawRecord{}, err
 	}
-	b, err := r.body(objects, key, h, slices.Clone(payload))
+	if h.SealedBy == 0 {
+		payload = slices.Clone(payload)
+	}
+	b, err := r.body(objects, key, h, payload)
+	if err == nil && r.overlay != nil { // a View has no use for them
+		h.Terms, err = r.plainTerms(key, h)
+	}
+	h.head = nil
 	return rawRecord{key: key, header: h, body: b}, err
 }
 

@@ -24,21 +24,36 @@ type Compacted struct {
 // aside: a file that is missing, damaged (ErrDamaged), newer or not a store is an error and left alone. Of
 // the options it takes LockTimeout, MaxSize and Logger. For a store that is open there is Store.Compact, which says the rest.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
-	s := newStore(path, Options{LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, ForgetAfter: -1, pageSize: o.pageSize})
-	switch info, err := os.Stat(path); {
-	case err != nil:
-		return Compacted{}, fmt.Errorf("compact: %w", err)
-	case !info.Mode().IsRegular():
-		return Compacted{}, fmt.Errorf("compact %s: it is no regular file: %w", path, ErrForeign)
-	}
-	deadline := time.Now().Add(s.o.lockTimeout())
-	err := s.openMarked(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
+	o.Encryption = nil // what is sealed is copied as it is
+	s, err := openClosed(ctx, path, o)
 	if err != nil {
-		return Compacted{}, fmt.Errorf("compact %s: open it: %w", path, err)
+		return Compacted{}, fmt.Errorf("compact: %w", err)
 	}
-	s.startUpkeep()
 	done, err := s.Compact(ctx)
 	return done, errors.Join(err, s.Close())
+}
+
+// openClosed opens a store, which must be there, for as long as it takes to write it anew.
+func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
+	s := newStore(path, Options{
+		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks, ForgetAfter: -1, pageSize: o.pageSize,
+	})
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: it is no regular file: %w", path, ErrForeign)
+	}
+	deadline := time.Now().Add(s.o.lockTimeout())
+	err := s.fetchKeys(ctx)
+	if err == nil {
+		err = s.openMarked(ctx, deadline, func(mark *openMark) error { return s.openAsIs(ctx, mark, deadline) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: open it: %w", path, err)
+	}
+	s.startUpkeep()
+	return s, nil
 }
 
 // Compact writes the store anew without its free pages, and puts the new file in the place of the old one. bbolt uses
@@ -51,14 +66,15 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy; Apply does not, until
 // too much is pending. On Windows, where a file that is open can not be replaced, it always fails.
 func (s *Store) Compact(ctx context.Context) (Compacted, error) {
-	done, err := s.compact(ctx)
+	done, err := s.compact(ctx, nil)
 	if err != nil {
 		return Compacted{}, fmt.Errorf("compact %s: %w", s.path, err)
 	}
 	return done, nil
 }
 
-func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
+// compact is Compact, and Rekey if fresh is the key that everything is to be sealed with.
+func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, err error) {
 	switch {
 	case s.readOnly():
 		return done, ErrReadOnly
@@ -88,16 +104,20 @@ func (s *Store) compact(ctx context.Context) (done Compacted, err error) {
 	if err != nil {
 		return done, err
 	}
-	done, err = s.replaceByCopy(ctx, old)
+	done, err = s.replaceByCopy(ctx, old, fresh)
 	old.release()
 	if err != nil {
 		return done, err
 	}
-	return done, old.close()
+	err = old.close()
+	if fresh != nil { // nobody reads what is sealed with others any more
+		err = errors.Join(err, s.keys.hold([]*dataKey{fresh}, fresh))
+	}
+	return done, err
 }
 
 // replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
-func (s *Store) replaceByCopy(ctx context.Context, old *handle) (done Compacted, err error) {
+func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *dataKey) (done Compacted, err error) {
 	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return done, err
@@ -111,7 +131,7 @@ func (s *Store) replaceByCopy(ctx context.Context, old *handle) (done Compacted,
 	if err != nil {
 		return done, err
 	}
-	fresh, err := s.compactCopy(ctx, old)
+	fresh, err := s.compactCopy(ctx, old, key)
 	if errors.Is(err, ErrNoSpace) {
 		return done, fmt.Errorf("there must be room for a second copy, about %d MiB: %w", (used+1<<20-1)>>20, err)
 	}
@@ -119,6 +139,9 @@ func (s *Store) replaceByCopy(ctx context.Context, old *handle) (done Compacted,
 		return done, err
 	}
 	info, err := fresh.file.Stat()
+	if err == nil && key != nil {
+		err = s.keys.add(key) // who reads the copy needs it at once, and nobody writes
+	}
 	if err == nil {
 		err = s.takePlace(old, fresh)
 	}
@@ -144,7 +167,7 @@ func (s *Store) used() (total, used int64, err error) {
 }
 
 // compactCopy makes the copy, complete and on the disk, not yet under the store's name.
-func (s *Store) compactCopy(ctx context.Context, old *handle) (*handle, error) {
+func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*handle, error) {
 	size := int64(0)
 	if info, err := old.file.Stat(); err == nil {
 		size = info.Size()
@@ -153,7 +176,7 @@ func (s *Store) compactCopy(ctx context.Context, old *handle) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compaction{fresh: fresh, listing: map[string]bool{}}
+	c := &compaction{s: s, fresh: fresh, key: key, listing: map[string]bool{}}
 	for _, live := range s.liveCollections() {
 		c.listing[live.name] = true
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -9,7 +10,10 @@ import (
 // compaction is one copy of all that is in a store. Each bucket is copied in the order of its keys, so that its pages
 // are filled one after the other, and buckets that this program does not know are copied too.
 type compaction struct {
+	s     *Store
 	fresh *handle
+	// key is what everything that is to be sealed is sealed with; nil copies records as they are. See rekey_copy.go.
+	key *dataKey
 	// listing are the collections whose staging bucket may be in use; another one's is what a crash has left.
 	listing map[string]bool
 	// failed is why the copy could not be written. That says nothing of the file that is copied.
@@ -19,7 +23,7 @@ type compaction struct {
 // run copies everything.
 func (c *compaction) run(ctx context.Context, old *bolt.Tx) error {
 	// New files are clean; if we die with this one in place, the next process shall verify it.
-	err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) })
+	err := c.write(func(tx *bolt.Tx) error { return errors.Join(putClean(tx, false), c.putKey(tx)) })
 	if err != nil {
 		return err
 	}
@@ -48,8 +52,7 @@ func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []strin
 		case c.left(path, k):
 			continue
 		case v == nil:
-			err := c.bucket(ctx, from.Bucket(k), append(path[:len(path):len(path)], string(k)))
-			if err != nil {
+			if err := c.nested(ctx, from.Bucket(k), append(path[:len(path):len(path)], string(k))); err != nil {
 				return err
 			}
 			continue
@@ -69,6 +72,20 @@ func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []strin
 	return c.put(ctx, path, batch)
 }
 
+// nested copies a bucket that is in another one.
+func (c *compaction) nested(ctx context.Context, from *bolt.Bucket, path []string) error {
+	if c.key != nil && len(path) == 2 && path[0] == string(bucketLarder) {
+		r, err := c.resealing(from, path[1])
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			return r.run(ctx, from)
+		}
+	}
+	return c.bucket(ctx, from, path)
+}
+
 // left reports whether something is not copied: the mark of a clean close, and lists that a crash has ended.
 func (c *compaction) left(path []string, key []byte) bool {
 	if path[0] != string(bucketLarder) {
@@ -76,7 +93,7 @@ func (c *compaction) left(path []string, key []byte) bool {
 	}
 	switch name := string(key); len(path) {
 	case 1:
-		return name == string(keyClean)
+		return name == string(keyClean) || name == string(keyKeys) && c.key != nil
 	case 2:
 		return name == string(bucketStaging) && !c.listing[path[1]]
 	}

@@ -57,13 +57,18 @@ func childCompact(path string) error {
 	}
 	n := uint64(0)
 	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
+	return stepForEver(c, n, s.Compact)
+}
+
+// stepForEver writes and calls exchange in turn, and says what has been committed.
+func stepForEver(c *Collection, n uint64, exchange func(context.Context) (Compacted, error)) error {
 	for {
 		n++
 		if err := compactStep(c, n); err != nil {
 			return err
 		}
 		fmt.Println(n)
-		if _, err := s.Compact(context.Background()); err != nil {
+		if _, err := exchange(context.Background()); err != nil {
 			return err
 		}
 		fmt.Println(n)
@@ -99,14 +104,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 			t.Fatalf("kill %d: the child said %d, the store has %d", kill, last, n)
 		}
 		last = n
-		for _, p := range objs {
-			if p.ResourceVersion != info.ResourceVersion {
-				t.Fatalf("kill %d: %s is at %s, the collection at %s", kill, p.Name, p.ResourceVersion, info.ResourceVersion)
-			}
-		}
-		if n > 0 && len(objs) != compactPods {
-			t.Fatalf("kill %d: %d pods", kill, len(objs))
-		}
+		wantStep(t, kill, n, objs, info)
 		if d := mustDocument(t, s, "d"); n > 0 && string(d) != large {
 			t.Fatalf("kill %d: a document of %d bytes", kill, len(d))
 		}
@@ -120,6 +118,19 @@ func TestKilledWhileCompacting(t *testing.T) {
 		t.Error("no kill came while there was a copy")
 	}
 	t.Logf("%d of %d kills came while there was a copy", copies, kills)
+}
+
+// wantStep verifies that there is what compactStep has left.
+func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info Info) {
+	t.Helper()
+	for _, p := range objs {
+		if p.ResourceVersion != info.ResourceVersion {
+			t.Fatalf("kill %d: %s is at %s, the collection at %s", kill, p.Name, p.ResourceVersion, info.ResourceVersion)
+		}
+	}
+	if n > 0 && len(objs) != compactPods {
+		t.Fatalf("kill %d: %d pods", kill, len(objs))
+	}
 }
 
 func mustListAll(t *testing.T, c *Collection) (all []*corev1.Pod, info Info) {

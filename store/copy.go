@@ -107,3 +107,8 @@ func (s *Store) CopyFile(ctx context.Context, base string) (name string, err err
 	}
 	return name, nil
 }
+
+// OpenCopy opens what CopyFile has made for reading, with the keys of the store.
+func (s *Store) OpenCopy(ctx context.Context, name string) (*Store, error) {
+	return OpenContext(ctx, name, Options{ReadOnly: true, Logger: s.o.Logger, Encryption: s.o.Encryption})
+}

@@ -68,10 +68,13 @@ func (s *Store) Attached() <-chan struct{} {
 }
 
 // openInMemory is what Open does if the file is locked and the program can not wait.
-func (s *Store) openInMemory(why error) error {
+func (s *Store) openInMemory(ctx context.Context, why error) error {
 	h, err := newVolatile(s.o)
 	if err != nil {
 		return errors.Join(why, err)
+	}
+	if err := s.keys.unlock(ctx, h, true); err != nil {
+		return errors.Join(err, h.close())
 	}
 	s.detached.why, s.detached.attached = detachedBy(why), make(chan struct{}) // nobody has s yet
 	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // dictionary is what payloads of a collection have in common, and what some of its records are compressed with. It does not
-// change: the file keeps it under a hash of its content for as long as a record names it. It is raw content, parts of payloads, which
+// change: the file keeps it for as long as a record names it, under a hash of its content, or, if it is sealed, under a random number. It is raw content, parts of payloads, which
 // for Kubernetes objects packs better than what is trained of them (docs/adr/0007).
 type dictionary struct {
 	id      uint64
@@ -27,8 +27,11 @@ type dictionary struct {
 // maxPooled is how long a buffer is that is kept for the next read.
 const maxPooled = 1 << 20
 
-func newDictionary(content []byte) *dictionary {
-	d := &dictionary{id: dictionaryID(content), content: content}
+func newDictionary(content []byte) *dictionary { return dictionaryOf(dictionaryID(content), content) }
+
+// dictionaryOf is newDictionary for one whose id is known.
+func dictionaryOf(id uint64, content []byte) *dictionary {
+	d := &dictionary{id: id, content: content}
 	// The frames do not name the dictionary, the records do.
 	d.encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, content), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
@@ -91,6 +94,9 @@ func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 	return buf[:size], nil // with all of its capacity, for the next one
 }
 
+// isHashed reports whether the id is that of a dictionary which was made not to be sealed.
+func (d *dictionary) isHashed() bool { return d.id == dictionaryID(d.content) }
+
 func dictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
 func parseDictionaryKey(k []byte) (id uint64, ok bool) {
@@ -103,18 +109,21 @@ func parseDictionaryKey(k []byte) (id uint64, ok bool) {
 // dictionaryPlace is the key that the checksum of a dictionary covers.
 func dictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", bucketDictionaries, id) }
 
+// dictionaryHeader is that of the record of a dictionary.
+var dictionaryHeader = header{Encoding: "dictionary"}
+
 // put stores the dictionary in a collection's bucket, if it is not there.
-func (d *dictionary) put(b *bolt.Bucket, collection string) error {
+func (d *dictionary) put(b *bolt.Bucket, c *Collection) error {
 	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
 	if err != nil || dicts.Get(dictionaryKey(d.id)) != nil {
 		return err
 	}
-	h := header{Encoding: "dictionary"}
-	return dicts.Put(dictionaryKey(d.id), appendRecord(nil, collection, dictionaryPlace(d.id), h, d.content))
+	return dicts.Put(dictionaryKey(d.id), c.appendRecord(nil, bucketDictionaries, dictionaryPlace(d.id), dictionaryHeader, d.content))
 }
 
 // getDictionary reads what put has stored.
-func getDictionary(b *bolt.Bucket, collection string, id uint64) (*dictionary, error) {
+func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*dictionary, error) {
+	collection := r.name
 	var data []byte
 	if dicts := b.Bucket(bucketDictionaries); dicts != nil {
 		data = dicts.Get(dictionaryKey(id))
@@ -122,17 +131,24 @@ func getDictionary(b *bolt.Bucket, collection string, id uint64) (*dictionary, e
 	if data == nil {
 		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, ErrDamaged)
 	}
-	return parseDictionary(collection, id, data)
+	return r.parseDictionary(id, data)
 }
 
 // parseDictionary returns a dictionary that shares no memory with data.
-func parseDictionary(collection string, id uint64, data []byte) (*dictionary, error) {
-	h, content, err := parseRecord(collection, dictionaryPlace(id), data)
+func (r *reader) parseDictionary(id uint64, data []byte) (*dictionary, error) {
+	place := dictionaryPlace(id)
+	h, content, err := parseRecord(r.name, place, data)
 	if err != nil {
 		return nil, err
 	}
+	if h.SealedBy != 0 && h.Dictionary == 0 {
+		if content, err = r.opened(bucketDictionaries, place, h, content); err != nil {
+			return nil, err
+		}
+		return dictionaryOf(id, content), nil
+	}
 	if h.version() != recordVersion || dictionaryID(content) != id {
-		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, collection, ErrDamaged)
+		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, ErrDamaged)
 	}
 	return newDictionary(bytes.Clone(content)), nil
 }
@@ -143,22 +159,26 @@ type dictionaries struct {
 	byID map[uint64]*dictionary // guarded by mu
 }
 
-// get returns the dictionary, which is read in the transaction of the bucket if it has not been used yet.
-func (d *dictionaries) get(tx *bolt.Tx, collection string, id uint64) (*dictionary, error) {
-	d.mu.RLock()
-	found := d.byID[id]
-	d.mu.RUnlock()
-	if found != nil {
+// dictionary returns the one of that id, which is read in the transaction if it has not been used yet.
+func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*dictionary, error) {
+	if found := r.dicts.find(id); found != nil {
 		return found, nil
 	}
-	b, err := collectionBucket(tx, collection)
+	b, err := collectionBucket(tx, r.name)
 	if err != nil {
 		return nil, err
 	}
-	if found, err = getDictionary(b, collection, id); err != nil {
+	found, err := r.getDictionary(b, id)
+	if err != nil {
 		return nil, err
 	}
-	return d.add(found), nil
+	return r.dicts.add(found), nil
+}
+
+func (d *dictionaries) find(id uint64) *dictionary {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byID[id]
 }
 
 // add returns the one of that id that all others use too.

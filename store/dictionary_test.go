@@ -70,21 +70,24 @@ func TestUnpackBoundsMemory(t *testing.T) {
 	}
 }
 
+// readerOf is one of a store without keys.
+func readerOf(collection string) *reader { return &reader{store: &Store{}, name: collection} }
+
 func TestDictionaryIsChecked(t *testing.T) {
 	d := sampleDictionary()
 	record := appendRecord(nil, "c", dictionaryPlace(d.id), header{Encoding: "dictionary"}, d.content)
-	got, err := parseDictionary("c", d.id, record)
+	got, err := readerOf("c").parseDictionary(d.id, record)
 	if err != nil || got.id != d.id || !bytes.Equal(got.content, d.content) {
 		t.Fatalf("%x, %v", got.id, err)
 	}
 	for i := 0; i < len(record)*8; i += 7 {
 		record[i/8] ^= 1 << (i % 8)
-		if _, err := parseDictionary("c", d.id, record); !errors.Is(err, ErrDamaged) {
+		if _, err := readerOf("c").parseDictionary(d.id, record); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("bit %d: %v", i, err)
 		}
 		record[i/8] ^= 1 << (i % 8)
 	}
-	if _, err := parseDictionary("other", d.id, record); !errors.Is(err, ErrDamaged) {
+	if _, err := readerOf("other").parseDictionary(d.id, record); !errors.Is(err, ErrDamaged) {
 		t.Errorf("of another collection: %v", err)
 	}
 }
@@ -109,8 +112,8 @@ func FuzzParseDictionary(f *testing.F) {
 	f.Add(packedRecord(), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, seal("c", dictionaryPlace(id), data)} {
-			got, err := parseDictionary("c", id, data)
-			if err != nil && !errors.Is(err, ErrDamaged) || err == nil && dictionaryID(got.content) != id {
+			got, err := readerOf("c").parseDictionary(id, data)
+			if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && dictionaryID(got.content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}

@@ -15,7 +15,7 @@
 //
 // # The file
 //
-//	larder                    format, created, file-id, clean mark
+//	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped (keyring.go); only with Encryption
 //	└─ <Identity.ID>          one bucket per collection
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
 //	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
@@ -42,6 +42,16 @@
 // Payloads may be compressed, each by itself, with a dictionary that is made of some of the collection's objects (CollectionOptions.Compression).
 // A record says how it is stored, so the option can be switched at any time; a dictionary never changes, and stays as
 // long as a record names it. docs/adr/0007 says what that costs and gains.
+//
+// # Encryption
+//
+// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, staged lists, dictionaries and index terms. Keys for it come from
+// ParseKeys, KeysFromFile or KeysFromEnv, or from a KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
+// sealed. Look-ups by value work as ever; indexes of a sealed collection can not be asked for ranges and prefixes (ErrSealedIndex).
+//
+// To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after which the old ones are not needed. A file whose data keys can not be unwrapped is
+// not opened, and not changed (ErrWrongKey). Without any key it can be, and what is sealed in it is refused (ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey
+// (Info.PlainText). docs/adr/0012 has the reasons, and what this does not protect from.
 //
 // # A write
 //

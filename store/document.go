@@ -26,7 +26,7 @@ func (s *Store) Document(ctx context.Context, name string) ([]byte, error) {
 }
 
 // PutDocument stores data under a name, in place of what is there, in a transaction of its own, and writes nothing if that is what is there. It
-// is for what a program keeps beside its collections and could get anew, such as an API server's discovery. Of 16 MiB at most.
+// is for what a program keeps beside its collections and could get anew, such as an API server's discovery, and not for anything of objects: it is never sealed. Of 16 MiB at most.
 func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error {
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)

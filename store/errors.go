@@ -43,3 +43,15 @@ var (
 	// ErrReplacing: a Replacement is open.
 	ErrReplacing = errors.New("a list is being taken in")
 )
+
+// Errors of encryption.
+var (
+	// ErrWrongKey: the file is sealed, and not with a key that was given. Nothing has been changed: open it with the key that it is sealed with (behind
+	// the current one, for a rotation), or remove the file to have everything listed anew.
+	ErrWrongKey = errors.New("the keys do not fit")
+	// ErrSealed: the collection is sealed, and the store was opened without Options.Encryption. Its names can be read (Info, Keys, Refs).
+	ErrSealed = errors.New("it is sealed, and the store was opened without keys")
+	// ErrSealedIndex: the values of a sealed collection's indexes are kept as keyed hashes, which have no order: use ByIndex, or IndexValues
+	// and ByIndex.
+	ErrSealedIndex = errors.New("an index of a sealed collection can not be asked for ranges and prefixes")
+)

@@ -126,7 +126,7 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	t.Seq = f.w.nextSeq()
 	f.w.state.tombstones++
-	return f.tombstones.Put(seqKey(t.Seq), t.append(nil, f.w.c.name))
+	return f.tombstones.Put(seqKey(t.Seq), t.append(f.w.c.appendRecord))
 }
 
 // lastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.

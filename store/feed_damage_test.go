@@ -31,7 +31,9 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 		parse func(data []byte) error
 		key   string
 	}{
-		"tombstone": {stone.append(nil, collection), func(data []byte) error {
+		"tombstone": {stone.append(func(dst, _ []byte, key string, h header, payload []byte) []byte {
+			return appendRecord(dst, collection, key, h, payload)
+		}), func(data []byte) error {
 			_, err := parseTombstone(collection, 9, data)
 			return err
 		}, "9"},

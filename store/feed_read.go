@@ -185,7 +185,10 @@ func (c *Collection) liveEntry(objects *bolt.Bucket, key string, data []byte) (f
 		return feedEntry{}, err
 	}
 	e := feedEntry{rawRecord: rawRecord{key: key, header: h}}
-	e.body, err = c.body(objects, key, h, slices.Clone(payload))
+	if h.SealedBy == 0 {
+		payload = slices.Clone(payload)
+	}
+	e.body, err = c.body(objects, key, h, payload)
 	if errors.Is(err, ErrIncompatible) {
 		e.body.encoding, err = "", nil
 	}
@@ -245,6 +248,9 @@ func (c *Collection) goneEntry(seqKey, data []byte) (feedEntry, error) {
 		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", c.name, seqKey, ErrDamaged)
 	}
 	t, err := parseTombstone(c.name, seq, data)
+	if err == nil {
+		t.payload, err = c.opened(bucketTombstones, t.place(), t.header, t.payload)
+	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
 		key: t.key, header: t.header, body: body{encoding: t.Encoding, payload: slices.Clone(t.payload), size: len(t.payload)},
 	}}, err

@@ -11,7 +11,7 @@ import (
 //	bytes 0-7   when, by the store's steady time, in seconds since 1970, big endian
 //	uvarint     length of the key
 //	key
-//	record      as in the objects bucket, with the last state, never compressed; its checksum covers what comes before as its key
+//	record      as in the objects bucket, with the last state, sealed where those are, never compressed; its checksum covers what comes before as its key
 //
 // An empty encoding says that the last state could not be kept.
 type tombstone struct {
@@ -23,11 +23,15 @@ type tombstone struct {
 
 const tombstoneFixed = 8
 
-func (t tombstone) append(dst []byte, collection string) []byte {
-	start := len(dst)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(max(t.at.Unix(), 0)))
-	dst = appendSized(dst, t.key)
-	return appendRecord(dst, collection, string(dst[start:]), t.header, t.payload)
+// append encodes the tombstone; record appends a record of that bucket.
+func (t tombstone) append(record func(dst, bucket []byte, key string, h header, payload []byte) []byte) []byte {
+	place := t.place()
+	return record([]byte(place), bucketTombstones, place, t.header, t.payload)
+}
+
+// place is what comes before the record.
+func (t tombstone) place() string {
+	return string(appendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.at.Unix(), 0))), t.key))
 }
 
 // tombstoneTime returns when the tombstone was put, without a look at the rest.

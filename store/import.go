@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key order, and End for each collection, then Commit. It writes
@@ -35,7 +36,7 @@ type Import struct {
 
 // ImportOptions are the options of NewImport. The zero value works.
 type ImportOptions struct {
-	// Store are those of the store that is made: LockTimeout, MaxSize, Logger and Hooks count.
+	// Store are those of the store that is made: LockTimeout, MaxSize, Logger, Encryption and Hooks count.
 	Store Options
 	// Compression of the records. Default none.
 	Compression Compression
@@ -98,7 +99,7 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	i := &Import{path: path, mark: mark}
 	if err = wantNone(path); err == nil { // it may have been made while we waited
 		removeDebris(path)
-		i.store, err = newImportStore(path, o)
+		i.store, err = newImportStore(ctx, path, o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, mark.release())
@@ -119,19 +120,30 @@ func wantNone(path string) error {
 }
 
 // newImportStore makes an empty store under a temporary name, with nothing that works in the background.
-func newImportStore(path string, o ImportOptions) (*Store, error) {
+func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
 	so.ReadOnly, so.MemoryWhileLocked, so.ForgetAfter, so.CommitInterval = false, false, -1, 0
+	keys := newStore(path, so)
+	if err := keys.fetchKeys(ctx); err != nil {
+		return nil, err
+	}
 	h, err := newFile(path, mapSize(0), so)
 	if err != nil {
 		return nil, err
 	}
 	s := newStore(h.path, so)
+	s.keys = keys.keys
+	if err := s.keys.unlock(ctx, h, true); err != nil {
+		return nil, errors.Join(err, h.discard())
+	}
 	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {
 		return nil, errors.Join(err, os.Remove(h.path))
 	}
 	return s, nil
 }
+
+// Seals reports whether a collection of the resource will be sealed: by Options.Encryption.
+func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
 
 // Abort ends the import and leaves nothing of it. After Commit, or the first time, it does nothing.
 func (i *Import) Abort() error {

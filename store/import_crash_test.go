@@ -57,7 +57,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
-	kills := soaked(12, 200)
+	kills := soaked(8, 200)
 	whole, debris := 0, 0
 	for kill := range kills {
 		killChild(t, "import", path, time.Duration(random.IntN(250_000))*time.Microsecond)

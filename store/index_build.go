@@ -218,7 +218,11 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 			if err != nil {
 				return err
 			}
-			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(bucketIndex), record.key, record.Terms)})
+			stored, err := c.stored(objects, record.key)
+			if err != nil {
+				return err
+			}
+			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(bucketIndex), record.key, stored.Terms)})
 			size += record.body.size
 		}
 		return s.err
@@ -292,27 +296,40 @@ func (c *Collection) buildWrite(ctx context.Context, attached bool, names []stri
 			if !old.found || old.Seq != r.Seq {
 				continue
 			}
-			h := old.header
-			h.Terms = maps.Clone(old.Terms)
-			if h.Terms == nil {
-				h.Terms = map[string][]string{}
-			}
-			for _, name := range names {
-				delete(h.Terms, name)
-				if len(r.want[name]) > 0 {
-					h.Terms[name] = r.want[name]
-				}
-			}
-			// The payload is copied before the record that it is part of is replaced.
-			if err := w.putRecord(r.key, h, old.payload); err != nil {
-				return err
-			}
-			if err := w.moveTerms(r.key, old.Terms, h.Terms); err != nil {
+			if err := w.reindex(r, old, names); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// reindex gives a record its terms in the named indexes. One that is to be sealed is sealed anew.
+func (w *writer) reindex(r buildRecord, old stored, names []string) error {
+	terms, err := w.c.plainTerms(r.key, old.header)
+	if err != nil {
+		return err
+	}
+	h := old.header
+	if h.Terms = maps.Clone(terms); h.Terms == nil {
+		h.Terms = map[string][]string{}
+	}
+	for _, name := range names {
+		delete(h.Terms, name)
+		if len(r.want[name]) > 0 {
+			h.Terms[name] = r.want[name]
+		}
+	}
+	h.Terms = w.c.storedTerms(h.Terms)
+	payload, err := w.c.opened(bucketObjects, r.key, old.header, old.payload)
+	if err != nil {
+		return err
+	}
+	// The payload is copied before the record that it is part of is replaced.
+	if err := w.putRecord(r.key, h, payload); err != nil {
+		return err
+	}
+	return w.moveTerms(r.key, old.Terms, h.Terms)
 }
 
 // buildFinish marks the indexes ready, in the file and then for readers.

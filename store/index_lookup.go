@@ -99,7 +99,7 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 			if err != nil {
 				return err
 			}
-			v.over = over
+			v.over, v.sealed = over, c.sealing.Load()
 			return ready(v)
 		})
 		if !errors.Is(err, errAnotherFile) {
@@ -123,6 +123,8 @@ type indexView struct {
 	objects *bolt.Bucket
 	index   *bolt.Bucket
 	over    *captured
+	// sealed: records are, though perhaps not all of them.
+	sealed bool
 }
 
 func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
@@ -162,6 +164,14 @@ func (v indexView) keys(value string, fn func(key string) error) error {
 
 // fileKeys calls fn with each key that the file files under value, in order.
 func (v indexView) fileKeys(value string, fn func(key string) error) error {
+	if v.sealed {
+		return v.sealedKeys(value, fn)
+	}
+	return v.storedKeys(value, fn)
+}
+
+// storedKeys is fileKeys for a value as records have it.
+func (v indexView) storedKeys(value string, fn func(key string) error) error {
 	prefix := indexPrefix(value)
 	s := scanAfter(v.index, "")
 	k, _ := s.seek(prefix)
@@ -179,7 +189,7 @@ func (v indexView) fileKeys(value string, fn func(key string) error) error {
 	return s.err
 }
 
-// values calls fn with each value, once, in no order.
+// values calls fn with each value, in no order; of a sealed collection it may be more than once.
 func (v indexView) values(fn func(value string)) error {
 	for value := range v.over.filed {
 		fn(value)
@@ -200,18 +210,24 @@ func (v indexView) values(fn func(value string)) error {
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// fileValues calls fn with each value that the file has, once, by seeking past the entries of the last one.
+// fileValues calls fn with each value that the file has, once (of a sealed collection once for each data key), by seeking past the entries of the last one.
 func (v indexView) fileValues(fn func(value string) error) error {
 	s := scanAfter(v.index, "")
 	for k, val := s.next(); k != nil; {
-		value, _, err := parseIndexEntry(k, val)
+		stored, key, err := parseIndexEntry(k, val)
 		if err != nil {
 			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
+		}
+		value := stored
+		if v.sealed {
+			if value, err = v.plainValue(stored, key); err != nil {
+				return err
+			}
 		}
 		if err := fn(value); err != nil {
 			return err
 		}
-		k, val = s.seek(after(indexPrefix(value)))
+		k, val = s.seek(after(indexPrefix(stored)))
 	}
 	return s.err
 }

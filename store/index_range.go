@@ -130,6 +130,9 @@ func (c *Collection) inRange(ctx context.Context, index string, r valueRange) ([
 	if _, err := c.set.Load().find(index); err != nil {
 		return nil, err
 	}
+	if err := c.ordered(index); err != nil {
+		return nil, err
+	}
 	if m := c.inMemory(); m != nil {
 		m.mu.RLock()
 		defer m.mu.RUnlock()
@@ -173,6 +176,9 @@ func (v *View) IndexPrefix(ctx context.Context, index, prefix string) ([]runtime
 
 func (v *View) inRange(ctx context.Context, index string, r valueRange) (objs []runtime.Object, err error) {
 	err = v.lookUp(ctx, index, func(i indexView) (err error) {
+		if i.sealed {
+			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrSealedIndex)
+		}
 		objs, err = i.objectsIn(r)
 		return err
 	})

@@ -43,6 +43,9 @@ type Info struct {
 	// newest first: the reflector compares them with the server to find one that was
 	// rewound. May be empty.
 	Newest []ObjectRef
+	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not, and remains in the file, in records or in pages that
+	// are free, until Rekey.
+	Sealed, PlainText bool
 }
 
 // infoRecord is Info on disk: the payload of a record under keyInfo. Its field
@@ -80,6 +83,8 @@ type infoRecord struct {
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 	Tombstones      int                   `msgpack:"tombstones,omitempty"`
 	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
+	Sealed          bool                  `msgpack:"sealed,omitempty"`
+	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
 type refRecord struct {
@@ -153,7 +158,7 @@ func newInfoRecord(s state) *infoRecord {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
-		Tombstones: s.tombstones, FeedSince: s.feedSince,
+		Tombstones: s.tombstones, FeedSince: s.feedSince, Sealed: s.Sealed, PlainText: s.PlainText,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -187,7 +192,7 @@ func (r *infoRecord) state() state {
 				Categories: r.Categories, Columns: r.Columns,
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
-			Objects: r.Objects, NextSeq: r.NextSeq,
+			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 		},
 		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince,
 	}

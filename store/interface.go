@@ -39,7 +39,8 @@ type Reader interface {
 	IndexValues(ctx context.Context, index string) ([]string, error)
 	// IndexRange returns the objects that the named index files under a value from
 	// one on and, unless to is "", before another. Values are compared by their bytes. An
-	// object is returned once, at its first value; where values are equal, objects are in key order.
+	// object is returned once, at its first value; where values are equal, objects are in key order. The indexes of a sealed collection have no order:
+	// it fails with ErrSealedIndex, wherever the objects are.
 	IndexRange(ctx context.Context, index, from, to string) ([]runtime.Object, error)
 	// IndexPrefix is IndexRange for the values with a prefix.
 	IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error)

@@ -13,6 +13,7 @@ var (
 	keyCreated = []byte("created") // RFC 3339
 	keyFileID  = []byte("file-id") // random, hex
 	keyClean   = []byte("clean")   // present while the file was closed cleanly
+	keyKeys    = []byte("keys")    // the data keys, wrapped, once something has been sealed; see keyring.go
 	keyTimes   = []byte("times")   // the clocks when it was last noted which collections are used; see steady.go
 
 	// In a collection's bucket.

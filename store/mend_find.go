@@ -68,6 +68,9 @@ func (d *damage) badRecord(key string) {
 	}
 }
 
+// isBad reports whether the record of that key is to go.
+func (d *damage) isBad(key string) bool { return d != nil && d.bad[key] }
+
 func (d *damage) hole(key string) {
 	if d != nil {
 		d.holes[key] = true

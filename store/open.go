@@ -16,27 +16,30 @@ import (
 // Open opens the store at path, and makes it if there is none, with its
 // directory. A damaged file is moved aside (see Quarantined) and a new one made.
 // It fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
-// with ErrNewerFormat if a newer program wrote it, and with ErrForeign if it is
-// not a store; it leaves the file alone then.
+// with ErrNewerFormat if a newer program wrote it, with ErrForeign if it is
+// not a store, and with ErrWrongKey if it holds something sealed that Options.Encryption can not open; it leaves the file alone then.
 //
 // With Options.ReadOnly nothing on the disk is changed; a file that is missing
 // is an error, and a damaged one fails with ErrDamaged.
 func Open(path string, o Options) (*Store, error) { return OpenContext(context.Background(), path, o) }
 
 // OpenContext is Open for those who wait for another process for long (Options.LockTimeout), such as the one that a rolling update replaces: it
-// gives up, with the cause, when ctx ends before. Once it has the file it takes no notice of ctx.
+// gives up, with the cause, when ctx ends before. Once it has the file it takes no notice of ctx, but for giving it to the KeyProvider.
 func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("open the store: the path is empty; name the file to open or to make")
 	}
 	s := newStore(path, o)
+	if err := s.fetchKeys(ctx); err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
+	}
 	open := s.openToWrite
 	if o.ReadOnly {
 		open = s.openToRead
 	}
 	err := open(ctx, time.Now().Add(o.lockTimeout()))
 	if errors.Is(err, ErrLocked) && o.MemoryWhileLocked && !o.ReadOnly && ctx.Err() == nil {
-		err = s.openInMemory(err)
+		err = s.openInMemory(ctx, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
@@ -102,10 +105,13 @@ func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time
 	mark.count()
 	o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
 	h, rt, err := o.open()
-	if err == nil {
-		err = o.judge(s.start(h, rt, o.unseen))
+	if err != nil {
+		return err
 	}
-	return err
+	if err := s.keys.unlock(ctx, h, true); err != nil {
+		return errors.Join(o.judge(err), h.close())
+	}
+	return o.judge(s.start(h, rt, o.unseen))
 }
 
 func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
@@ -117,8 +123,29 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 		return err
 	}
 	o := opening{path: s.path, file: f, readOnly: true, branchBytes: branchBytes, verify: crashesSaid(s.path) > 0}
-	s.handle, _, err = o.open()
-	return err
+	h, _, err := o.open()
+	if err != nil {
+		return err
+	}
+	if err := s.keys.unlock(ctx, h, false); err != nil {
+		return errors.Join(o.judge(err), h.close())
+	}
+	s.handle = h
+	return nil
+}
+
+// fetchKeys makes the ring of the data keys, which are unwrapped when the file is open, and finds out whether their provider answers.
+func (s *Store) fetchKeys(ctx context.Context) (err error) {
+	if s.keys, err = newKeyring(s.o.Encryption); err != nil || s.keys == nil {
+		return err
+	}
+	if keys, ok := s.o.Encryption.Keys.(*Keys); ok && keys.exposed != "" {
+		s.logger().Info("Everybody on this machine can read the keys of the store; give the file mode 0400", "keys", keys.exposed)
+	}
+	if _, err := s.keys.provider.CurrentKey(ctx); err != nil {
+		return fmt.Errorf("ask for the current key: %w", err)
+	}
+	return nil
 }
 
 // start takes the handle into use for writing: the file is not clean any more.

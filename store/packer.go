@@ -24,7 +24,9 @@ const (
 // packer compresses what is written to a collection. A nil one leaves everything as it is.
 type packer struct {
 	dictBytes, sampleBytes int
-	seed                   maphash.Seed
+	// sealed: a dictionary has a random id. A hash would tell whether a guess of its content is right.
+	sealed bool
+	seed   maphash.Seed
 
 	mu       sync.Mutex
 	current  *dictionary // for new records; nil until there is enough to make one of; guarded by mu
@@ -167,6 +169,9 @@ func (p *packer) make(payloads [][]byte) *dictionary {
 		part = part[:min(len(part), p.part(), p.dictBytes-len(content))]
 		content = append(content, part...)
 	}
+	if p.sealed {
+		return dictionaryOf(newKeyID(), content)
+	}
 	return newDictionary(content)
 }
 
@@ -249,8 +254,8 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 		if err != nil || st.dictionary == 0 {
 			return err
 		}
-		dict, err := c.dicts.get(b.Tx(), c.name, st.dictionary)
-		if err == nil {
+		dict, err := c.dictionary(b.Tx(), st.dictionary)
+		if err == nil && !(c.packer.sealed && dict.isHashed()) { // of one that is in plain text no more use is made
 			c.packer.use(dict)
 		}
 		return err

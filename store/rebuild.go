@@ -155,7 +155,7 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &copying{old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
+	c := &copying{s: s, old: old, fresh: fresh, unsafe: map[string]bool{}, lost: map[string]string{}, copied: map[string]bool{}, behind: map[string]bool{}}
 	if err = c.run(ctx); err == nil {
 		err = c.write(s.putTimes)
 	}

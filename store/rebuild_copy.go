@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 // copying is one copy of what can be read.
 type copying struct {
+	s          *Store
 	old, fresh *handle
 	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles.
 	unsafe map[string]bool
@@ -32,6 +34,9 @@ func (c *copying) run(ctx context.Context) error {
 		return err
 	}
 	if err := c.write(func(tx *bolt.Tx) error { return putClean(tx, false) }); err != nil {
+		return err
+	}
+	if err := c.keys(); err != nil {
 		return err
 	}
 	if c.unsafe[""] {
@@ -56,6 +61,30 @@ func (c *copying) run(ctx context.Context) error {
 	}
 	return err
 }
+
+// keys copies the data keys: those that this process has unwrapped, else what the old file says of them. Without them what is sealed is lost.
+func (c *copying) keys() error {
+	record := c.s.keys.held().record
+	if c.s.keys == nil && !c.unsafe[""] {
+		err := c.old.view(func(tx *bolt.Tx) error {
+			_, err := getKeys(tx)
+			if err == nil {
+				record = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
+			}
+			return err
+		})
+		if err != nil && !isDamaged(err) {
+			return err
+		}
+	}
+	if record == nil {
+		return nil
+	}
+	return c.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).Put(keyKeys, record) })
+}
+
+// reader reads a collection of the old file as that of the store.
+func (c *copying) reader(name string) *reader { return &reader{store: c.s, name: name} }
 
 // findUnsafe looks at the branches of the old file without the mapping.
 func (c *copying) findUnsafe(ctx context.Context) error {
@@ -114,7 +143,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	bad := 0
 	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []entry) error {
 		return c.write(func(tx *bolt.Tx) error {
-			n, err := putRecords(tx, name, &st, dicts, entries)
+			n, err := c.reader(name).putRecords(tx, &st, dicts, entries)
 			bad += n
 			return err
 		})
@@ -171,7 +200,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	st.tombstones = 0
 	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []entry) error {
 		return c.write(func(tx *bolt.Tx) error {
-			n, err := putTombstones(tx, name, st, entries)
+			n, err := c.reader(name).putTombstones(tx, st, entries)
 			bad += n
 			return err
 		})
@@ -199,8 +228,8 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	return handlers, err
 }
 
-func putTombstones(tx *bolt.Tx, name string, st *state, entries []entry) (bad int, err error) {
-	b, err := ensureCollection(tx, name, *st)
+func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []entry) (bad int, err error) {
+	b, err := ensureCollection(tx, r.name, *st)
 	if err != nil {
 		return 0, err
 	}
@@ -208,8 +237,8 @@ func putTombstones(tx *bolt.Tx, name string, st *state, entries []entry) (bad in
 	for _, e := range entries {
 		seq, ok := parseSeqKey(e.key)
 		if ok {
-			_, err := parseTombstone(name, seq, e.value)
-			ok = err == nil
+			t, err := parseTombstone(r.name, seq, e.value)
+			ok = err == nil && r.verifySealed(bucketTombstones, t.place(), t.header, t.payload) == nil
 		}
 		if !ok {
 			bad++
@@ -234,7 +263,7 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 	})
 	if err == nil && there {
 		_, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketDictionaries)}, func(entries []entry) error {
-			return c.write(func(tx *bolt.Tx) error { return putDictionaries(tx, name, st, ids, entries) })
+			return c.write(func(tx *bolt.Tx) error { return c.reader(name).putDictionaries(tx, st, ids, entries) })
 		})
 	}
 	if errors.Is(err, ErrDamaged) {
@@ -246,8 +275,12 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 	return ids, err
 }
 
-func putDictionaries(tx *bolt.Tx, name string, st *state, ids map[uint64]bool, entries []entry) error {
-	b, err := ensureCollection(tx, name, *st)
+func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, entries []entry) error {
+	b, err := ensureCollection(tx, r.name, *st)
+	if err != nil {
+		return err
+	}
+	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
 	if err != nil {
 		return err
 	}
@@ -256,11 +289,10 @@ func putDictionaries(tx *bolt.Tx, name string, st *state, ids map[uint64]bool, e
 		if !ok {
 			continue
 		}
-		dict, err := parseDictionary(name, id, e.value)
-		if err != nil {
+		if _, err := r.parseDictionary(id, e.value); err != nil && !errors.Is(err, ErrSealed) {
 			continue // Check has reported it, or whoever needed it
 		}
-		if err := dict.put(b, name); err != nil {
+		if err := dicts.Put(e.key, e.value); err != nil {
 			return err
 		}
 		ids[id] = true
@@ -295,8 +327,8 @@ func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) 
 // putRecords writes records as they are, and the index entries that their
 // headers name: those are what an index consists of, so that the old ones need
 // not be read. It returns how many records were bad, or need a dictionary that is lost.
-func putRecords(tx *bolt.Tx, name string, st *state, dicts map[uint64]bool, entries []entry) (bad int, err error) {
-	b, err := ensureCollection(tx, name, *st)
+func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entries []entry) (bad int, err error) {
+	b, err := ensureCollection(tx, r.name, *st)
 	if err != nil {
 		return 0, err
 	}
@@ -304,7 +336,10 @@ func putRecords(tx *bolt.Tx, name string, st *state, dicts map[uint64]bool, entr
 	objects.FillPercent = coldFill
 	for _, e := range entries {
 		key := string(e.key)
-		h, err := parseHeader(name, key, e.value)
+		h, payload, err := parseRecord(r.name, key, e.value)
+		if err == nil {
+			err = r.verifySealed(bucketObjects, key, h, payload)
+		}
 		if err != nil || objects.Get(e.key) != nil || h.Dictionary != 0 && !dicts[h.Dictionary] {
 			bad++
 			continue

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -10,12 +11,14 @@ import (
 
 // A record is the value that the objects bucket keeps under an object's key:
 //
-//	byte 0      recordVersion, or packedVersion if the payload is compressed
+//	byte 0      recordVersion, packedVersion if the payload is compressed, or sealedVersion if it is sealed, compressed or not
 //	bytes 1-4   CRC-32C, big endian, of: the length and bytes of the collection id,
 //	            the length and bytes of the key, byte 0, and bytes 5 to the end
 //	uvarint     length of the header
-//	header      msgpack array: uid, resourceVersion, seq, encoding, terms; in packedVersion also: dictionary, size
-//	payload     what the codec named by encoding wrote, to the end; in packedVersion a zstd frame that holds that
+//	header      msgpack array: uid, resourceVersion, seq, encoding, terms; in packedVersion also: dictionary, size; in sealedVersion these (both 0 if it is
+//	            not compressed) and: data key. There terms are tokens (datakey.go)
+//	payload     what the codec named by encoding wrote, to the end; in packedVersion a zstd frame that holds that; in sealedVersion a nonce of 24 bytes
+//	            and one of the two, encrypted with XChaCha20-Poly1305 (seal.go)
 //
 // The checksum covers collection and key because bbolt has none of its own: a
 // record that a damaged page files under another key must not be served.
@@ -27,9 +30,11 @@ import (
 const (
 	recordVersion = 1
 	packedVersion = 2
+	sealedVersion = 3
 	recordFixed   = 5 // version and checksum
 	headerFields  = 5
 	packedFields  = headerFields + 2
+	sealedFields  = packedFields + 1
 )
 
 // maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
@@ -44,26 +49,36 @@ type header struct {
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
 	// Terms are the values that each index files the object under, by the
-	// index's name: what an update must remove without decoding the old object.
+	// index's name: what an update must remove without decoding the old object. Of a record that is sealed they are tokens.
 	Terms map[string][]string
 	// Dictionary is the id of the one that the payload is compressed with, and Size how long it is without that. Both are 0
 	// if it is not compressed.
 	Dictionary uint64
 	Size       int
+	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. head is the header as it is stored, which was sealed with it: part of the
+	// record that was taken apart.
+	SealedBy uint64
+	head     []byte
 	// unknown is the version of a record that this build can not read the payload of, or 0.
 	unknown byte
 }
 
 // plainSize is how long the payload is that the codec wrote.
 func (h header) plainSize(payload []byte) int {
-	if h.Dictionary != 0 {
+	switch {
+	case h.Dictionary != 0:
 		return h.Size
+	case h.SealedBy != 0:
+		return max(0, len(payload)-sealOverhead)
 	}
 	return len(payload)
 }
 
 func (h header) version() byte {
-	if h.Dictionary != 0 {
+	switch {
+	case h.SealedBy != 0:
+		return sealedVersion
+	case h.Dictionary != 0:
 		return packedVersion
 	}
 	return recordVersion
@@ -71,9 +86,13 @@ func (h header) version() byte {
 
 // appendRecord appends the record of the object under key to dst.
 func appendRecord(dst []byte, collection, key string, h header, payload []byte) []byte {
-	head := appendHeader(nil, h)
+	return appendParts(dst, collection, key, h.version(), appendHeader(nil, h), payload)
+}
+
+// appendParts is appendRecord for who has encoded the header.
+func appendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
-	dst = append(dst, h.version(), 0, 0, 0, 0)
+	dst = append(dst, version, 0, 0, 0, 0)
 	dst = binary.AppendUvarint(dst, uint64(len(head)))
 	dst = slices.Grow(dst, len(head)+len(payload))
 	dst = append(dst, head...)
@@ -84,7 +103,7 @@ func appendRecord(dst []byte, collection, key string, h header, payload []byte) 
 }
 
 // parseRecord takes a record apart and verifies its checksum. The payload is
-// part of data; the header shares no memory with it.
+// part of data; the header shares no memory with it, but for head.
 func parseRecord(collection, key string, data []byte) (header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
@@ -176,8 +195,11 @@ func appendSized(dst []byte, s string) []byte {
 
 func appendHeader(dst []byte, h header) []byte {
 	fields := headerFields
-	if h.Dictionary != 0 {
+	switch h.version() {
+	case packedVersion:
 		fields = packedFields
+	case sealedVersion:
+		fields = sealedFields
 	}
 	dst = appendArrayLen(dst, fields)
 	dst = appendText(dst, h.UID)
@@ -192,9 +214,12 @@ func appendHeader(dst []byte, h header) []byte {
 			dst = appendText(dst, value)
 		}
 	}
-	if h.Dictionary != 0 {
+	if fields >= packedFields {
 		dst = appendUint(dst, h.Dictionary)
 		dst = appendUint(dst, uint64(h.Size))
+	}
+	if fields >= sealedFields {
+		dst = appendUint(dst, h.SealedBy)
 	}
 	return dst
 }
@@ -210,7 +235,7 @@ func decodePayloadHeader(version byte, head []byte) (header, error) {
 	h := header{Encoding: encodingName(d.bytes())}
 	if version != recordVersion {
 		d.skip(1)
-		h.decodePacked(version, fields, &d)
+		h.decodeRest(version, fields, head, &d)
 	}
 	if d.err != nil {
 		return header{}, fmt.Errorf("header: %w", d.err)
@@ -218,22 +243,34 @@ func decodePayloadHeader(version byte, head []byte) (header, error) {
 	return h, nil
 }
 
-// decodePacked reads what headers have after the terms in other versions than the first.
-func (h *header) decodePacked(version byte, fields int, d *msgpackReader) {
-	if version != packedVersion {
+// decodeRest reads what headers have after the terms in other versions than the first.
+func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackReader) {
+	least := packedFields
+	switch version {
+	case packedVersion:
+	case sealedVersion:
+		least = sealedFields
+	default:
 		h.unknown = version
 		return
 	}
-	if d.err == nil && fields < packedFields {
+	if d.err == nil && fields < least {
 		d.err = fmt.Errorf("%d header fields are too few", fields)
 		return
 	}
 	h.Dictionary = d.uint()
 	size := d.uint()
-	if d.err == nil && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
+	plain := version == sealedVersion && h.Dictionary == 0 && size == 0
+	if d.err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
 		d.err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
 	}
 	h.Size = int(size)
+	if version == sealedVersion {
+		h.SealedBy, h.head = d.uint(), head
+		if d.err == nil && h.SealedBy == 0 {
+			d.err = errors.New("a payload that is sealed with no key can not be")
+		}
+	}
 }
 
 // encodingName returns b as a string, without an allocation for the encodings there are.
@@ -272,7 +309,7 @@ func decodeHeader(version byte, data []byte) (header, error) {
 		h.Terms[index] = values
 	}
 	if version != recordVersion {
-		h.decodePacked(version, fields, &d)
+		h.decodeRest(version, fields, data, &d)
 	}
 	if d.err != nil {
 		return header{}, fmt.Errorf("header: %w", d.err)

@@ -82,8 +82,14 @@ func packedRecord() []byte {
 	}, []byte("secret payload"))
 }
 
+func sealedRecord() []byte {
+	return appendRecord(nil, "collection", "ns/name", header{
+		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"a token"}}, SealedBy: 1 << 61,
+	}, []byte("sealed payload"))
+}
+
 func TestRecordDetectsEveryFlippedBit(t *testing.T) {
-	for _, data := range [][]byte{sampleRecord(), packedRecord()} {
+	for _, data := range [][]byte{sampleRecord(), packedRecord(), sealedRecord()} {
 		for i := range len(data) * 8 {
 			data[i/8] ^= 1 << (i % 8)
 			_, _, err := parseRecord("collection", "ns/name", data)
@@ -98,10 +104,10 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 // TestRecordOfALaterVersion: what the record is filed under can be read, what it holds is refused.
 func TestRecordOfALaterVersion(t *testing.T) {
 	data := packedRecord()
-	data[0] = packedVersion + 1
+	data[0] = sealedVersion + 1
 	data = seal("collection", "ns/name", data)
 	h, _, err := parseRecord("collection", "ns/name", data)
-	if err != nil || h.unknown != packedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
+	if err != nil || h.unknown != sealedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}
 	r := reader{name: "collection", codec: UnstructuredCodec()}
@@ -188,6 +194,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(sampleRecord())
 	f.Add(packedRecord())
+	f.Add(sealedRecord())
 	f.Add([]byte("\x03\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\x80"))
 	f.Add(appendRecord(nil, "c", "k", header{}, nil))
 	f.Add([]byte("\x01\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\xdf\xff\xff\xff\xff"))
@@ -203,13 +210,14 @@ func FuzzParseRecord(f *testing.F) {
 				continue
 			}
 			part, rest, err := parsePayload("c", "k", d)
-			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || !bytes.Equal(rest, payload) {
+			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || part.SealedBy != h.SealedBy || !bytes.Equal(part.head, h.head) || !bytes.Equal(rest, payload) {
 				t.Fatalf("%+v, and its part that is about the payload %+v, %v", h, part, err)
 			}
 			if h.unknown != 0 {
 				continue
 			}
 			again, rest, err := parseRecord("c", "k", appendRecord(nil, "c", "k", h, payload))
+			again.head, h.head = nil, nil // of another encoding
 			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
 				t.Fatalf("%+v came back as %+v, %v", h, again, err)
 			}

@@ -101,7 +101,7 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 // TestRecordsOfADamagedCollection: the error names the key and tells where to go on, and Salvage does.
 func TestRecordsOfADamagedCollection(t *testing.T) {
 	s, many, few := filled(t, Options{CommitInterval: -1})
-	keys := mustKeys(t, many)
+	keys := objectKeys(t, many)
 	bad := []string{keys[0], keys[499], keys[500], keys[700], keys[999]}
 	err := Tamper(many, func(b *bolt.Bucket) error {
 		objects := b.Bucket(bucketObjects)
@@ -146,7 +146,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	}
 }
 
-func mustKeys(t *testing.T, c *Collection) []string {
+func objectKeys(t *testing.T, c *Collection) []string {
 	t.Helper()
 	keys, err := c.Keys(t.Context())
 	if err != nil {
@@ -158,7 +158,7 @@ func mustKeys(t *testing.T, c *Collection) []string {
 // TestSalvageBehindAPage: where a page makes no sense what is before and behind it is read, in order.
 func TestSalvageBehindAPage(t *testing.T) {
 	s, many, _ := filled(t, Options{CommitInterval: -1})
-	keys := mustKeys(t, many)
+	keys := objectKeys(t, many)
 	patch(t, s, func(data []byte) {
 		leaves := objectPages(t, data)
 		data[leaves[len(leaves)/2]] ^= 1

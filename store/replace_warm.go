@@ -185,7 +185,7 @@ func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 	case disk.Dictionary != 0:
 		m.buf = b.payload
 	}
-	return bytes.Equal(b.payload, x.payload) && m.r.c.packer.keeps(disk.header, x.payload), nil
+	return bytes.Equal(b.payload, x.payload) && m.r.c.packer.keeps(disk.header, x.payload) && m.r.c.sealsAs(disk.header), nil
 }
 
 // stage stages the item, or takes back what was staged if the disk has its state.

@@ -128,6 +128,11 @@ func (s *staging) spill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if s.c.sealing.Load() {
+			if err := s.c.store.keys.ensure(b.Tx()); err != nil {
+				return err
+			}
+		}
 		for _, key := range slices.Sorted(maps.Keys(s.mem)) {
 			e := s.mem[key]
 			if e.kind == stagedSame {
@@ -211,23 +216,32 @@ func (s *staging) bucket(b *bolt.Bucket) (*bolt.Bucket, error) {
 	return spill, nil
 }
 
+// stagedFixed is how many bytes of an entry come before its record.
+const stagedFixed = 2
+
 // append encodes an entry for the bucket: its kind, whether it is an event's, and a record.
 func (s *staging) append(e *staged) []byte {
 	var event byte
 	if e.event {
 		event = 1
 	}
-	h := header{UID: e.uid, RV: e.rv, Encoding: s.c.codec.Name(), Terms: e.terms}
-	return appendRecord([]byte{byte(e.kind), event}, s.c.name, e.key, h, e.payload)
+	h := header{UID: e.uid, RV: e.rv, Encoding: s.c.codec.Name(), Terms: s.c.storedTerms(e.terms)}
+	return s.c.appendRecord([]byte{byte(e.kind), event}, bucketStaging, e.key, h, e.payload)
 }
 
 // parse is the reverse of append. The entry shares memory with data, which
 // dies with the transaction.
 func (s *staging) parse(key string, data []byte) (*staged, error) {
-	if len(data) < 2 || stagedKind(data[0]).other() == stagedSame {
+	if len(data) < stagedFixed || stagedKind(data[0]).other() == stagedSame {
 		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, ErrDamaged)
 	}
-	h, payload, err := parseRecord(s.c.name, key, data[2:])
+	h, payload, err := parseRecord(s.c.name, key, data[stagedFixed:])
+	if err == nil {
+		payload, err = s.c.opened(bucketStaging, key, h, payload)
+	}
+	if err == nil {
+		h.Terms, err = s.c.plainTerms(key, h)
+	}
 	if err != nil {
 		return nil, err
 	}

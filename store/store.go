@@ -45,6 +45,9 @@ type Options struct {
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().
 	Logger *logr.Logger
+	// Encryption seals what is stored of some kinds, Secrets by default. Default: nothing is sealed. A file that holds something sealed can be opened without it; the
+	// collections that do can not (ErrSealed).
+	Encryption *Encryption
 	// Hooks are for tests of this module.
 	Hooks *hook.Hooks
 
@@ -114,6 +117,8 @@ type CollectionOptions struct {
 	Residency Residency
 	// Compression of the objects in the file. Default none.
 	Compression Compression
+	// Seal has the collection sealed whatever Options.Encryption says of its resource. It fails if the store has no keys.
+	Seal bool
 	// Committed is called after each attempt to commit what the collection has pending, by the goroutine that made it and under no
 	// lock. It must not wait for a commit. May be nil.
 	Committed func(Commit)
@@ -147,6 +152,8 @@ type Store struct {
 	ending               ending
 	usedNotes            usedNotes
 	steady               atomic.Pointer[steady] // set by Open, and when it gets its file
+	keys                 *keyring               // nil without Options.Encryption; set by Open
+	plainTold            sync.Map               // names of collections; see Collection.tellPlainText
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}

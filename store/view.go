@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,7 +11,8 @@ import (
 
 // View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index
 // functions, but answers from the indexes that are ready in the file. Each
-// method takes one consistent view, as those of Interface do.
+// method takes one consistent view, as those of Interface do. Of a collection that is sealed, without Options.Encryption, it reads the state and
+// the names (Info, Keys, Handlers); what needs an object, or an index, fails with ErrSealed.
 type View struct {
 	reader
 	id Identity
@@ -82,7 +84,8 @@ func (v *View) IndexValues(ctx context.Context, index string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	return values, nil
+	slices.Sort(values)
+	return slices.Compact(values), nil
 }
 
 // lookUp calls fn with the index if it is ready as of the same transaction.
@@ -95,10 +98,14 @@ func (v *View) lookUp(ctx context.Context, index string, fn func(indexView) erro
 		if !st.indexes[index].Ready {
 			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrNoIndex)
 		}
+		if st.Sealed && v.store.keys == nil {
+			return fmt.Errorf("index %q of %s: %w", index, v.id, ErrSealed)
+		}
 		i, err := v.indexView(b, index)
 		if err != nil {
 			return err
 		}
+		i.sealed = st.Sealed
 		return fn(i)
 	})
 }

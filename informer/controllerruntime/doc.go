@@ -39,7 +39,7 @@
 // what is on disk, since its function is a closure that may have changed: nothing is listed, and until it is built look-ups go through all
 // objects. The index by namespace has a version of its own.
 //
-// Secrets are in memory only, their metadata too, and are listed at each start, unless PersistSecrets is set.
+// Secrets are in memory only, their metadata too, and are listed at each start, unless the store has keys (store.Options.Encryption) or PersistSecrets is set.
 //
 // # What of cache.Options is honoured, and how
 //

@@ -72,6 +72,28 @@ func RunQueries(t *testing.T, c Queried) {
 	t.Run("Index", func(t *testing.T) { testRanges(t, c) })
 }
 
+// RunSealedQueries is RunQueries for a collection that is sealed.
+func RunSealedQueries(t *testing.T, c Queried) {
+	t.Run("Select", func(t *testing.T) { testSelect(t, c) })
+	t.Run("Paged", func(t *testing.T) { testPaged(t, c) })
+	t.Run("Each", func(t *testing.T) { testEach(t, c) })
+	t.Run("Index", func(t *testing.T) { testNoRanges(t, c) })
+}
+
+func testNoRanges(t *testing.T, c Queried) {
+	for _, bounds := range [][2]string{{"", ""}, {"red", "redd"}, {"red", "red"}} {
+		if objs, err := c.IndexRange(t.Context(), "color", bounds[0], bounds[1]); !errors.Is(err, store.ErrSealedIndex) || objs != nil {
+			t.Errorf("IndexRange %q: %d objects, %v", bounds, len(objs), err)
+		}
+		if objs, err := c.IndexPrefix(t.Context(), "color", bounds[0]); !errors.Is(err, store.ErrSealedIndex) || objs != nil {
+			t.Errorf("IndexPrefix %q: %d objects, %v", bounds[0], len(objs), err)
+		}
+	}
+	if _, err := c.IndexRange(t.Context(), "none", "", ""); !errors.Is(err, store.ErrNoIndex) {
+		t.Errorf("IndexRange of no index: %v", err)
+	}
+}
+
 func testSelect(t *testing.T, c Queried) {
 	for _, q := range []struct {
 		namespace, labels, fields string

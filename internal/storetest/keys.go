@@ -1,0 +1,29 @@
+package storetest
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Key returns a new key, as a line for Sealing.
+func Key(t Failer) string {
+	t.Helper()
+	line, err := store.GenerateKey("")
+	if err != nil {
+		t.Fatalf("make a key: %v", err)
+	}
+	return line
+}
+
+// Sealing seals Pods under the first of the keys, and can open what was sealed under the others.
+func Sealing(t Failer, keys ...string) *store.Encryption {
+	t.Helper()
+	parsed, err := store.ParseKeys([]byte(strings.Join(keys, "\n")))
+	if err != nil {
+		t.Fatalf("parse keys: %v", err)
+	}
+	return &store.Encryption{Keys: parsed, Resources: []schema.GroupResource{Pods.GroupResource()}}
+}

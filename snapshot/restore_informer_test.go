@@ -1,0 +1,133 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// told counts what a handler is told.
+type told struct {
+	mu                      sync.Mutex
+	added, updated, deleted int // guarded by mu
+}
+
+func (h *told) note(n *int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*n++
+}
+
+func (h *told) OnAdd(any, bool)   { h.note(&h.added) }
+func (h *told) OnUpdate(_, _ any) { h.note(&h.updated) }
+func (h *told) OnDelete(any)      { h.note(&h.deleted) }
+
+func (h *told) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Sprintf("%d added, %d updated, %d deleted", h.added, h.updated, h.deleted)
+}
+
+// runInformer runs one of pods on a store until it has synced and said what is wanted, and returns its status.
+func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.Status {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(srv.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path)
+	rest := client.CoreV1().RESTClient()
+	i, err := informer.New(informer.ListWatch(rest, savedPods), &corev1.Pod{}, informer.Options{
+		Store: s, Identity: savedPods, ClusterID: informer.KubeSystemUID(rest), OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion), Logger: &quiet,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &told{}
+	if _, err := i.AddEventHandler(h); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); i.RunWithContext(ctx) }()
+	defer func() { cancel(); <-done }()
+	if !cache.WaitForCacheSync(t.Context().Done(), i.HasSynced) {
+		t.Fatal("not synced")
+	}
+	for until := time.Now().Add(30 * time.Second); h.String() != want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the handler was told of %s, want %s", h, want)
+		}
+	}
+	status := i.Status()
+	cancel()
+	<-done
+	wantServed(t, StoreSource(s), savedPods, servedState(srv, "pods"))
+	wantSound(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+// TestRestoredStoreResumes: an informer on a restored store lists nothing, and is told of what has changed since the snapshot; on one that was redacted it lists, and
+// has the whole objects then.
+func TestRestoredStoreResumes(t *testing.T) {
+	srv := startServer(t)
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	runInformer(t, srv, db, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
+	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		churn(t, srv, n+1)
+	}
+	srv.ResetCounts()
+	restored := filepath.Join(dir, "b.db")
+	o := RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}}
+	if _, err := Restore(t.Context(), path, restored, o); err != nil {
+		t.Fatal(err)
+	}
+	status := runInformer(t, srv, restored, fmt.Sprintf("%d added, 3 updated, 3 deleted", servedPods+3))
+	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists != 0 || counts.ListedObjects > 10 || counts.SentEvents != 9 {
+		t.Errorf("%+v", counts)
+	}
+	if status.Reflector.Resumes == 0 || !status.Synced {
+		t.Errorf("%+v", status)
+	}
+
+	redacted := filepath.Join(dir, "c.db")
+	o.Redaction.Annotations = []string{"note"}
+	if _, err := Restore(t.Context(), path, redacted, o); err != nil {
+		t.Fatal(err)
+	}
+	srv.ResetCounts()
+	// 997 of the snapshot are still there, redacted: all of them are written anew.
+	runInformer(t, srv, redacted, fmt.Sprintf("%d added, %d updated, 3 deleted", servedPods+3, servedPods-3))
+	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists == 0 {
+		t.Errorf("%+v", counts)
+	}
+	s := mustOpen(t, redacted)
+	codec := mustCodec(t, &corev1.Pod{})
+	for _, r := range recordsOf(t, StoreSource(s), savedPods) {
+		obj, err := codec.Decode(r.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if obj.(*corev1.Pod).Annotations["note"] == redactedText {
+			t.Fatalf("%s is still redacted", r.Key)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func mustEncryption(t *testing.T) *store.Encryption {
+	t.Helper()
+	text, err := store.GenerateKey("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeys([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &store.Encryption{Keys: keys}
+}
+
+// TestSaveAndRestoreSealed: Secrets go from a store that seals them by an encrypted snapshot to another one with other keys, and are nowhere in plain text.
+func TestSaveAndRestoreSealed(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sealed := store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
+	s, err := store.Open(filepath.Join(dir, "a.db"), sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1), savedSecret(2))
+	path, to := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.db")
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+		t.Fatal(err)
+	}
+	other := store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
+	ro := RestoreOptions{Identities: []age.Identity{key}, Import: store.ImportOptions{Store: other}}
+	restored, err := Restore(t.Context(), path, to, ro)
+	if err != nil || restored.Objects != 3 || len(restored.LeftOut) != 0 {
+		t.Fatalf("%+v, %v", restored, err)
+	}
+	got, err := store.Open(to, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Close() }()
+	wantSound(t, got)
+	wantSame(t, StoreSource(s), StoreSource(got))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
+			t.Errorf("%s has a Secret in plain text, %v", e.Name(), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SaveFile(t.Context(), filepath.Join(dir, "a.db"), path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
+		t.Errorf("without the keys: %v", err)
+	}
+}

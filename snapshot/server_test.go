@@ -1,0 +1,307 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+const servedPods = 1000
+
+// startServer starts one with pods, config maps and nodes.
+func startServer(t *testing.T) *fakeapi.Server {
+	t.Helper()
+	srv := fakeapi.New(fakeapi.Options{})
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Stop)
+	var pods, maps, nodes []runtime.Object
+	for i := range servedPods {
+		p := savedPod(i, "")
+		pods = append(pods, p)
+	}
+	for i := range 25 {
+		maps = append(maps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("c-%02d", i)}, Data: map[string]string{"k": "v"}})
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%02d", i)}})
+	}
+	for resource, objs := range map[string][]runtime.Object{"pods": pods, "configmaps": maps, "nodes": nodes} {
+		if err := srv.Load(corev1.SchemeGroupVersion.WithResource(resource), objs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return srv
+}
+
+func servedIdentity(resource string, r store.Representation) store.Identity {
+	return store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), Representation: r}
+}
+
+// listings are of pods as typed objects, config maps as unstructured ones and nodes by metadata.
+func listings(t *testing.T, srv *fakeapi.Server) []Listing {
+	t.Helper()
+	c := srv.Config()
+	typed, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstructured, err := dynamic.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byMetadata, err := metadata.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, nodes := corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("nodes")
+	return []Listing{
+		{
+			Identity: servedIdentity("pods", store.Typed), Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
+			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return typed.CoreV1().Pods("").List(ctx, o)
+			},
+		},
+		{
+			Identity: servedIdentity("configmaps", store.Unstructured), Resource: store.ResourceInfo{Kind: "ConfigMap", Namespaced: true},
+			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return unstructured.Resource(maps).List(ctx, o)
+			},
+		},
+		{
+			Identity: servedIdentity("nodes", store.Metadata), Resource: store.ResourceInfo{Kind: "Node"},
+			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return byMetadata.Resource(nodes).List(ctx, o)
+			},
+		},
+	}
+}
+
+// wantServed verifies that a collection has the objects that the server had.
+func wantServed(t *testing.T, src Source, id store.Identity, served map[string]string) {
+	t.Helper()
+	got := recordsOf(t, src, id)
+	if len(got) != len(served) {
+		t.Errorf("%s: %d objects, the server had %d", id, len(got), len(served))
+	}
+	for _, r := range got {
+		if served[r.Key] != r.ResourceVersion {
+			t.Fatalf("%s: %s is at %s, and was at %q", id, r.Key, r.ResourceVersion, served[r.Key])
+		}
+	}
+}
+
+// servedState is what the server has: resourceVersions by key.
+func servedState(srv *fakeapi.Server, resource string) map[string]string {
+	state := map[string]string{}
+	for _, u := range srv.List(corev1.SchemeGroupVersion.WithResource(resource)) {
+		key := u.GetName()
+		if u.GetNamespace() != "" {
+			key = u.GetNamespace() + "/" + key
+		}
+		state[key] = u.GetResourceVersion()
+	}
+	return state
+}
+
+// TestSaveServer: each collection is what it was at its resourceVersion, although the server is written between the pages.
+func TestSaveServer(t *testing.T) {
+	srv := startServer(t)
+	lists := listings(t, srv)
+	rv, served := srv.RV(), servedState(srv, "pods")
+	plain, pages := lists[0].List, 0
+	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		list, err := plain(ctx, o)
+		if pages++; err == nil {
+			churn(t, srv, pages)
+		}
+		return list, err
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.larder")
+	var last Progress
+	saved, err := SaveServer(t.Context(), lists, path, SaveOptions{
+		Header: Header{ClusterID: "cluster-9", ServerVersion: "v1.36.3"}, pageSize: 100,
+		Progress: func(p Progress) {
+			if p.Objects < last.Objects {
+				t.Errorf("%+v after %+v", p, last)
+			}
+			last = p
+		},
+	})
+	if err != nil || pages != 10 || last.Objects != servedPods+50 {
+		t.Fatalf("%d pages, %+v, %v", pages, last, err)
+	}
+	wantNames(t, dir, "a.larder")
+	f := mustOpenFile(t, path, OpenOptions{})
+	wantServed(t, f, lists[0].Identity, served)
+	wantServed(t, f, lists[1].Identity, servedState(srv, "configmaps"))
+	wantServed(t, f, lists[2].Identity, servedState(srv, "nodes"))
+	for _, c := range append(saved.Collections, f.Manifest().Collections...) {
+		if !c.Complete || c.MustRelist != "" || c.Attributes.ClusterID != "cluster-9" || c.Attributes.Schema == "" || c.LastContact.IsZero() {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := f.Manifest().Collections[0]; c.ResourceVersion != rv || c.Objects != servedPods {
+		t.Errorf("%+v, want it at %s", c, rv)
+	}
+	restored, _ := mustRestore(t, path, RestoreOptions{})
+	wantServed(t, StoreSource(restored), lists[0].Identity, served)
+}
+
+// churn changes a pod, deletes one and creates one, before and behind what has been listed.
+func churn(t *testing.T, srv *fakeapi.Server, n int) {
+	t.Helper()
+	gvr := corev1.SchemeGroupVersion.WithResource("pods")
+	changed, added := savedPod(n, ""), savedPod(servedPods+n, "")
+	changed.UID, changed.ResourceVersion, changed.Spec.NodeName = "", "", "other"
+	gone := savedPod(servedPods-n, "")
+	if _, err := srv.Update(gvr, changed); err != nil {
+		t.Error(err)
+	}
+	if err := srv.Delete(gvr, gone.Namespace, gone.Name); err != nil {
+		t.Error(err)
+	}
+	if _, err := srv.Create(gvr, added); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSaveServerThatForgets: a list whose token has expired begins anew, with larger pages, and at last in one.
+func TestSaveServerThatForgets(t *testing.T) {
+	srv := startServer(t)
+	lists := listings(t, srv)[:1]
+	plain := lists[0].List
+	var limits []int64
+	var want map[string]string
+	lists[0].List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		limits = append(limits, o.Limit)
+		if o.Continue != "" {
+			churn(t, srv, len(limits))
+			return nil, apierrors.NewResourceExpired("a test: the continue token is too old")
+		}
+		want = servedState(srv, "pods")
+		return plain(ctx, o)
+	}
+	path := filepath.Join(t.TempDir(), "a.larder")
+	if _, err := SaveServer(t.Context(), lists, path, SaveOptions{pageSize: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(limits) != "[100 100 500 500 0]" {
+		t.Errorf("limits %v", limits)
+	}
+	wantServed(t, mustOpenFile(t, path, OpenOptions{}), lists[0].Identity, want)
+	wantNames(t, filepath.Dir(path), "a.larder")
+}
+
+// TestSaveServerWithFaults: what passes is asked for again, an order of the server's own is none, and a refusal is an error or said.
+func TestSaveServerWithFaults(t *testing.T) {
+	srv := startServer(t)
+	lists := listings(t, srv)
+	path := filepath.Join(t.TempDir(), "a.larder")
+	want := servedState(srv, "pods")
+	for name, fault := range map[string]fakeapi.Fault{
+		"busy":     {Verb: "list", Resource: "pods", After: 3, Times: 1, Status: http.StatusServiceUnavailable, Reason: string(metav1.StatusReasonServiceUnavailable)},
+		"unsorted": {Verb: "list", Resource: "pods", Unsorted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer srv.InjectFault(fault)()
+			if _, err := SaveServer(t.Context(), lists, path, SaveOptions{pageSize: 100}); err != nil {
+				t.Fatal(err)
+			}
+			wantServed(t, mustOpenFile(t, path, OpenOptions{}), lists[0].Identity, want)
+		})
+	}
+	defer srv.InjectFault(fakeapi.Fault{Verb: "list", Resource: "configmaps", Status: http.StatusForbidden, Reason: string(metav1.StatusReasonForbidden)})()
+	if _, err := SaveServer(t.Context(), lists, path, SaveOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "configmaps") {
+		t.Errorf("forbidden: %v", err)
+	}
+	lists[1].Optional = true
+	saved, err := SaveServer(t.Context(), lists, path, SaveOptions{})
+	if err != nil || len(saved.LeftOut) != 1 || !strings.HasPrefix(saved.LeftOut[0], "configmaps.v1 ") {
+		t.Fatalf("%+v, %v", saved.LeftOut, err)
+	}
+	c := mustOpenFile(t, path, OpenOptions{}).Manifest().Collections[1]
+	if c.Complete || c.MustRelist == "" || c.Objects != 0 {
+		t.Errorf("%+v", c)
+	}
+	wantNames(t, filepath.Dir(path), "a.larder")
+}
+
+// TestSaveServerRefuses: what can not be listed.
+func TestSaveServerRefuses(t *testing.T) {
+	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
+	for name, l := range map[string]Listing{
+		"no identity": {List: list},
+		"no list":     {Identity: servedIdentity("pods", store.Metadata)},
+		"no codec":    {Identity: servedIdentity("pods", store.Typed), List: list},
+	} {
+		if _, err := SaveServerTo(t.Context(), []Listing{l}, &bytes.Buffer{}, SaveOptions{}); err == nil || errors.Is(err, errStopped) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.larder")
+	l := Listing{Identity: servedIdentity("pods", store.Metadata), List: list}
+	if _, err := SaveServer(t.Context(), []Listing{l}, path, SaveOptions{}); !errors.Is(err, errStopped) {
+		t.Errorf("%v", err)
+	}
+	wantNames(t, filepath.Dir(path))
+}
+
+// TestUncomparable: what an aggregated API calls a resourceVersion is not kept.
+func TestUncomparable(t *testing.T) {
+	l := Listing{
+		Identity: store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"}, Representation: store.Metadata},
+		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
+		},
+	}
+	path := filepath.Join(t.TempDir(), "a.larder")
+	saved, err := SaveServer(t.Context(), []Listing{l}, path, SaveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := saved.Collections[0]; !c.Complete || c.ResourceVersion != "" || c.MustRelist == "" || c.Objects != 1 {
+		t.Errorf("%+v", c)
+	}
+	mustRestore(t, path, RestoreOptions{})
+}
+
+// TestSpoolIsSealed: what is kept of a list until it is whole can not be read by others, and leaves nothing.
+func TestSpoolIsSealed(t *testing.T) {
+	dir := t.TempDir()
+	s, err := newSpool(filepath.Join(dir, "a.larder"), Collection{Identity: savedSecrets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.w.Add(store.Record{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := s.replay(t.Context(), func(r store.Record) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))
+	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(plantedSecret))) {
+		t.Errorf("%d bytes, in plain text", len(data))
+	}
+	s.close()
+	wantNames(t, dir)
+}

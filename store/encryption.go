@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Encryption is how a store seals what it keeps of some kinds of objects: payloads, tombstones, index terms, dictionaries and
+// staged lists. The names of objects, their namespaces, UIDs and resourceVersions, how large they are and when they change stay readable, as do those who
+// are in memory. docs/adr/0012 has the reasons.
+type Encryption struct {
+	// Keys wrap the data keys, which are random and of one file. Required. See ParseKeys for keys from a text, and KeyProvider for a KMS.
+	Keys KeyProvider
+	// Resources whose collections are sealed, in whatever scope, version and representation. Default (nil): core Secrets. A collection that has been sealed
+	// stays so, whatever this says later; Drop it to have it otherwise.
+	Resources []schema.GroupResource
+}
+
+// KeyProvider wraps and unwraps data keys under keys that it does not give away (envelope encryption), as a KMS does. Its methods are called by Open,
+// and by Rekey, never while a transaction is open; they may be called concurrently. They should return when ctx ends. Their errors are shown to users, and
+// must hold no key.
+type KeyProvider interface {
+	// CurrentKey returns the id of the key that Wrap uses. If no data key of the file has been wrapped under it, Open makes a new one.
+	// An id is stored in the file, readable.
+	CurrentKey(ctx context.Context) (id string, err error)
+	// Wrap encrypts a data key of 32 bytes, which it must not keep, under the current key, and returns the id of that.
+	Wrap(ctx context.Context, dataKey []byte) (id string, wrapped []byte, err error)
+	// Unwrap is the reverse. The result is the caller's, who overwrites it. If the provider has no key of that id, or what is wrapped does not fit it, the
+	// error wraps ErrWrongKey; any other one is taken for a provider that can not be reached.
+	Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey []byte, err error)
+}
+
+// secrets are sealed if nothing else is said.
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// covers reports whether collections of the resource are sealed.
+func (e *Encryption) covers(r schema.GroupResource) bool {
+	if e == nil {
+		return false
+	}
+	all := e.Resources
+	if all == nil {
+		all = []schema.GroupResource{secrets}
+	}
+	for _, one := range all {
+		if strings.EqualFold(one.Group, r.Group) && strings.EqualFold(one.Resource, r.Resource) {
+			return true
+		}
+	}
+	return false
+}
+
+// Seals reports whether a new collection of the resource is sealed: by Options.Encryption.
+func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.covers(r) }

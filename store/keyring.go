@@ -1,0 +1,257 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+	bolt "go.etcd.io/bbolt"
+)
+
+// keyring is the data keys of a store. A nil one has none: the store was opened without Options.Encryption.
+//
+// In the file they are one record under keyKeys, wrapped: so a copy of the file has them, whoever makes it. The current one is written by the first transaction
+// that seals something with it.
+type keyring struct {
+	provider KeyProvider
+	now      atomic.Pointer[heldKeys]
+}
+
+// heldKeys are the data keys at one moment. It is never changed.
+type heldKeys struct {
+	byID map[uint64]*dataKey
+	// current seals what is written; nil in a store that is open for reading.
+	current *dataKey
+	// record is what the file says, with current.
+	record []byte
+}
+
+// keyRecord is a data key on disk; see keysRecord.
+type keyRecord struct {
+	ID      uint64 `msgpack:"id"`
+	Key     string `msgpack:"key"` // the provider's id of its own
+	Wrapped []byte `msgpack:"wrapped"`
+	Check   []byte `msgpack:"check"`
+	Created int64  `msgpack:"created"` // Unix seconds
+}
+
+// keysRecord is the payload of the record under keyKeys. Fields that a later build adds are ignored.
+type keysRecord struct {
+	Keys []keyRecord `msgpack:"keys"` // the oldest first
+}
+
+func newKeyring(e *Encryption) (*keyring, error) {
+	switch {
+	case e == nil:
+		return nil, nil
+	case e.Keys == nil:
+		return nil, errors.New("Options.Encryption.Keys must be set; see ParseKeys")
+	}
+	k := &keyring{provider: e.Keys}
+	k.now.Store(&heldKeys{})
+	return k, nil
+}
+
+// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing.
+func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
+	if k == nil {
+		return nil
+	}
+	var stored []keyRecord
+	err := h.view(func(tx *bolt.Tx) (err error) {
+		stored, err = getKeys(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var all []*dataKey
+	for _, r := range stored {
+		one, err := k.unwrap(ctx, r)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	var current *dataKey
+	if write {
+		if current, err = k.currentOf(ctx, all); err != nil {
+			return err
+		}
+		if !slices.Contains(all, current) {
+			all = append(all, current)
+		}
+	}
+	return k.hold(all, current)
+}
+
+// hold makes these the keys, which are all that the file is to have.
+func (k *keyring) hold(all []*dataKey, current *dataKey) error {
+	record, err := keysOf(all)
+	if err != nil {
+		return err
+	}
+	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record}
+	for _, one := range all {
+		held.byID[one.id] = one
+	}
+	k.now.Store(held)
+	return nil
+}
+
+// unwrap has the provider decrypt a data key.
+func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*dataKey, error) {
+	raw, err := k.provider.Unwrap(ctx, r.Key, r.Wrapped)
+	var one *dataKey
+	if err == nil {
+		one, err = newDataKey(r.ID, raw)
+	}
+	if err == nil && subtle.ConstantTimeCompare(one.check, r.Check) != 1 {
+		err = fmt.Errorf("%w: the provider has returned another key than was wrapped", ErrWrongKey)
+	}
+	switch {
+	case errors.Is(err, ErrWrongKey):
+		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: add that key to those that are given, behind the current one, or remove the file to have all listed anew",
+			r.ID, legible(r.Key), err)
+	case err != nil:
+		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, legible(r.Key), err)
+	}
+	one.wrapper, one.wrapped, one.created = r.Key, r.Wrapped, time.Unix(r.Created, 0)
+	return one, nil
+}
+
+// currentOf returns the newest data key that is wrapped under the provider's current key, or a new one.
+func (k *keyring) currentOf(ctx context.Context, all []*dataKey) (*dataKey, error) {
+	id, err := k.provider.CurrentKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the current key: %w", err)
+	}
+	for _, one := range slices.Backward(all) {
+		if one.wrapper == id {
+			return one, nil
+		}
+	}
+	return k.make(ctx)
+}
+
+// make returns a new data key.
+func (k *keyring) make(ctx context.Context) (*dataKey, error) {
+	raw := make([]byte, keySize)
+	_, _ = rand.Read(raw) // never fails
+	wrapper, wrapped, err := k.provider.Wrap(ctx, raw)
+	if err != nil {
+		clear(raw)
+		return nil, fmt.Errorf("wrap a new data key: %w", err)
+	}
+	one, err := newDataKey(newKeyID(), raw)
+	if err != nil {
+		return nil, err
+	}
+	one.wrapper, one.wrapped, one.created = wrapper, wrapped, time.Now().Truncate(time.Second)
+	return one, nil
+}
+
+// newKeyID returns a random one that is not 0, which stands for none.
+func newKeyID() uint64 {
+	var id [8]byte
+	for {
+		_, _ = rand.Read(id[:]) // never fails
+		if n := binary.BigEndian.Uint64(id[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+// held returns the keys, or none.
+func (k *keyring) held() *heldKeys {
+	if k == nil {
+		return &heldKeys{}
+	}
+	return k.now.Load()
+}
+
+// ensure makes sure that the file of a write transaction has the current key, before anything is sealed with it.
+func (k *keyring) ensure(tx *bolt.Tx) error {
+	b, record := tx.Bucket(bucketLarder), k.held().record
+	if record == nil || bytes.Equal(b.Get(keyKeys), record) {
+		return nil
+	}
+	return b.Put(keyKeys, record)
+}
+
+// take makes the keys those of another ring, and keeps those there were for the reads that go on.
+func (k *keyring) take(from *keyring) {
+	if k == nil {
+		return
+	}
+	next := *from.held()
+	next.byID = map[uint64]*dataKey{}
+	for _, held := range []*heldKeys{k.held(), from.held()} {
+		maps.Copy(next.byID, held.byID)
+	}
+	k.now.Store(&next)
+}
+
+// add makes one more key current, for a file that has only that. The others are for the reads that go on.
+func (k *keyring) add(key *dataKey) error {
+	record, err := keysOf([]*dataKey{key})
+	if err != nil {
+		return err
+	}
+	next := &heldKeys{byID: maps.Clone(k.held().byID), current: key, record: record}
+	next.byID[key.id] = key
+	k.now.Store(next)
+	return nil
+}
+
+// wipe forgets all keys.
+func (k *keyring) wipe() {
+	if k == nil {
+		return
+	}
+	for _, one := range k.now.Swap(&heldKeys{}).byID {
+		one.wipe()
+	}
+}
+
+// keysOf returns the record of the keys.
+func keysOf(all []*dataKey) ([]byte, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	var r keysRecord
+	for _, one := range all {
+		r.Keys = append(r.Keys, keyRecord{ID: one.id, Key: one.wrapper, Wrapped: one.wrapped, Check: one.check, Created: one.created.Unix()})
+	}
+	payload, err := msgpack.Marshal(&r)
+	if err != nil {
+		return nil, fmt.Errorf("the record of the data keys: %w", err)
+	}
+	return appendRecord(nil, string(bucketLarder), string(keyKeys), header{Encoding: "keys"}, payload), nil
+}
+
+// getKeys reads the record, of which there is none in a file that has never held anything sealed.
+func getKeys(tx *bolt.Tx) ([]keyRecord, error) {
+	data := tx.Bucket(bucketLarder).Get(keyKeys)
+	if data == nil {
+		return nil, nil
+	}
+	_, payload, err := parseRecord(string(bucketLarder), string(keyKeys), data)
+	if err != nil {
+		return nil, err
+	}
+	var r keysRecord
+	if err := msgpack.Unmarshal(payload, &r); err != nil {
+		return nil, fmt.Errorf("the record of the data keys: %w: %w", err, ErrDamaged)
+	}
+	return r.Keys, nil
+}

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// resealing copies one collection, with all that tells of objects sealed under a new data key.
+type resealing struct {
+	reader
+	c    *compaction
+	path []string
+	st   state
+	// dicts are the new ids of dictionaries, by the old ones.
+	dicts map[uint64]uint64
+}
+
+// putKey writes the record of the data keys of a copy.
+func (c *compaction) putKey(tx *bolt.Tx) error {
+	if c.key == nil {
+		return nil
+	}
+	record, err := keysOf([]*dataKey{c.key})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketLarder).Put(keyKeys, record)
+}
+
+// resealing returns nil for a collection that is not to be sealed, and holds nothing that is.
+func (c *compaction) resealing(from *bolt.Bucket, name string) (*resealing, error) {
+	st, err := getState(from, name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
+		return nil, nil
+	}
+	return &resealing{reader: reader{store: c.s, name: name}, c: c, path: []string{string(bucketLarder), name}, st: st, dicts: map[uint64]uint64{}}, nil
+}
+
+// holdsSealed reports whether a collection has a record that is sealed, whatever its state says: a program that knows of no sealing writes that without the mark.
+func holdsSealed(b *bolt.Bucket) bool {
+	objects := b.Bucket(bucketObjects)
+	if objects == nil {
+		return false
+	}
+	for _, data := range ascending(objects) {
+		if len(data) > 0 && data[0] == sealedVersion {
+			return true
+		}
+	}
+	return false
+}
+
+// run copies the collection: first the dictionaries, whose ids the records need, and last the state.
+func (r *resealing) run(ctx context.Context, from *bolt.Bucket) error {
+	if err := r.makeBuckets(from); err != nil {
+		return err
+	}
+	if dicts := from.Bucket(bucketDictionaries); dicts != nil {
+		if err := r.each(ctx, dicts, r.oneDictionary); err != nil {
+			return err
+		}
+	}
+	err := from.ForEach(func(k, v []byte) error {
+		if v != nil {
+			if bytes.Equal(k, keyInfo) {
+				return nil
+			}
+			return r.c.put(ctx, r.path, []entry{{k, v}})
+		}
+		return r.sub(ctx, from.Bucket(k), string(k))
+	})
+	if err != nil {
+		return err
+	}
+	return r.c.write(func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, r.name)
+		if err != nil {
+			return err
+		}
+		r.st.Sealed, r.st.PlainText = true, false
+		r.st.dictionary = r.dicts[r.st.dictionary]
+		return putState(b, r.name, r.st)
+	})
+}
+
+// makeBuckets makes those that every collection has, and those of the indexes: their entries come with the records.
+func (r *resealing) makeBuckets(from *bolt.Bucket) error {
+	return r.c.write(func(tx *bolt.Tx) error {
+		b, err := ensureCollection(tx, r.name, r.st)
+		if err != nil {
+			return err
+		}
+		indexes := from.Bucket(bucketIndex)
+		if indexes == nil {
+			return fmt.Errorf("collection %s has no index bucket: %w", r.name, ErrDamaged)
+		}
+		return indexes.ForEachBucket(func(name []byte) error {
+			_, err := b.Bucket(bucketIndex).CreateBucketIfNotExists(name)
+			return err
+		})
+	})
+}
+
+// sub copies a bucket of the collection. One that this program does not know is copied as it is.
+func (r *resealing) sub(ctx context.Context, from *bolt.Bucket, name string) error {
+	switch name {
+	case string(bucketIndex), string(bucketDictionaries):
+		return nil
+	case string(bucketObjects):
+		return r.each(ctx, from, r.object)
+	case string(bucketTombstones):
+		return r.each(ctx, from, r.tombstone)
+	case string(bucketStaging):
+		if !r.c.listing[r.name] {
+			return nil
+		}
+		return r.each(ctx, from, r.staged)
+	}
+	return r.c.bucket(ctx, from, append(r.path[:2:2], name))
+}
+
+// each calls fn with the entries of a bucket, about salvageBytes of them in each transaction of the copy, whose bucket of the collection it gets.
+func (r *resealing) each(ctx context.Context, from *bolt.Bucket, fn func(b *bolt.Bucket, k, v []byte) error) error {
+	keys := scanAfter(from, "")
+	k, v := keys.next()
+	for k != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var failed error // of the old file
+		err := r.c.write(func(tx *bolt.Tx) error {
+			b, err := collectionBucket(tx, r.name)
+			if err != nil {
+				return err
+			}
+			for size := 0; k != nil && size < salvageBytes; k, v = keys.next() {
+				if failed = fn(b, k, v); failed != nil {
+					return failed
+				}
+				size += len(k) + len(v)
+			}
+			return nil
+		})
+		if failed != nil {
+			r.c.failed = nil // it is no failure of the copy
+			return failed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return keys.err
+}
+
+// record seals one of a bucket anew. It returns the header that it has then.
+func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte, header, error) {
+	h, payload, err := parseRecord(r.name, key, data)
+	if err != nil {
+		return nil, h, err
+	}
+	if h.unknown != 0 {
+		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", legible(key), r.name, h.unknown, ErrIncompatible)
+	}
+	if payload, err = r.opened(bucket, key, h, payload); err != nil {
+		return nil, h, err
+	}
+	terms, err := r.plainTerms(key, h)
+	if err != nil {
+		return nil, h, err
+	}
+	h.Terms = r.c.key.tokens(r.name, terms)
+	if h.Dictionary != 0 {
+		if h.Dictionary = r.dicts[h.Dictionary]; h.Dictionary == 0 {
+			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", legible(key), r.name, ErrDamaged)
+		}
+	}
+	return r.c.key.appendSealed(dst, bucket, r.name, key, h, payload), h, nil
+}
+
+func (r *resealing) object(b *bolt.Bucket, k, v []byte) error {
+	record, h, err := r.record(nil, bucketObjects, string(k), v)
+	if err != nil {
+		return err
+	}
+	objects, indexes := b.Bucket(bucketObjects), b.Bucket(bucketIndex)
+	objects.FillPercent = coldFill
+	if err := objects.Put(k, record); err != nil {
+		return err
+	}
+	for index, tokens := range h.Terms {
+		in := indexes.Bucket([]byte(index))
+		if in == nil {
+			continue // an index that was dropped
+		}
+		if err := moveEntries(in, string(k), nil, tokens, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
+	seq, ok := parseSeqKey(k)
+	if !ok {
+		return fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, k, ErrDamaged)
+	}
+	t, err := parseTombstone(r.name, seq, v)
+	if err != nil {
+		return err
+	}
+	place := t.place()
+	record, _, err := r.record([]byte(place), bucketTombstones, place, v[len(place):])
+	if err != nil {
+		return err
+	}
+	tombstones := b.Bucket(bucketTombstones)
+	tombstones.FillPercent = coldFill
+	return tombstones.Put(k, record)
+}
+
+func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
+	if len(v) < stagedFixed {
+		return fmt.Errorf("a staged entry of collection %s: %w", r.name, ErrDamaged)
+	}
+	record, _, err := r.record(bytes.Clone(v[:stagedFixed]), bucketStaging, string(k), v[stagedFixed:])
+	if err != nil {
+		return err
+	}
+	staging, err := b.CreateBucketIfNotExists(bucketStaging)
+	if err != nil {
+		return err
+	}
+	return staging.Put(k, record)
+}
+
+// oneDictionary seals a dictionary. One that was in plain text gets another id: the old one is a hash of it.
+func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
+	id, ok := parseDictionaryKey(k)
+	if !ok {
+		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, legible(string(k)), ErrDamaged)
+	}
+	dict, err := r.parseDictionary(id, v)
+	if err != nil {
+		return err
+	}
+	r.dicts[id] = id
+	if dict.isHashed() {
+		r.dicts[id] = newKeyID()
+	}
+	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
+	if err != nil {
+		return err
+	}
+	place := dictionaryPlace(r.dicts[id])
+	record := r.c.key.appendSealed(nil, bucketDictionaries, r.name, place, dictionaryHeader, dict.content)
+	return dicts.Put(dictionaryKey(r.dicts[id]), record)
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// rekeyKeys are those of childRekey.
+const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
+
+func rekeyEncryption() (*Encryption, *Keys, error) {
+	keys, err := ParseKeys([]byte(rekeyKeys))
+	return &Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, err
+}
+
+// childRekey writes and rekeys for ever, with two keys in turn, and says what it has committed.
+func childRekey(path string) error {
+	e, keys, err := rekeyEncryption()
+	if err != nil {
+		return err
+	}
+	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, Encryption: e})
+	if err != nil {
+		return err
+	}
+	c, err := openCompactPods(s)
+	if err != nil {
+		return err
+	}
+	info, err := c.Info(context.Background())
+	if err != nil {
+		return err
+	}
+	n := uint64(0)
+	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
+	return stepForEver(c, n, func(ctx context.Context) (Compacted, error) {
+		keys.all[0], keys.all[1] = keys.all[1], keys.all[0] // as if they were rotated
+		return s.Rekey(ctx)
+	})
+}
+
+// TestKilledWhileRekeying kills a process that rekeys, at random moments: the store is whole, at what was committed, with keys that there are, nothing of it
+// is legible, not in what is left of a copy either, and that goes away with the next Open.
+func TestKilledWhileRekeying(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store")
+	random := rand.New(rand.NewPCG(11, 12))
+	const kills = 10
+	last, copies := uint64(0), 0
+	for kill := range kills {
+		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000))*time.Microsecond)
+		left := beside(path, suffixNew)
+		copies += len(left)
+		for _, name := range append(left, path) {
+			data, err := os.ReadFile(name)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if bytes.Contains(data, []byte(strings.Repeat("y", 50))) || bytes.Contains(data, []byte("node-3")) {
+				t.Fatalf("kill %d: there is plain text in %s", kill, name)
+			}
+		}
+		e, _, err := rekeyEncryption()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := mustOpen(t, path, Options{Encryption: e})
+		if s.Quarantined() != "" {
+			t.Fatalf("kill %d: a good file was moved aside", kill)
+		}
+		c, err := openCompactPods(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := uint64(0)
+		objs, info := mustListAll(t, c)
+		_, _ = fmt.Sscan(info.ResourceVersion, &n)
+		if last = max(last, said); n != last && n != last+1 {
+			t.Fatalf("kill %d: the child said %d, the store has %d", kill, last, n)
+		}
+		last = n
+		wantStep(t, kill, n, objs, info)
+		if ids, err := DataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 { // a child may have begun to write under the other key
+			t.Fatalf("kill %d: %d data keys, %v", kill, len(ids), err)
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+		wantNames(t, filepath.Dir(path), "store")
+	}
+	if copies == 0 {
+		t.Error("no kill came while there was a copy")
+	}
+	if last < 3 {
+		t.Errorf("the children came to step %d only", last)
+	}
+	t.Logf("%d of %d kills came while there was a copy, up to step %d", copies, kills, last)
+}

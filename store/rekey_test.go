@@ -1,0 +1,427 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// wantIndexed verifies look-ups over the first n pods: by namespace, in key order, and the values.
+func wantIndexed(t *testing.T, c *Collection, n int) {
+	t.Helper()
+	byNamespace := map[string][]string{}
+	for i := range n {
+		p := somePod(i)
+		byNamespace[p.Namespace] = append(byNamespace[p.Namespace], p.Namespace+"/"+p.Name)
+	}
+	var namespaces []string
+	for namespace, want := range byNamespace {
+		namespaces = append(namespaces, namespace)
+		if keys, err := c.IndexKeys(t.Context(), cache.NamespaceIndex, namespace); err != nil || !slices.Equal(keys, want) {
+			t.Errorf("%s: %q, want %q, %v", namespace, keys, want, err)
+		}
+		if objs, err := c.ByIndex(t.Context(), cache.NamespaceIndex, namespace); err != nil || len(objs) != len(want) {
+			t.Errorf("%s: %d objects, %v", namespace, len(objs), err)
+		}
+	}
+	slices.Sort(namespaces)
+	if values, err := c.IndexValues(t.Context(), cache.NamespaceIndex); err != nil || !slices.Equal(values, namespaces) {
+		t.Errorf("values %q, %v", values, err)
+	}
+	v, err := c.store.ViewWith(t.Context(), pods(), c.codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, err := v.IndexValues(t.Context(), cache.NamespaceIndex); err != nil || !slices.Equal(values, namespaces) {
+		t.Errorf("values of a view %q, %v", values, err)
+	}
+}
+
+func mustRekey(t *testing.T, s *Store) {
+	t.Helper()
+	if _, err := s.Rekey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantDataKeys(t *testing.T, s *Store, want int) {
+	t.Helper()
+	if ids, err := DataKeys(s); err != nil || len(ids) != want {
+		t.Errorf("%d data keys in the file, want %d, %v", len(ids), want, err)
+	}
+}
+
+// TestRotation: with a new key on top what was sealed is read, and what is new is sealed under the new one; Rekey makes the old one needless.
+func TestRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
+	writeSealed(t, path, 20, sealing(t, old))
+
+	s := mustOpen(t, path, Options{Encryption: sealing(t, fresh, old)})
+	wantDataKeys(t, s, 1)
+	c := mustCollection(t, s, pods())
+	wantPods(t, c, 20, nil)
+	applyNewer(t, c, 0, 7, 5000)
+	wantDataKeys(t, s, 2)
+	rotated := func(p *corev1.Pod) {
+		if p.Name < "pod-0007" {
+			p.ResourceVersion = "5000"
+		}
+	}
+	wantPods(t, c, 20, rotated)
+	wantIndexed(t, c, 20)
+	wantSound(t, s)
+	mustClose(t, s)
+
+	for _, one := range []string{old, fresh} {
+		if s, err := Open(path, Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil || !errors.Is(err, ErrWrongKey) {
+			t.Fatalf("with one of the keys: %v", err)
+		}
+	}
+	done, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: sealing(t, fresh, old)})
+	if err != nil || done.After == 0 {
+		t.Fatal(done, err)
+	}
+	if s, err := Open(path, Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil || !errors.Is(err, ErrWrongKey) {
+		t.Errorf("with the old key: %v", err)
+	}
+	s = mustOpen(t, path, Options{Encryption: sealing(t, fresh)})
+	wantDataKeys(t, s, 1)
+	c = mustCollection(t, s, pods())
+	wantPods(t, c, 20, rotated)
+	wantIndexed(t, c, 20)
+	wantSound(t, s)
+	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
+		t.Errorf("%d widgets", n)
+	}
+	mustClose(t, s)
+}
+
+// TestSealingOverPlainText: what is there stays readable, what comes is sealed, and the state and the log say what remains; after Rekey nothing does.
+func TestSealingOverPlainText(t *testing.T) {
+	for _, compression := range []Compression{NoCompression, Zstd} {
+		t.Run("compression "+string(compression), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store")
+			s := mustOpen(t, path, Options{})
+			c := openPacked(t, s, compression)
+			mustList(t, c, 80)
+			mustClose(t, s)
+
+			var log logged
+			e := sealing(t, mustKey(t, ""))
+			s = mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
+			c = openPacked(t, s, compression)
+			wantPods(t, c, 80, nil)
+			applyNewer(t, c, 0, 60, 5000)
+			newer := func(p *corev1.Pod) {
+				if p.Name < "pod-0060" {
+					p.ResourceVersion = "5000"
+				}
+			}
+			wantPods(t, c, 80, newer)
+			wantIndexed(t, c, 80)
+			wantSound(t, s)
+			if info := mustInfo(t, c); !info.Sealed || !info.PlainText {
+				t.Errorf("%+v", info)
+			}
+			mustEnd(t, c)
+			c = openPacked(t, s, compression)
+			if n := log.count("legible", "rekeyed", "pods"); n != 1 {
+				t.Errorf("the log warns %d times", n)
+			}
+			if n, err := PlainRecords(s); err != nil || n < 20 {
+				t.Errorf("%d records in plain text, %v", n, err)
+			}
+
+			mustRekey(t, s)
+			if n, err := PlainRecords(s); err != nil || n > 0 {
+				t.Errorf("%d records in plain text after a rekey, %v", n, err)
+			}
+			if info := mustInfo(t, c); !info.Sealed || info.PlainText {
+				t.Errorf("%+v", info)
+			}
+			if data := mustRead(t, path); bytes.Contains(data, []byte(strings.Repeat("x", 100))) || bytes.Contains(data, []byte("node-3")) {
+				t.Error("there is plain text in the file")
+			}
+			wantPods(t, c, 80, newer)
+			applyNewer(t, c, 60, 80, 5000)
+			wantSound(t, s)
+			mustClose(t, s)
+			s = mustOpen(t, path, Options{Encryption: e})
+			c = openPacked(t, s, compression)
+			wantPods(t, c, 80, func(p *corev1.Pod) { p.ResourceVersion = "5000" })
+			wantIndexed(t, c, 80)
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestRewriteSealsAnew: a list that rewrites leaves nothing under an old key.
+func TestRewriteSealsAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
+	writeSealed(t, path, 20, sealing(t, old))
+	s := mustOpen(t, path, Options{Encryption: sealing(t, fresh, old)})
+	c := mustCollection(t, s, pods())
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page []runtime.Object
+	for i := range 20 {
+		page = append(page, somePod(i))
+	}
+	if _, err := r.Page(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := r.Commit(t.Context(), Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
+		t.Errorf("%d changes, %v", len(res.Changes), err)
+	}
+	current := s.keys.held().current.id
+	err = c.viewObjects(t.Context(), func(objects *bolt.Bucket, _ *captured) error {
+		return objects.ForEach(func(k, data []byte) error {
+			h, err := parseHeader(c.name, string(k), data)
+			if h.SealedBy != current {
+				t.Errorf("%s is sealed with %x, not with %x", k, h.SealedBy, current)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	wantPods(t, c, 20, nil)
+	mustClose(t, s)
+}
+
+// TestRekeyWhileServing: reads and writes go on, and see every object in each of its states, in every residency.
+func TestRekeyWhileServing(t *testing.T) {
+	t.Parallel()
+	for _, residency := range []Residency{All, Bounded(100_000), None} {
+		t.Run(residency.String(), func(t *testing.T) {
+			t.Parallel()
+			const n, rekeys = 100, 6
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
+			NoSync(s)
+			c := openAs(t, s, residency)
+			mustList(t, c, n)
+			var stop atomic.Bool
+			var reads, writes atomic.Int64
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for i := 0; !stop.Load(); i++ {
+					if err := applyPod(t, c, podAt(i%n, fmt.Sprint(5000+i))); err != nil {
+						t.Error(err)
+						return
+					}
+					writes.Add(1)
+				}
+			})
+			wg.Go(func() {
+				for i := 0; !stop.Load(); i++ {
+					want := somePod(i % n)
+					obj, err := c.Get(t.Context(), want.Namespace+"/"+want.Name)
+					if obj == nil || err != nil {
+						t.Errorf("%s: %v, %v", want.Name, obj, err)
+						return
+					}
+					if keys, err := c.IndexKeys(t.Context(), cache.NamespaceIndex, want.Namespace); err != nil || len(keys) != n/5 {
+						t.Errorf("%d keys, %v", len(keys), err)
+						return
+					}
+					if objs, err := c.reader.List(t.Context()); err != nil || len(objs) != n {
+						t.Errorf("%d objects, %v", len(objs), err)
+						return
+					}
+					reads.Add(1)
+				}
+			})
+			for range rekeys {
+				before, beforeReads := writes.Load(), reads.Load()
+				mustRekey(t, s)
+				for (writes.Load() == before || reads.Load() == beforeReads) && !t.Failed() {
+					if _, err := c.Info(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			stop.Store(true)
+			wg.Wait()
+			wantDataKeys(t, s, 1)
+			wantIndexed(t, c, n)
+			wantSound(t, s)
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestRekeyOfAFeed: tombstones are sealed, sealed anew, and told.
+func TestRekeyOfAFeed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	e := sealing(t, mustKey(t, ""))
+	s := mustOpen(t, path, Options{Encryption: e, CommitInterval: -1})
+	c := mustCollection(t, s, pods())
+	mustList(t, c, 10)
+	f := mustFeed(t, c, "h")
+	place, _, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := somePod(3)
+	gone.ResourceVersion, gone.Annotations["why"] = "7000", "told with the delete"
+	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: gone}, {Type: Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := PlainRecords(s); err != nil || n > 0 {
+			t.Errorf("%d records in plain text, %v", n, err)
+		}
+		p, err := f.Read(t.Context(), place.Seq)
+		if err != nil || len(p.Changes) != 2 {
+			t.Fatal(p, err)
+		}
+		if pod, ok := p.Changes[0].Object.(*corev1.Pod); !ok || pod.Annotations["why"] != "told with the delete" || pod.ResourceVersion != "7000" {
+			t.Errorf("told of %v", p.Changes[0].Object)
+		}
+		if pod, ok := p.Changes[1].Object.(*corev1.Pod); !ok || pod.Name != "pod-0004" {
+			t.Errorf("told of %v", p.Changes[1].Object)
+		}
+		wantSound(t, s)
+		mustRekey(t, s)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{Encryption: e})
+	wantSound(t, s)
+	mustClose(t, s)
+}
+
+// TestRekeyDuringAList: what is staged in the file is sealed anew, and the list goes on.
+func TestRekeyDuringAList(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
+	c := mustCollection(t, s, pods())
+	mustList(t, c, 30)
+	SetLimits(c, 100, 1<<20)
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Abort()
+	for i := range 30 {
+		if _, err := r.Page(t.Context(), []runtime.Object{podAt(i, "8000")}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 15 {
+			mustRekey(t, s)
+			if n, err := PlainRecords(s); err != nil || n > 0 {
+				t.Errorf("%d records in plain text, %v", n, err)
+			}
+		}
+	}
+	if res, err := r.Commit(t.Context(), Batch{ResourceVersion: "8000"}); err != nil || len(res.Changes) != 30 {
+		t.Errorf("%d changes, %v", len(res.Changes), err)
+	}
+	wantPods(t, c, 30, func(p *corev1.Pod) { p.ResourceVersion = "8000" })
+	wantIndexed(t, c, 30)
+	wantSound(t, s)
+	mustClose(t, s)
+}
+
+// TestRekeyKeepsWhatItDoesNotKnow: buckets and entries of a newer program are copied, a record of one is refused, and the file stays as it was.
+func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	e := sealing(t, mustKey(t, ""))
+	writeSealed(t, path, 10, e)
+	s := mustOpen(t, path, Options{Encryption: e})
+	err := s.update(context.Background(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, pods().ID())
+		if err != nil {
+			return err
+		}
+		future, err := b.CreateBucket([]byte("future"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(future.Put([]byte("k"), []byte("v")), b.Put([]byte("later"), []byte("w")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRekey(t, s)
+	err = s.update(context.Background(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, pods().ID())
+		if err != nil {
+			return err
+		}
+		if future := b.Bucket([]byte("future")); future == nil || string(future.Get([]byte("k"))) != "v" || string(b.Get([]byte("later"))) != "w" {
+			t.Error("what it does not know is gone")
+		}
+		key := []byte("namespace-0/pod-0000")
+		record := bytes.Clone(b.Bucket(bucketObjects).Get(key))
+		record[0] = sealedVersion + 1
+		return b.Bucket(bucketObjects).Put(key, seal(pods().ID(), string(key), record))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := DataKeys(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rekey(t.Context()); !errors.Is(err, ErrIncompatible) || isDamaged(err) {
+		t.Errorf("a record of a newer program: %v", err)
+	}
+	if again, err := DataKeys(s); err != nil || !slices.Equal(again, ids) || s.Err() != nil {
+		t.Errorf("after a rekey that failed: keys %x, were %x, %v, %v", again, ids, err, s.Err())
+	}
+	applyNewer(t, mustCollection(t, s, pods()), 1, 5, 9000)
+	wantDataKeys(t, s, 1)
+	mustClose(t, s)
+}
+
+// TestRekeyOfWhatAnOlderProgramWrote: one that knows of no sealing writes the state without the mark, and its records in plain text.
+func TestRekeyOfWhatAnOlderProgramWrote(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	key := mustKey(t, "")
+	writeSealed(t, path, 10, sealing(t, key))
+	s := mustOpen(t, path, Options{})
+	err := s.update(context.Background(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, pods().ID())
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, pods().ID())
+		if err != nil {
+			return err
+		}
+		st.Sealed = false
+		return putState(b, pods().ID(), st)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	e := &Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
+	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: e}); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, path, Options{Encryption: e})
+	c := mustCollection(t, s, pods())
+	wantPods(t, c, 10, nil)
+	wantIndexed(t, c, 10)
+	if info := mustInfo(t, c); !info.Sealed || info.PlainText {
+		t.Errorf("%+v", info)
+	}
+	mustClose(t, s)
+}

@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of another:
+//
+//	sealedVersion
+//	length and bytes of: the bucket ("objects", "staging", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
+//
+// and the values of its index terms, as tokens.
+
+// sealContext is the associated data of a payload.
+func sealContext(bucket []byte, collection, key string, head []byte) []byte {
+	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
+	dst = append(dst, sealedVersion)
+	for _, part := range []string{string(bucket), collection, key, string(head)} {
+		dst = appendSized(dst, part)
+	}
+	return dst
+}
+
+// appendSealed is appendRecord for a record of that bucket which is sealed. The terms are tokens already.
+func (k *dataKey) appendSealed(dst []byte, bucket []byte, collection, key string, h header, payload []byte) []byte {
+	h.SealedBy = k.id
+	head := appendHeader(nil, h)
+	sealed := sealWith(k.records, nil, sealContext(bucket, collection, key, head), payload)
+	return appendParts(dst, collection, key, h.version(), head, sealed)
+}
+
+// tokens are what stands for the terms of an object.
+func (k *dataKey) tokens(collection string, terms map[string][]string) map[string][]string {
+	if len(terms) == 0 {
+		return nil
+	}
+	all := make(map[string][]string, len(terms))
+	for index, values := range terms {
+		tokens := make([]string, len(values))
+		for i, value := range values {
+			tokens[i] = k.token(collection, index, value)
+		}
+		all[index] = tokens
+	}
+	return all
+}
+
+// sealsWith returns the key that the collection's records are sealed with, or nil if they are not.
+func (c *Collection) sealsWith() *dataKey {
+	if !c.sealing.Load() {
+		return nil
+	}
+	return c.store.keys.held().current
+}
+
+// appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms returns them.
+func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h header, payload []byte) []byte {
+	if k := c.sealsWith(); k != nil {
+		return k.appendSealed(dst, bucket, c.name, key, h, payload)
+	}
+	return appendRecord(dst, c.name, key, h, payload)
+}
+
+// storedTerms are the terms of an object as a record has them.
+func (c *Collection) storedTerms(terms map[string][]string) map[string][]string {
+	if k := c.sealsWith(); k != nil {
+		return k.tokens(c.name, terms)
+	}
+	return terms
+}
+
+// sealsAs reports whether a record would be sealed today as it is.
+func (c *Collection) sealsAs(h header) bool {
+	if k := c.sealsWith(); k != nil {
+		return h.SealedBy == k.id
+	}
+	return h.SealedBy == 0
+}
+
+// keyOf returns the data key of that id.
+func (s *Store) keyOf(id uint64) (*dataKey, error) {
+	if s.keys == nil {
+		return nil, ErrSealed
+	}
+	k := s.keys.held().byID[id]
+	if k == nil {
+		return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, ErrDamaged)
+	}
+	return k, nil
+}
+
+// opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if it was.
+func (r *reader) opened(bucket []byte, key string, h header, payload []byte) ([]byte, error) {
+	if h.SealedBy == 0 {
+		return payload, nil
+	}
+	k, err := r.store.keyOf(h.SealedBy)
+	if err == nil {
+		payload, err = openWith(k.records, nil, sealContext(bucket, r.name, key, h.head), payload)
+	}
+	if errors.Is(err, errNotSealed) {
+		err = fmt.Errorf("%w: %w", err, ErrDamaged)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %s in %s of collection %s: %w", legible(key), bucket, r.name, err)
+	}
+	return payload, nil
+}
+
+// plainTerms are the terms of an object whose record has that header.
+func (r *reader) plainTerms(key string, h header) (map[string][]string, error) {
+	if h.SealedBy == 0 || len(h.Terms) == 0 {
+		return h.Terms, nil
+	}
+	all := make(map[string][]string, len(h.Terms))
+	for index, tokens := range h.Terms {
+		values := make([]string, len(tokens))
+		for i, token := range tokens {
+			value, err := r.valueOf(index, token)
+			if err != nil {
+				return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+			}
+			values[i] = value
+		}
+		all[index] = values
+	}
+	return all, nil
+}
+
+// valueOf returns the value of a token in an index.
+func (r *reader) valueOf(index, token string) (string, error) {
+	id, ok := tokenKey(token)
+	if !ok {
+		return "", fmt.Errorf("a value of index %q: %w: %w", index, errNotSealed, ErrDamaged)
+	}
+	k, err := r.store.keyOf(id)
+	var value string
+	if err == nil {
+		value, err = k.value(r.name, index, token)
+	}
+	if errors.Is(err, errNotSealed) {
+		err = fmt.Errorf("%w: %w", err, ErrDamaged)
+	}
+	if err != nil {
+		return "", fmt.Errorf("a value of index %q: %w", index, err)
+	}
+	return value, nil
+}
+
+// verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the checksum has to do.
+func (r *reader) verifySealed(bucket []byte, key string, h header, payload []byte) error {
+	if h.SealedBy == 0 || r.store == nil || r.store.keys == nil {
+		return nil
+	}
+	_, err := r.opened(bucket, key, h, payload)
+	if err == nil {
+		_, err = r.plainTerms(key, h)
+	}
+	return err
+}
+
+// seal finds out whether the collection's records are to be sealed, and refuses one that holds such records if there are no keys.
+func (c *Collection) seal(st state) error {
+	switch {
+	case st.Sealed && c.store.keys == nil:
+		return fmt.Errorf("%w; set store.Options.Encryption", ErrSealed)
+	case c.mustSeal && c.store.keys == nil:
+		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys; set store.Options.Encryption")
+	}
+	c.sealing.Store(c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource())))
+	return nil
+}
+
+// markSealed notes in the state that records are sealed from now on, and whether others have been stored before.
+func (c *Collection) markSealed(st *state) {
+	if !c.sealing.Load() || st.Sealed {
+		return
+	}
+	st.Sealed = true
+	st.PlainText = st.Objects > 0 || st.NextSeq > 1 || st.tombstones > 0
+}
+
+// unseal is seal by what the file says of the collection, if it has it.
+func (c *Collection) unseal(ctx context.Context) error {
+	var st state
+	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
+		st, err = getState(b, c.name)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNoCollection) {
+		return err
+	}
+	return c.seal(st)
+}
+
+// tellPlainText logs, once, that the file has plain text of a collection that is sealed now.
+func (c *Collection) tellPlainText(ctx context.Context) error {
+	if c.readOnly || !c.sealing.Load() {
+		return nil
+	}
+	info, err := c.reader.Info(ctx)
+	if err != nil || !info.PlainText {
+		return err
+	}
+	if _, told := c.store.plainTold.LoadOrStore(c.name, true); !told {
+		c.store.logger().Info("What is stored of the collection from now on is sealed; what was stored before stays legible in the file until it is rekeyed", "collection", c.id.String())
+	}
+	return nil
+}

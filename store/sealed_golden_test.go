@@ -1,0 +1,96 @@
+package store
+
+import (
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the second.
+const (
+	goldenSealedPath   = "testdata/golden-format-1-sealed.larder"
+	goldenSealedPods   = 20
+	goldenSealedNewer  = 15
+	goldenSealedLatest = 5
+)
+
+func writeGoldenSealed(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	keys := mustKeys(t, rekeyKeys)
+	old := sealing(t, rekeyKeys)
+	old.Keys = &Keys{all: keys.all[1:]}
+	s := mustOpen(t, path, Options{Encryption: old})
+	c := openPacked(t, s, NoCompression)
+	mustList(t, c, goldenSealedPods+1)
+	mustFeed(t, c, "handler")
+	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(goldenSealedPods)}}, ResourceVersion: "4000"}); err != nil {
+		t.Fatal(err)
+	}
+	mustEnd(t, c)
+	c = openPacked(t, s, Zstd)
+	SetSampling(c, 2<<10, 2<<10)
+	applyNewer(t, c, 0, goldenSealedNewer, 5000)
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{Encryption: sealing(t, rekeyKeys)})
+	applyNewer(t, openPacked(t, s, Zstd), 0, goldenSealedLatest, 6000)
+	mustClose(t, s)
+	saveGolden(t, path, goldenSealedPath)
+}
+
+// TestGoldenSealed opens a copy of a store that holds sealed records, with its keys and without, as TestGolden does one of records that are not.
+func TestGoldenSealed(t *testing.T) {
+	if *updateGolden {
+		writeGoldenSealed(t)
+	}
+	path := copyGolden(t, goldenSealedPath)
+	s := mustOpen(t, path, Options{})
+	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, err := v.Keys(t.Context()); err != nil || len(names) != goldenSealedPods {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	wantSound(t, s)
+	mustClose(t, s)
+	for _, rekeyed := range []bool{false, true} {
+		s := mustOpen(t, path, Options{Encryption: sealing(t, rekeyKeys)})
+		if s.Quarantined() != "" {
+			t.Fatal("the golden store was moved aside")
+		}
+		wantSound(t, s)
+		c := openPacked(t, s, Zstd)
+		wantPods(t, c, goldenSealedPods, func(pod *corev1.Pod) {
+			switch {
+			case pod.Name < "pod-0005":
+				pod.ResourceVersion = "6000"
+			case pod.Name < "pod-0015":
+				pod.ResourceVersion = "5000"
+			}
+		})
+		wantIndexed(t, c, goldenSealedPods)
+		if total, packed, dicts := packedOf(t, c); total != goldenSealedPods || packed != goldenSealedNewer || dicts != 1 {
+			t.Errorf("%d of %d records are compressed, with %d dictionaries", packed, total, dicts)
+		}
+		f, err := c.Feed(t.Context(), "handler")
+		if err != nil {
+			t.Fatal(err)
+		}
+		place, _, err := f.Place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := f.Read(t.Context(), place.Seq)
+		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != Delete || p.Changes[0].Object == nil {
+			t.Errorf("%d changes, %v", len(p.Changes), err)
+		}
+		if !rekeyed {
+			wantDataKeys(t, s, 2)
+			mustRekey(t, s)
+		}
+		wantDataKeys(t, s, 1)
+		mustClose(t, s)
+	}
+}

@@ -1,0 +1,362 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// planted are words that a test hides in objects, by where they are, in every form in which a file may show them.
+type planted struct {
+	dir   string
+	forms map[string][][]byte
+	mu    sync.Mutex
+	found map[string]string // where, by word; guarded by mu
+}
+
+func newPlanted(dir string) *planted {
+	return &planted{dir: dir, forms: map[string][][]byte{}, found: map[string]string{}}
+}
+
+// word returns a new one for that place.
+func (p *planted) word(place string) string {
+	word := "larder-planted-" + strings.ReplaceAll(place, " ", "-") + "-0123456789"
+	p.add(place, []byte(word))
+	return word
+}
+
+// add notes what must not be found: as it is, in hexadecimal digits, and in base64 wherever it begins. Strings of msgpack are as they are.
+func (p *planted) add(place string, word []byte) {
+	forms := [][]byte{word, []byte(hex.EncodeToString(word))}
+	for skip := range 3 {
+		part := word[skip:]
+		forms = append(forms, []byte(base64.StdEncoding.EncodeToString(part[:len(part)/3*3])))
+	}
+	p.forms[place] = forms
+}
+
+// search looks through every file of the directory.
+func (p *planted) search(when string) {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
+		if err == nil { // else it has gone
+			p.look(when+", in "+e.Name(), data)
+		}
+	}
+}
+
+func (p *planted) look(where string, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for place, forms := range p.forms {
+		if slices.ContainsFunc(forms, func(form []byte) bool { return bytes.Contains(data, form) }) {
+			p.found[place] = where
+		}
+	}
+}
+
+// whileSearching looks through the files as long as fn runs, whose temporary ones come and go. It returns how many it has seen with that suffix.
+func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			if len(beside(filepath.Join(p.dir, "store"), suffix)) > 0 {
+				seen++
+			}
+			p.search(when)
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	fn()
+	close(done)
+	wg.Wait()
+	return seen
+}
+
+func plantedSecret(i int, rv string, fill func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: fmt.Sprintf("secret-%03d", i), UID: "u", ResourceVersion: rv,
+			Labels: map[string]string{}, Annotations: map[string]string{"padding": strings.Repeat(fmt.Sprint(i, " "), 200)},
+		},
+		Data: map[string][]byte{},
+	}
+	if fill != nil {
+		fill(s)
+	}
+	return s
+}
+
+func byOwner(obj any) ([]string, error) {
+	o, ok := obj.(metav1.Object)
+	if !ok {
+		return nil, errors.New("no object")
+	}
+	var values []string
+	for _, name := range []string{"owner", "long"} {
+		if value := o.GetAnnotations()[name]; value != "" {
+			values = append(values, value)
+		}
+	}
+	return values, nil
+}
+
+// planting does to a store everything that may leave something of an object in a file.
+type planting struct {
+	t           *testing.T
+	p           *planted
+	log         *logged
+	o           Options
+	codec       Codec
+	as          func(runtime.Object) runtime.Object
+	compression Compression
+	rv          int
+}
+
+func (x *planting) open() (*Store, *Collection) {
+	x.t.Helper()
+	s := mustOpen(x.t, filepath.Join(x.p.dir, "store"), x.o)
+	id := Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
+	if x.codec.Name() == encodingMsgpack {
+		id.Representation = Unstructured
+	}
+	c, err := s.Collection(x.t.Context(), id, CollectionOptions{
+		Codec: x.codec, Compression: x.compression, Residency: None, Indexers: cache.Indexers{"owner": byOwner}, IndexVersions: map[string]string{"owner": "1"},
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if x.compression != NoCompression {
+		SetSampling(c, 4<<10, 16<<10)
+	}
+	return s, c
+}
+
+func (x *planting) apply(s *Store, c *Collection, op OpType, objs ...*corev1.Secret) {
+	x.t.Helper()
+	x.rv += 10
+	b := Batch{ResourceVersion: fmt.Sprint(x.rv)}
+	for _, obj := range objs {
+		obj.ResourceVersion = fmt.Sprint(x.rv)
+		b.Ops = append(b.Ops, Op{Type: op, Object: x.as(obj)})
+	}
+	res, err := c.Apply(x.t.Context(), b)
+	if err == nil {
+		err = s.Flush(x.t.Context())
+	}
+	if err != nil || len(res.Skipped) > 0 {
+		x.t.Fatal(res.Skipped, err)
+	}
+	x.p.search("after a commit")
+}
+
+// run plants words everywhere and searches after each step.
+func (x *planting) run() {
+	t, p := x.t, x.p
+	s, c := x.open()
+	sample := p.word("a sample") // in the objects that a dictionary is made of, where there is one
+	x.list(c, &sample)
+	mustFeed(t, c, "handler")
+
+	last := p.word("an old state") // whose page is free afterwards
+	x.apply(s, c, Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
+	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
+	long := strings.Repeat("x", 40_000) + p.word("a long index value")
+	x.apply(s, c, Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
+		s.Data["k"], s.Labels["l"] = []byte(data), label
+		s.Annotations["a"], s.Annotations["owner"], s.Annotations["long"] = annotation, owner, long
+	}))
+	if keys, err := c.IndexKeys(t.Context(), "owner", owner); err != nil || len(keys) != 1 {
+		t.Fatalf("%q, %v", keys, err)
+	}
+	gone := p.word("a tombstone")
+	x.apply(s, c, Upsert, plantedSecret(2, "", nil))
+	x.apply(s, c, Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
+
+	SetLimits(c, 100, 1<<20) // lists are staged in the file
+	abandoned := p.word("an abandoned list")
+	r := x.list(c, &abandoned)
+	r.Abort()
+	staged := p.word("a staged list")
+	x.list(c, &staged)
+
+	copies := p.whileSearching("while compacting", suffixNew, func() {
+		for range 3 {
+			if _, err := s.Compact(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	copies += p.whileSearching("while rebuilding", suffixNew, func() {
+		x.damage(s)
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.keys != nil {
+		copies += p.whileSearching("while rekeying", suffixNew, func() { mustRekey(t, s) })
+	}
+	if copies == 0 {
+		t.Log("no copy was seen while it was being made") // the crash test sees them
+	}
+	x.addIndex(c)
+	wantSound(t, s)
+	mustClose(t, s)
+	p.search("after it was closed")
+	p.look("in the log", []byte(x.log.text()))
+}
+
+// list takes in a list with a word in each object. If that is to be abandoned it is not committed.
+func (x *planting) list(c *Collection, word *string) Replacement {
+	x.t.Helper()
+	r, err := c.BeginReplace(x.t.Context(), ReplaceOptions{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.rv += 10
+	for i := range 20 {
+		obj := plantedSecret(i, fmt.Sprint(x.rv), func(s *corev1.Secret) {
+			s.Data["staged"], s.Annotations["owner"] = []byte(*word), *word
+		})
+		if _, err := r.Page(x.t.Context(), []runtime.Object{x.as(obj)}); err != nil {
+			x.t.Fatal(err)
+		}
+		if i%8 == 7 {
+			x.p.search("while a list is being taken in")
+		}
+	}
+	if strings.Contains(*word, "abandoned") {
+		return r
+	}
+	for more := true; more; {
+		res, err := r.Commit(x.t.Context(), Batch{ResourceVersion: fmt.Sprint(x.rv)})
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		more = res.More
+	}
+	x.p.search("after a list")
+	return r
+}
+
+// damage flips a bit in a record, and has the store find it.
+func (x *planting) damage(s *Store) {
+	x.t.Helper()
+	err := s.update(context.Background(), func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketLarder).ForEachBucket(func(name []byte) error {
+			objects := tx.Bucket(bucketLarder).Bucket(name).Bucket(bucketObjects)
+			k, v := objects.Cursor().First()
+			v = bytes.Clone(v)
+			v[len(v)-1] ^= 1
+			return objects.Put(k, v)
+		})
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if err := s.Scrub(x.t.Context()); !errors.Is(err, ErrDamaged) {
+		x.t.Errorf("scrub: %v", err)
+	}
+}
+
+// addIndex adds one whose function fails for some, which is logged.
+func (x *planting) addIndex(c *Collection) {
+	x.t.Helper()
+	err := c.AddIndexers(cache.Indexers{"other": func(obj any) ([]string, error) {
+		values, err := byOwner(obj)
+		if len(values) == 0 {
+			panic(obj)
+		}
+		return values, err
+	}}, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	WaitBuilds(c)
+	x.p.search("after an index was built")
+}
+
+// TestNoPlainText: of what is sealed nothing is legible, at any moment, in any file beside the store or in the log, in no form; and without keys the same search finds all of it.
+func TestNoPlainText(t *testing.T) {
+	t.Parallel()
+	typed := mustCodec(t, &corev1.Secret{})
+	asUnstructured := func(obj runtime.Object) runtime.Object {
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			t.Error(err)
+		}
+		return &unstructured.Unstructured{Object: m}
+	}
+	same := func(obj runtime.Object) runtime.Object { return obj }
+	for name, test := range map[string]struct {
+		codec       Codec
+		as          func(runtime.Object) runtime.Object
+		compression Compression
+	}{
+		"Protobuf": {typed, same, NoCompression}, "ProtobufZstd": {typed, same, Zstd},
+		"Unstructured": {UnstructuredCodec(), asUnstructured, NoCompression}, "UnstructuredZstd": {UnstructuredCodec(), asUnstructured, Zstd},
+	} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {
+				t.Parallel()
+				x := &planting{t: t, p: newPlanted(t.TempDir()), log: &logged{}, codec: test.codec, as: test.as, compression: test.compression}
+				x.o.Logger = x.log.logger()
+				if sealed {
+					line := mustKey(t, "")
+					raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+					if err != nil {
+						t.Fatal(err)
+					}
+					x.p.add("the key", raw)
+					x.o.Encryption = &Encryption{Keys: mustKeys(t, line)}
+				}
+				x.run()
+				if sealed {
+					for place, where := range x.p.found {
+						t.Errorf("%s is legible: %s", place, where)
+					}
+					return
+				}
+				want := slices.Sorted(maps.Keys(x.p.forms))
+				if test.compression != NoCompression { // of the others who knows what is left to be seen
+					want = []string{"a sample", "a staged list", "a tombstone", "an abandoned list", "an index value"}
+				}
+				for _, place := range want {
+					if x.p.found[place] == "" {
+						t.Errorf("the search does not find %s, which is there", place)
+					}
+				}
+				if len(x.p.forms) != 10 {
+					t.Errorf("%d words are searched for: %q", len(x.p.forms), want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestIndexerOfSealedCollection: the suite with records that are sealed, compressed or not.
+func TestIndexerOfSealedCollection(t *testing.T) {
+	t.Parallel()
+	for _, residency := range residencies {
+		for when, o := range map[string]store.Options{"AtOnce": {CommitInterval: -1}, "Late": {}} {
+			for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
+				t.Run(residency.String()+when+string(compression), func(t *testing.T) {
+					storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
+						o.Encryption = storetest.Sealing(t, storetest.Key(t))
+						return openPodsWith(t, storetest.Open(t, o), store.CollectionOptions{
+							Indexers: indexers, Residency: residency, Compression: compression,
+						}).Indexer()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestQueriesOfSealedCollection: what is pending, what has been committed, and what a View reads of the file.
+func TestQueriesOfSealedCollection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		codec store.Codec
+		as    func(*testing.T, *corev1.Pod) runtime.Object
+	}{"Protobuf": {storetest.PodCodec(), asTyped}, "Unstructured": {store.UnstructuredCodec(), asUnstructured}} {
+		for _, residency := range residencies {
+			for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
+				t.Run(name+residency.String()+string(compression), func(t *testing.T) {
+					s := storetest.Open(t, store.Options{CommitInterval: time.Hour, Encryption: storetest.Sealing(t, storetest.Key(t))})
+					o := store.CollectionOptions{Codec: c.codec, Residency: residency, Compression: compression}
+					pods := queryCollection(t, s, o, c.as)
+					t.Run("Pending", func(t *testing.T) { storetest.RunSealedQueries(t, pods) })
+					flush(t, s)
+					store.WaitBuilds(pods)
+					t.Run("Committed", func(t *testing.T) { storetest.RunSealedQueries(t, pods) })
+					v, err := s.ViewWith(t.Context(), storetest.Pods, c.codec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Run("View", func(t *testing.T) { storetest.RunSealedQueries(t, v) })
+				})
+			}
+		}
+	}
+}
+
+// TestSealedModel: a sealed collection is what the model says, while the store is sealed anew under it now and then.
+func TestSealedModel(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		bounds         [2]int
+		commitInterval time.Duration
+		o              store.CollectionOptions
+	}{
+		"AtOnce":   {bounds: [2]int{64 << 20, 256 << 20}, commitInterval: -1, o: store.CollectionOptions{Residency: store.None}},
+		"Spilling": {bounds: [2]int{300, 300}, commitInterval: time.Microsecond, o: store.CollectionOptions{Residency: store.All}},
+		"Zstd":     {bounds: [2]int{500, 200}, commitInterval: time.Hour, o: store.CollectionOptions{Residency: store.Bounded(3000), Compression: store.Zstd}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSealedModel(t, test.bounds, test.commitInterval, test.o)
+		})
+	}
+}
+
+func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, o store.CollectionOptions) {
+	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval, Encryption: storetest.Sealing(t, storetest.Key(t))})
+	store.NoSync(s)
+	ctx, rekeyed := context.Background(), 0
+	o.Codec = storetest.PodCodec()
+	rapid.Check(t, func(t *rapid.T) {
+		var c *store.Collection
+		defer func() {
+			if c != nil {
+				c.Close()
+			}
+			if err := s.Drop(ctx, storetest.Pods); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		storetest.RunModel(t, storetest.Harness{
+			Sealed: true,
+			Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
+				o.Indexers, o.IndexVersions = indexers, versions
+				opened, err := s.Collection(ctx, storetest.Pods, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				store.SetLimits(opened, bounds[0], bounds[1])
+				if o.Compression != store.NoCompression {
+					store.SetSampling(opened, 1<<10, 200)
+				}
+				c = opened
+				return c
+			},
+			Close:  func(*rapid.T) { c.Close() },
+			Settle: func() { store.WaitBuilds(c) },
+			Flush: func(t *rapid.T) {
+				err := s.Flush(ctx)
+				if err == nil && rapid.IntRange(0, 3).Draw(t, "rekey") == 0 {
+					_, err = s.Rekey(ctx)
+					store.NoSync(s)
+					rekeyed++
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Check: func(t *rapid.T) {
+				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
+					t.Fatalf("check: %v, %q", err, r.Problems)
+				}
+				if plain, err := store.PlainRecords(s); err != nil || plain > 0 {
+					t.Fatalf("%d records are not sealed, %v", plain, err)
+				}
+			},
+		})
+	})
+	if rekeyed == 0 {
+		t.Error("the store was never sealed anew")
+	}
+}

@@ -1,0 +1,352 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sealing seals pods with the first of the keys.
+func sealing(t *testing.T, lines ...string) *Encryption {
+	t.Helper()
+	return &Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
+}
+
+// writeSealed makes a store with n sealed pods, and widgets that are not sealed.
+func writeSealed(t *testing.T, path string, n int, e *Encryption) {
+	t.Helper()
+	s := mustOpen(t, path, Options{Encryption: e})
+	mustList(t, mustCollection(t, s, pods()), n)
+	mustWidgets(t, s)
+	mustClose(t, s)
+}
+
+// mustWidgets stores a few widgets.
+func mustWidgets(t *testing.T, s *Store) *Collection {
+	t.Helper()
+	id, o := goldenWidgets()
+	c, err := s.Collection(t.Context(), id, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Batch{ResourceVersion: "400"}
+	for i := range goldenWidgetCount {
+		b.Ops = append(b.Ops, Op{Object: goldenWidget(i)})
+	}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// logged is a logger that keeps all it is told.
+type logged struct {
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+func (l *logged) logger() *logr.Logger {
+	log := funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, prefix+" "+args)
+	}, funcr.Options{Verbosity: 10})
+	return &log
+}
+
+// count is how many lines have all of the words.
+func (l *logged) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestSealedStoreWithTheWrongKey: a clear error, for writing and reading, and nothing is changed, moved aside or listed anew.
+func TestSealedStoreWithTheWrongKey(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	right, wrong := mustKey(t, "right"), mustKey(t, "wrong")
+	writeSealed(t, path, 10, sealing(t, right))
+	before, id := mustRead(t, path), mustKeys(t, right).all[0].id
+	for name, o := range map[string]Options{
+		"write": {Encryption: sealing(t, wrong)}, "read": {Encryption: sealing(t, wrong), ReadOnly: true},
+		"in memory while locked": {Encryption: sealing(t, wrong), MemoryWhileLocked: true},
+	} {
+		o.Logger = &quiet
+		s, err := Open(path, o)
+		if s != nil || !errors.Is(err, ErrWrongKey) || errors.Is(err, ErrDamaged) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, word := range []string{path, id, "wrong (", "behind the current one", "listed anew"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: the error does not name %q: %v", name, word, err)
+			}
+		}
+		if !bytes.Equal(mustRead(t, path), before) {
+			t.Errorf("%s: the file has been changed", name)
+		}
+		wantNames(t, dir, "store")
+	}
+	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: sealing(t, wrong)}); !errors.Is(err, ErrWrongKey) {
+		t.Errorf("rekey: %v", err)
+	}
+	if !bytes.Equal(mustRead(t, path), before) {
+		t.Error("rekey: the file has been changed")
+	}
+	s := mustOpen(t, path, Options{Encryption: sealing(t, right)})
+	wantPods(t, mustCollection(t, s, pods()), 10, nil)
+	mustClose(t, s)
+}
+
+// TestSealedStoreWithoutKeys: what is sealed is refused, the rest and all names can be read, and the file can be compacted.
+func TestSealedStoreWithoutKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	key := mustKey(t, "")
+	writeSealed(t, path, 10, sealing(t, key))
+	for _, readOnly := range []bool{true, false} {
+		s := mustOpen(t, path, Options{ReadOnly: readOnly})
+		infos, err := s.Collections(t.Context())
+		if err != nil || len(infos) != 2 {
+			t.Fatalf("%d collections, %v", len(infos), err)
+		}
+		for _, info := range infos {
+			if sealed := info.Identity.Resource == "pods"; info.Sealed != sealed || info.PlainText || info.Objects == 0 {
+				t.Errorf("%s: %+v", info.Identity, info)
+			}
+		}
+		if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
+			t.Errorf("%d widgets", n)
+		}
+		if c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, ErrSealed) ||
+			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "Options.Encryption") {
+			t.Errorf("open it: %v", err)
+		}
+		wantSealedView(t, s)
+		wantSound(t, s)
+		mustClose(t, s)
+	}
+	if _, err := Compact(t.Context(), path, Options{Logger: &quiet}); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{Encryption: sealing(t, key)})
+	wantPods(t, mustCollection(t, s, pods()), 10, nil)
+	mustClose(t, s)
+	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet}); !errors.Is(err, errNoKeys) {
+		t.Errorf("rekey: %v", err)
+	}
+}
+
+func goldenWidgetsID() Identity {
+	id, _ := goldenWidgets()
+	return id
+}
+
+func mustKeysOf(t *testing.T, s *Store, id Identity) []string {
+	t.Helper()
+	v, err := s.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := v.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// wantSealedView verifies that of the pods the names can be read, and nothing else.
+func wantSealedView(t *testing.T, s *Store) {
+	t.Helper()
+	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := v.Keys(t.Context()); err != nil || len(keys) != 10 || keys[0] != "namespace-0/pod-0000" {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+	ctx := t.Context()
+	for name, read := range map[string]func() (any, error){
+		"Get":         func() (any, error) { return v.Get(ctx, "namespace-0/pod-0000") },
+		"List":        func() (any, error) { return v.List(ctx) },
+		"Select":      func() (any, error) { return v.Select(ctx, Query{Namespace: "namespace-0"}) },
+		"ByIndex":     func() (any, error) { return v.ByIndex(ctx, cache.NamespaceIndex, "namespace-0") },
+		"IndexValues": func() (any, error) { return v.IndexValues(ctx, cache.NamespaceIndex) },
+		"IndexRange":  func() (any, error) { return v.IndexRange(ctx, cache.NamespaceIndex, "", "") },
+	} {
+		if got, err := read(); !errors.Is(err, ErrSealed) || isDamaged(err) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("the store is taken to have failed: %v", err)
+	}
+}
+
+// provider is a KMS that can be unreachable.
+type provider struct {
+	*Keys
+	err error
+	// other has Unwrap return another key than was wrapped.
+	other bool
+	calls []string
+}
+
+func (p *provider) CurrentKey(ctx context.Context) (string, error) {
+	p.calls = append(p.calls, "CurrentKey")
+	if p.err != nil {
+		return "", p.err
+	}
+	return p.Keys.CurrentKey(ctx)
+}
+
+func (p *provider) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
+	p.calls = append(p.calls, "Unwrap")
+	if p.other {
+		return bytes.Repeat([]byte{1}, keySize), nil
+	}
+	return p.Keys.Unwrap(ctx, id, wrapped)
+}
+
+func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error) {
+	p.calls = append(p.calls, "Wrap")
+	return p.Keys.Wrap(ctx, key)
+}
+
+// TestKeyProvider: what it says is what Open says, and it is asked no more than it takes.
+func TestKeyProvider(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
+	e := &Encryption{Keys: p, Resources: sealing(t, mustKey(t, "")).Resources}
+	writeSealed(t, path, 5, e)
+	before := mustRead(t, path)
+	p.calls = nil
+	p.err = fmt.Errorf("dial the KMS: %w", context.DeadlineExceeded)
+	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWrongKey) {
+		t.Errorf("unreachable: %v", err)
+	}
+	p.err, p.other = nil, true
+	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, ErrWrongKey) {
+		t.Errorf("another key: %v", err)
+	}
+	if !bytes.Equal(mustRead(t, path), before) {
+		t.Error("the file has been changed")
+	}
+	p.other, p.calls = false, nil
+	s := mustOpen(t, path, Options{Encryption: e})
+	wantPods(t, mustCollection(t, s, pods()), 5, nil)
+	mustClose(t, s)
+	if got := strings.Join(p.calls, " "); got != "CurrentKey Unwrap CurrentKey" {
+		t.Errorf("it was asked for %s", got)
+	}
+	if _, err := Open(path, Options{Logger: &quiet, Encryption: &Encryption{}}); err == nil || !strings.Contains(err.Error(), "Keys must be set") {
+		t.Errorf("no provider: %v", err)
+	}
+}
+
+// TestSeals: Secrets by default, what is named else, and what has been sealed in any case.
+func TestSeals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	key := mustKey(t, "")
+	keys := mustKeys(t, key)
+	s := mustOpen(t, path, Options{Encryption: &Encryption{Keys: keys}})
+	for resource, want := range map[schema.GroupResource]bool{
+		{Resource: "secrets"}: true, {Resource: "Secrets"}: true, {Resource: "pods"}: false, {Group: "other", Resource: "secrets"}: false,
+	} {
+		if s.Seals(resource) != want {
+			t.Errorf("%s is sealed: %v", resource, !want)
+		}
+	}
+	c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true, Residency: None})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustList(t, c, 3)
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{Encryption: &Encryption{Keys: keys, Resources: []schema.GroupResource{}}})
+	c = mustCollection(t, s, pods())
+	applyNewer(t, c, 0, 3, 5000)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := PlainRecords(s); err != nil || n > 0 || !mustInfo(t, c).Sealed {
+		t.Errorf("%d records in plain text, %v", n, err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, filepath.Join(t.TempDir(), "other"), Options{})
+	if _, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true}); err == nil || !strings.Contains(err.Error(), "Encryption") {
+		t.Errorf("Seal without keys: %v", err)
+	}
+	mustClose(t, s)
+}
+
+// TestSealedLongValues: index values too long for a key of bbolt, and such that have a token's bytes.
+func TestSealedLongValues(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
+	c, err := s.Collection(t.Context(), pods(), CollectionOptions{
+		Codec: mustCodec(t, &corev1.Pod{}), Residency: None,
+		Indexers: cache.Indexers{"padding": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["padding"]}, nil }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01", c.store.keys.held().current.token(c.name, "padding", "")}
+	b := Batch{ResourceVersion: "9"}
+	for i, value := range values {
+		p := somePod(i)
+		p.Annotations["padding"] = value
+		b.Ops = append(b.Ops, Op{Object: p})
+	}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSound(t, s)
+	for i, value := range values {
+		want := somePod(i)
+		want.Annotations["padding"] = value
+		if objs, err := c.ByIndex(t.Context(), "padding", value); err != nil || len(objs) != 1 || !equality.Semantic.DeepEqual(objs[0], want) {
+			t.Errorf("value %d: %d objects, %v", i, len(objs), err)
+		}
+	}
+	slices.Sort(values)
+	if got, err := c.IndexValues(t.Context(), "padding"); err != nil || !slices.Equal(got, values) {
+		t.Errorf("%d values, %v", len(got), err)
+	}
+	mustClose(t, s)
+}
