@@ -43,9 +43,9 @@ type Column struct {
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// with is i with what newer says; one that knows less of the same kind changes nothing.
+// with is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are unknown, empty ones are none.
 func (i ResourceInfo) with(newer ResourceInfo) ResourceInfo {
-	less := newer.ShortNames == nil && !newer.Namespaced
+	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i
 	}
@@ -54,6 +54,12 @@ func (i ResourceInfo) with(newer ResourceInfo) ResourceInfo {
 	}
 	if newer.Kind == i.Kind && newer.Columns == nil {
 		newer.Columns = i.Columns
+	}
+	if len(newer.Categories) == 0 { // as it is read back
+		newer.Categories = nil
+	}
+	if len(newer.Columns) == 0 {
+		newer.Columns = nil
 	}
 	return newer
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
 )
 
 // diffOptions are the flags of diff.
@@ -63,7 +64,7 @@ func diffError(err error) error {
 var errDiffer = codedError{errSilent, exitFailed}
 
 func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
-	if err := errors.Join(o.output.check(), o.selects.check()); err != nil {
+	if err := errors.Join(o.output.check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
 		return usageError{err}
 	}
 	a, inA, err := o.open(ctx, s, args[0])
@@ -88,6 +89,21 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 		return errDiffer
 	}
 	return nil
+}
+
+// checkPaths finds what is wrong with the paths of --ignore, by comparing nothing.
+func checkPaths(paths []string) error {
+	_, err := snapshot.Diff(context.Background(), emptySource{}, emptySource{}, snapshot.DiffOptions{Ignore: paths}, nil)
+	return err
+}
+
+// emptySource has nothing.
+type emptySource struct{}
+
+func (emptySource) Collections(context.Context) ([]snapshot.Collection, error) { return nil, nil }
+
+func (emptySource) Records(context.Context, store.Identity, string, func(store.Record) error) error {
+	return snapshot.ErrNoCollection
 }
 
 func (o *diffOptions) open(ctx context.Context, s IO, path string) (source.Source, []source.Collection, error) {

@@ -14,6 +14,9 @@
 // Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was
 // used wrongly.
 //
+// A running sync is a service (service.go): the mirror (mirror.go), whose members change when a configuration does (settings.go, reload.go, replace.go), what shows
+// it (live.go), the socket, the health and metrics endpoints (package endpoint), and what systemd is told (notify.go).
+//
 // The reading commands need no API server and work while a sync holds the
 // file: see package source.
 package cli

@@ -117,8 +117,11 @@ func (m *mirror) run(ctx context.Context) error {
 func (m *mirror) startLocked(mb *member) {
 	ctx, cancel := context.WithCancel(m.running)
 	mb.cancel = cancel
+	var describing sync.WaitGroup
+	describing.Go(func() { mb.describe(ctx, m.store) })
 	m.wg.Go(func() {
 		defer close(mb.ended)
+		defer describing.Wait()
 		defer cancel()
 		mb.informer.RunWithContext(ctx)
 		if ctx.Err() == nil {

@@ -92,7 +92,7 @@ func (s *Server) resourceList(gv schema.GroupVersion) metav1.APIResourceList {
 		r := metav1.APIResource{
 			Name: k.GroupVersionResource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
 			ShortNames: k.ShortNames, Categories: k.Categories,
-			Verbs:      metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		}
 		list.APIResources = append(list.APIResources, r)
 		if k.hasStatus {

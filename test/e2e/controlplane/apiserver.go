@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -69,11 +71,14 @@ func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, er
 		"--tls-cert-file=" + c.certFile, "--tls-private-key-file=" + c.keyFile,
 		"--service-account-issuer=https://larder-e2e", "--service-account-key-file=" + c.keyFile,
 		"--service-account-signing-key-file=" + c.keyFile,
-		"--token-auth-file=" + tokens, "--authorization-mode=AlwaysAllow",
+		"--token-auth-file=" + tokens,
 		"--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
 	}, extra...)
+	if !slices.ContainsFunc(extra, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) { // it would be added to
+		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
+	}
 	return s, nil
 }
 

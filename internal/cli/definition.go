@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// definitionWait is how long a definition may take: with its schema it has hundreds of KB, over whatever link.
+const definitionWait = 2 * time.Minute
+
+// definition is the part of a CustomResourceDefinition that is kept.
+type definition struct {
+	Spec struct {
+		Scope string `json:"scope"`
+		Names struct {
+			Kind       string   `json:"kind"`
+			Singular   string   `json:"singular"`
+			ShortNames []string `json:"shortNames"`
+			Categories []string `json:"categories"`
+		} `json:"names"`
+		Versions []struct {
+			Name    string         `json:"name"`
+			Columns []store.Column `json:"additionalPrinterColumns"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// describe stores what the server's definition of a custom resource says of its names and columns, once the informer has
+// found the server in this run. Without a definition, or the right to read it, there is nothing to store.
+func (mb *member) describe(ctx context.Context, st *store.Store) {
+	if !isCustom(mb.resource.GroupVersionResource) {
+		return
+	}
+	select {
+	case <-mb.informer.HasSyncedChecker().Done():
+	case <-ctx.Done():
+		return
+	}
+	if !mb.informer.Status().Persistent {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	defer cancel()
+	info, err := mb.conn.define(limited, mb.resource.GroupVersionResource)
+	if err == nil {
+		err = st.Describe(limited, mb.identity, info)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("No columns of its definition are stored", "resource", mb.resource.String(), "err", err)
+	}
+}
+
+// isCustom: a definition may be there. Kubernetes' own resources, and those that have no group with a domain, have none.
+func isCustom(gvr schema.GroupVersionResource) bool {
+	return strings.Contains(gvr.Group, ".") && !scheme.Scheme.IsGroupRegistered(gvr.Group)
+}
+
+// define reads what a definition says of a resource, as its version has it.
+func (c *connection) define(ctx context.Context, gvr schema.GroupVersionResource) (store.ResourceInfo, error) {
+	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
+	data, err := c.raw.Get().AbsPath(path).Do(ctx).Raw()
+	if err != nil {
+		return store.ResourceInfo{}, err
+	}
+	var d definition
+	if err := json.Unmarshal(data, &d); err != nil {
+		return store.ResourceInfo{}, fmt.Errorf("the definition of %s: %w", gvr.GroupResource(), err)
+	}
+	info := store.ResourceInfo{
+		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames, Namespaced: d.Spec.Scope == "Namespaced",
+		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []store.Column{},
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Name == gvr.Version {
+			info.Columns = append(info.Columns, v.Columns...)
+		}
+	}
+	return info, nil
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"reflect"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been learned after the collection was
+// opened. What r does not say stays as it was: nil Categories and Columns are unknown, empty ones are none. Nothing is written if it is known. ErrNoCollection if
+// there is no such collection.
+func (s *Store) Describe(ctx context.Context, id Identity, r ResourceInfo) error {
+	id, err := id.Canonical()
+	if err != nil {
+		return err
+	}
+	name, known := id.ID(), false
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, name)
+		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.with(r))
+		return err
+	})
+	if err != nil || known {
+		return err
+	}
+	return s.updateFor(ctx, "the description of "+id.String(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, name)
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, name)
+		if err != nil {
+			return err
+		}
+		st.Info.Resource = st.Info.Resource.with(r)
+		return putState(b, name, st)
+	})
+}

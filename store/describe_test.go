@@ -1,0 +1,74 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a restart; what is not known
+// any more stays, and what is known to be gone goes.
+func TestDescribe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s := mustOpen(t, path, Options{})
+	c := mustCollection(t, s, pods())
+	column := Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
+	want := ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}, Columns: []Column{column}}
+	if err := s.Describe(t.Context(), pods(), want); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want ResourceInfo) {
+		t.Helper()
+		infos, err := s.Collections(t.Context())
+		if err != nil || len(infos) != 1 {
+			t.Fatal(infos, err)
+		}
+		if d := cmp.Diff(want, infos[0].Resource); d != "" {
+			t.Error(d)
+		}
+	}
+	check(want)
+	written := s.Written()
+	if err := s.Describe(t.Context(), pods(), want); err != nil || s.Written() != written {
+		t.Errorf("what is known was written again: %d bytes, %v", s.Written()-written, err)
+	}
+	if err := s.Describe(t.Context(), pods(), ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}); err != nil {
+		t.Fatal(err)
+	}
+	check(want)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = mustCollection(t, s, pods()) // which does not know it
+	applyOne(t, c)
+	check(want)
+	none := want
+	none.Columns, none.Categories = []Column{}, []string{}
+	if err := s.Describe(t.Context(), pods(), none); err != nil {
+		t.Fatal(err)
+	}
+	none.Columns, none.Categories = nil, nil
+	check(none)
+	other := pods()
+	other.Namespace = "other"
+	if err := s.Describe(t.Context(), other, want); !errors.Is(err, ErrNoCollection) {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A resource of the cluster without short names is described all the same.
+func TestResourceInfoWith(t *testing.T) {
+	was := ResourceInfo{Kind: "Zone", Singular: "zone"}
+	now := ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []Column{{Name: "A"}}}
+	if d := cmp.Diff(now, was.with(now)); d != "" {
+		t.Error(d)
+	}
+}
