@@ -28,12 +28,12 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## download modules, build kube-apiserver and etcd (minutes, once per machine)
+setup: ## download modules, build kube-apiserver, kubectl and etcd (minutes, once per machine)
 	@for m in . informer/controllerruntime examples bench test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
 	@$(MAKE) --no-print-directory cluster $(LINT)
 
 .PHONY: cluster
-cluster: ## build only kube-apiserver and etcd, and print where they are
+cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are
 	@$(GO) run -C test/cluster ./cmd/build
 
 .PHONY: demo

@@ -1,10 +1,14 @@
 // Package cli is the command line of Larder: Main runs it.
 //
 // One file per command (sync.go, get.go, status.go, check.go, compact.go, demo.go,
-// version.go), each with a function that returns the cobra command; beside
+// version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), path.go
-// (what is wrong with a store's path), table.go and list.go (printing), exit.go (errors and exit codes).
+// (what is wrong with a store's path), table.go (tables of status and sync), exit.go (errors and exit codes).
+//
+// get prints as kubectl does: get_args.go takes the arguments apart, printer.go chooses among cli-runtime's printers and the ones here, which
+// are those that stream (list.go, table_printer.go, with the columns of package columns) and those that kubectl keeps to itself (custom_columns.go, sort.go).
+// What differs from kubectl is in docs/kubectl.md, and a test in test/e2e/kubectl reads it there.
 //
 // A sync plans first (plan.go: names are resolved, and the server is asked whether it lists what is not stored yet) and opens
 // the store after that (open.go), so that one that can not begin leaves nothing behind. While the server is out of

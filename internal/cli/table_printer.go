@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 
 func (p *tablePrinter) object(u *unstructured.Unstructured) error {
 	row := metav1.TableRow{Cells: p.columns.Row(u, p.s.Now()), Object: runtime.RawExtension{Object: u}}
+	firstLines(row.Cells)
 	if p.by != nil {
 		if err := p.keys.add(p.by, u); err != nil {
 			return err
@@ -70,6 +72,16 @@ func (p *tablePrinter) object(u *unstructured.Unstructured) error {
 		return nil
 	}
 	return p.print()
+}
+
+// firstLines cuts texts to their first lines, as cli-runtime's printer does, which makes their columns as wide as if it did not.
+func firstLines(cells []any) {
+	for i, cell := range cells {
+		s, _ := cell.(string)
+		if at := strings.IndexAny(s, "\f\n\r"); at >= 0 {
+			cells[i] = s[:at] + "..."
+		}
+	}
 }
 
 // print prints the rows that are held back.

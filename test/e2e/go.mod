@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
+	github.com/google/go-cmp v0.7.0
 	github.com/larder-dev/larder v0.0.0-00010101000000-000000000000
 	github.com/rs/zerolog v1.33.0
 	go.etcd.io/bbolt v1.5.0

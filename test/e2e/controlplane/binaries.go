@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Binaries returns the directory that holds kube-apiserver and etcd. The first
+// Binaries returns the directory that holds kube-apiserver, kubectl and etcd. The first
 // call on a machine builds them, which takes minutes and reports its progress
 // on standard error.
 func Binaries(ctx context.Context) (string, error) {
@@ -25,7 +25,7 @@ func Binaries(ctx context.Context) (string, error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("building kube-apiserver and etcd in %s: %w", dir, err)
+		return "", fmt.Errorf("building kube-apiserver, kubectl and etcd in %s: %w", dir, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -1,4 +1,4 @@
-// Command build makes sure that kube-apiserver and etcd exist as programs of
+// Command build makes sure that kube-apiserver, kubectl and etcd exist as programs of
 // the versions that test/cluster/go.mod names, and prints the directory that
 // holds them. The first run compiles them (minutes); later runs find them in
 // the user's cache directory (milliseconds).
