@@ -28,7 +28,7 @@ func Rekey(ctx context.Context, path string, o Options) (Compacted, error) {
 // none of the plain text (Info.PlainText is false).
 //
 // It is as safe as Compact is, and open collections go on working as they do then. If a collection holds records of a newer program it fails
-// (ErrIncompatible). What a disk or a backup still has of the old file, nobody can take back.
+// (ErrIncompatible). What a disk or a backup still has of the old file, nobody can take back, and damaged files that were moved aside before stay as they are.
 func (s *Store) Rekey(ctx context.Context) (Compacted, error) {
 	done, err := s.rekey(ctx)
 	if err != nil {

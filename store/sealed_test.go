@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -220,9 +221,9 @@ func wantSealedView(t *testing.T, s *Store) {
 type provider struct {
 	*Keys
 	err error
-	// other has Unwrap return another key than was wrapped.
-	other bool
-	calls []string
+	// other has Unwrap return another key than was wrapped; hangs has it wait for the end of its context.
+	other, hangs bool
+	calls        []string
 }
 
 func (p *provider) CurrentKey(ctx context.Context) (string, error) {
@@ -235,6 +236,10 @@ func (p *provider) CurrentKey(ctx context.Context) (string, error) {
 
 func (p *provider) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
 	p.calls = append(p.calls, "Unwrap")
+	if p.hangs {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	if p.other {
 		return bytes.Repeat([]byte{1}, keySize), nil
 	}
@@ -258,7 +263,14 @@ func TestKeyProvider(t *testing.T) {
 	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWrongKey) {
 		t.Errorf("unreachable: %v", err)
 	}
-	p.err, p.other = nil, true
+	p.err, p.hangs = nil, true
+	gaveUp := errors.New("the caller gave up")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, gaveUp)
+	defer cancel()
+	if s, err := OpenContext(ctx, path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("a KMS that hangs: %v", err)
+	}
+	p.hangs, p.other = false, true
 	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
