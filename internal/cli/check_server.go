@@ -96,7 +96,11 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 	if err != nil {
 		return nil, err
 	}
-	return auditFile(ctx, config, path)
+	encryption, err := file.key.encryption()
+	if err != nil {
+		return nil, err
+	}
+	return auditFile(ctx, config, path, encryption)
 }
 
 // announce says how much there is to compare.
@@ -114,9 +118,9 @@ func announce(ctx context.Context, s IO, src source.Source) {
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
-func auditFile(ctx context.Context, config *rest.Config, path string) (all []source.Audited, err error) {
+func auditFile(ctx context.Context, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
 	logger := klog.FromContext(ctx)
-	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger})
+	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption})
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,9 @@ func exitCode(err error) int {
 
 // readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
+	if errors.Is(err, store.ErrSealed) || errors.Is(err, store.ErrWrongKey) {
+		return keyError(path, err)
+	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {
 			return withHint(err, "larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)

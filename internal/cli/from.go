@@ -35,10 +35,14 @@ func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
 	return f.openPath(ctx, s, f.path)
 }
 
-// identityFlag is --identity. A passphrase is not a flag: others would see it.
-type identityFlag struct{ files []string }
+// identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others would see it.
+type identityFlag struct {
+	files []string
+	key   keyFlag
+}
 
 func (f *identityFlag) add(cmd *cobra.Command) {
+	f.key.add(cmd)
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked for, or taken from "+passphraseVariable)
 }
@@ -62,7 +66,11 @@ func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.
 	if err != nil {
 		return nil, err
 	}
-	src, err := source.Open(ctx, path, source.Options{Identities: identities})
+	encryption, err := f.key.encryption()
+	if err != nil {
+		return nil, err
+	}
+	src, err := source.Open(ctx, path, source.Options{Identities: identities, Encryption: encryption})
 	if err != nil {
 		return nil, f.openError(path, err)
 	}

@@ -40,6 +40,8 @@ func pathError(path string, err error) error {
 		return nil
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
+	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrSealed):
+		return keyError(path, err)
 	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
 		return snapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):

@@ -44,7 +44,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newKeygen(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
 }
 

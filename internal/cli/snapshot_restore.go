@@ -30,8 +30,8 @@ func newSnapshotRestore(s IO) *cobra.Command {
 		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still has the changes since the snapshot was taken. Collections of which objects or
 values were left out, when the snapshot was taken or now, are listed first.
 
-The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only with --persist-secrets, as larder sync
-has it, or redacted. --salvage takes what can be read of a damaged snapshot.`,
+The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only with keys that seal them (--key-file), with
+--persist-secrets, as larder sync has it, or redacted. --salvage takes what can be read of a damaged snapshot.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db
   larder snapshot restore cluster.larder pods deploy -n web --store web.db`,
 		Args: needArgs(1, -1, "a snapshot, and perhaps resources"),
@@ -44,7 +44,7 @@ has it, or redacted. --salvage takes what can be read of a damaged snapshot.`,
 	o.identity.add(cmd)
 	o.selects.add(cmd)
 	o.redact.add(cmd)
-	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, not encrypted")
+	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, also without keys that seal them")
 	cmd.Flags().BoolVar(&o.salvage, "salvage", false, "take what can be read of a snapshot that is damaged")
 	return cmd
 }
@@ -59,6 +59,9 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	}
 	ro := snapshot.RestoreOptions{
 		Secrets: o.persistSecrets, Salvage: o.salvage, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
+	}
+	if ro.Import.Store.Encryption, err = o.identity.key.encryption(); err != nil {
+		return err
 	}
 	if ro.Identities, err = o.identity.identities(s); err != nil {
 		return err

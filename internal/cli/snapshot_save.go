@@ -146,6 +146,10 @@ func (o *saveOptions) saveSource(ctx context.Context, src source.Source, path st
 	case *source.Snapshot:
 		return o.saveSnapshot(ctx, src, path, so)
 	}
+	var err error
+	if so.Store.Encryption, err = o.from.key.encryption(); err != nil {
+		return snapshot.Saved{}, err
+	}
 	if err := src.Close(); err != nil { // the file is opened anew, and as it is then
 		return snapshot.Saved{}, err
 	}

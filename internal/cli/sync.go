@@ -37,6 +37,7 @@ type syncOptions struct {
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
+	key            keyFlag
 	maxSize        quantity.QuantityValue
 	listen         string
 	verbosity      int
@@ -82,7 +83,8 @@ It shows a table on a terminal, and lines elsewhere:
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
-	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
+	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
+	o.key.add(cmd)
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
@@ -91,7 +93,7 @@ It shows a table on a terminal, and lines elsewhere:
 }
 
 // configRefuses are the flags that say what a configuration says.
-var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "listen"}
+var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "listen", "key-file"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
@@ -142,7 +144,10 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 	if err != nil {
 		return settings{}, nil, usageError{err}
 	}
-	set := o.fromConfig(c.config)
+	set, err := o.fromConfig(c.config)
+	if err != nil {
+		return set, nil, err
+	}
 	if set.store == "" {
 		return set, nil, usagef("%s names no store, and --store is not given", o.config)
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	Wait time.Duration
 	// Logger is given to the store.
 	Logger *logr.Logger
+	// Encryption has the keys of a store that is sealed; nil reads names of what is sealed, and the rest.
+	Encryption *store.Encryption
 	// Identities are tried in turn on a snapshot that is encrypted.
 	Identities []age.Identity
 }
@@ -51,7 +53,7 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 		return OpenSnapshot(ctx, path, o.Identities)
 	}
 	openFile := func() (Source, error) {
-		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger})
+		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger, Encryption: o.Encryption})
 		if err != nil {
 			return nil, err
 		}

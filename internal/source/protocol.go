@@ -17,6 +17,7 @@ const (
 	pathCompact  = "/v1/compact"
 	pathAudit    = "/v1/audit"
 	pathSnapshot = "/v1/snapshot"
+	pathRekey    = "/v1/rekey"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.

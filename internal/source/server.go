@@ -42,6 +42,7 @@ func NewServer(src Source, sync Sync) *Server {
 	mux.HandleFunc("GET "+pathObjects, s.objects)
 	mux.HandleFunc("POST "+pathCompact, s.compact)
 	mux.HandleFunc("POST "+pathAudit, s.audit)
+	mux.HandleFunc("POST "+pathRekey, s.rekey)
 	mux.HandleFunc("POST "+pathSnapshot, s.snapshot)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
