@@ -36,6 +36,8 @@ func TestScripts(t *testing.T) {
 			"program":    program,
 			"damage":     damage,
 			"agekey":     agekey,
+			"killed":     killed,
+			"only":       only,
 			"hangup":     hangup,
 			"fetch":      fetch,
 		},

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"os"
+	"os/exec"
+	"slices"
+	"strings"
 
 	"filippo.io/age"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +32,56 @@ func damageSnapshot(data []byte, how string) []byte {
 		binary.BigEndian.PutUint32(data[end:], crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)))
 	}
 	return data
+}
+
+// killed runs a command and kills it once it has made a file; on a busy machine it may be done by then: killed PROGRAM ARG…
+func killed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: killed PROGRAM ARG…")
+	}
+	program, err := exec.LookPath(args[0])
+	ts.Check(err)
+	cmd := exec.Command(program, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	before := len(files(ts))
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for len(files(ts)) == before {
+		select {
+		case err := <-ended:
+			ts.Check(err)
+			return
+		default:
+		}
+	}
+	_ = cmd.Process.Kill() // it may have ended
+	<-ended
+}
+
+// only fails unless the directory has these files, beside those of the script itself: only FILE…
+func only(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: only FILE…")
+	}
+	for _, name := range files(ts) {
+		if !slices.Contains(args, name) {
+			ts.Fatalf("%s is left", name)
+		}
+	}
+}
+
+// files are those in the script's directory that the commands have made.
+func files(ts *testscript.TestScript) (names []string) {
+	entries, err := os.ReadDir(ts.MkAbs("."))
+	ts.Check(err)
+	for _, e := range entries {
+		if name := e.Name(); name != "kubeconfig" && name != ".tmp" && !strings.HasSuffix(name, ".sock") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // agekey makes a key of age: agekey IDENTITIES RECIPIENTS, which are the files that it writes. The public key is in $RECIPIENT, if there was none yet.

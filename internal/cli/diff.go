@@ -81,7 +81,11 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := o.compare(ctx, s, source.Records(a), source.Records(b), filter)
+	all, done, err := s.counted(ctx, "comparing", source.Records(b), o.output.format != "table")
+	if err != nil {
+		return readError(args[1], err)
+	}
+	report, err := o.compare(ctx, s, source.Records(a), all, filter, done)
 	switch {
 	case err != nil:
 		return o.compareError(args, err)
@@ -128,7 +132,7 @@ func (o *diffOptions) compareError(args []string, err error) error {
 	return outError(args[0], err)
 }
 
-func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, filter snapshot.Filter) (snapshot.DiffReport, error) {
+func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, filter snapshot.Filter, done func()) (snapshot.DiffReport, error) {
 	if !filter.Empty() {
 		var err error
 		if a, err = snapshot.Select(a, snapshot.SelectOptions{Filter: filter}); err != nil {
@@ -145,6 +149,7 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, f
 	out := bufio.NewWriterSize(s.Out, 1<<16)
 	p := newDiffPrinter(out, o.output.format)
 	report, err := snapshot.Diff(ctx, a, b, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
+	done()
 	if err == nil {
 		err = p.finish(report)
 	}

@@ -24,6 +24,9 @@ type exporting struct {
 	secrets bool
 	raw     bool
 	objects int
+	// done is called when all has been read; notes are printed after that.
+	done  func()
+	notes []string
 }
 
 // run calls fn with every object. An object that is stored more than once comes from the collection that knows it best, the others may follow.
@@ -32,10 +35,11 @@ func (e *exporting) run(ctx context.Context, fn func(snapshot.Collection, map[st
 	if err != nil {
 		return err
 	}
+	defer e.finish()
 	slices.SortStableFunc(all, exportedFirst)
 	for _, c := range all {
 		if why := e.leavesOut(c); why != "" {
-			fmt.Fprintf(e.s.Err, "note: not exported: %s: %s\n", nameOf(c), why)
+			e.notes = append(e.notes, fmt.Sprintf("%s: %s", nameOf(c), why))
 			continue
 		}
 		if err := e.collection(ctx, c, fn); err != nil {
@@ -43,6 +47,14 @@ func (e *exporting) run(ctx context.Context, fn func(snapshot.Collection, map[st
 		}
 	}
 	return nil
+}
+
+// finish says what is not exported.
+func (e *exporting) finish() {
+	e.done()
+	for _, note := range e.notes {
+		fmt.Fprintln(e.s.Err, "note: not exported:", note)
+	}
 }
 
 // exportedFirst puts what was heard of last first.
@@ -76,7 +88,7 @@ func (e *exporting) collection(ctx context.Context, c snapshot.Collection, fn fu
 		return fn(c, e.dress(u, c))
 	})
 	if err == nil && unknown > 0 {
-		fmt.Fprintf(e.s.Err, "note: not exported: %s of %s, of a Go program's own type that larder can not decode\n", countedObjects(unknown), nameOf(c))
+		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder can not decode", countedObjects(unknown), nameOf(c)))
 	}
 	return err
 }

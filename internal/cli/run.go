@@ -22,6 +22,8 @@ type IO struct {
 	Program string
 	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
 	TerminalSize func() (width, height int)
+	// ErrIsTerminal says that Err is one, which can show how far something is.
+	ErrIsTerminal bool
 	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
 	AskSecret func(prompt string) (string, error)
 }
@@ -33,7 +35,7 @@ func Main() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], AskSecret: askSecret(),
+		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], AskSecret: askSecret(), ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
 	})
 }

@@ -86,11 +86,16 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return err
 	}
-	selected, err := snapshot.Select(source.Records(src), snapshot.SelectOptions{Filter: filter, Redaction: redaction})
+	all, done, err := s.counted(ctx, "exporting", source.Records(src), to == "-")
+	if err != nil {
+		return readError(o.from.path, err)
+	}
+	defer done()
+	selected, err := snapshot.Select(all, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
 		return usageError{err}
 	}
-	e := &exporting{s: s, src: selected, secrets: o.secrets || redaction.Secrets, raw: o.raw}
+	e := &exporting{s: s, src: selected, secrets: o.secrets || redaction.Secrets, raw: o.raw, done: done}
 	if o.output.format == exportLines {
 		err = o.lines(ctx, e, to)
 	} else {

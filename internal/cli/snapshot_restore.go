@@ -71,7 +71,10 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 			return err
 		}
 	}
+	var done func()
+	ro.Progress, done = s.bar("restoring")
 	restored, err := snapshot.Restore(ctx, path, o.store.path, ro)
+	done()
 	if err != nil {
 		return o.restoreError(path, err)
 	}

@@ -87,7 +87,10 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	if o.from.path == "" {
 		save = o.saveLive
 	}
+	var done func()
+	so.Progress, done = s.bar("saving")
 	saved, err := save(ctx, s, path, args, so)
+	done()
 	if err != nil {
 		return saveError(path, err)
 	}
