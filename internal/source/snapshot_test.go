@@ -277,3 +277,15 @@ func TestSnapshotEncrypted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	return data
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	must(t, os.WriteFile(path, data, 0o600))
+}
