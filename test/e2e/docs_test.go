@@ -22,7 +22,7 @@ import (
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of docs/ print into its pages")
 
 // pages are those whose every command is run, in this order, on one control plane.
-var pages = []string{"edge-agent.md"}
+var pages = []string{"edge-agent.md", "large-cluster.md", "offline-analyst.md"}
 
 // TestDocs does what the pages for the three users tell them to do, on a real API server, and compares what is printed with what the
 // pages show, but for figures, ages and ids. go -C test/e2e test -run '^TestDocs$' -docs.update . writes the pages anew.
