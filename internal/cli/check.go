@@ -105,8 +105,11 @@ func printReport(s IO, path string, r store.Report) {
 	if n := len(r.Problems); n > 0 {
 		verdict = counted(n, "problem")
 	}
-	fmt.Fprintf(s.Out, "%s: %s: %s, %s, %s\n", path, verdict,
-		counted(r.Collections, "collection"), counted(r.Objects, "object"), countedAs(r.IndexEntries, "index entry", "index entries"))
+	fmt.Fprintf(s.Out, "%s: %s: %s, %s", path, verdict, counted(r.Collections, "collection"), counted(r.Objects, "object"))
+	if !isSnapshot(path) { // which has no indexes
+		fmt.Fprintf(s.Out, ", %s", countedAs(r.IndexEntries, "index entry", "index entries"))
+	}
+	fmt.Fprintln(s.Out)
 }
 
 // counted is a number with its noun.

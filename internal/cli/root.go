@@ -15,8 +15,9 @@ func newRoot(s IO) *cobra.Command {
 		Long: `Larder mirrors resources of a Kubernetes cluster into one file. A restart resumes the
 watch from the file instead of listing again, and the file can be read with no API server.
 
-  larder sync pods deployments --store cluster.db     mirror until stopped
-  larder get pods -A --from cluster.db               read, also offline or while sync runs
+  larder sync pods deployments --store cluster.db         mirror until stopped
+  larder get pods -A --from cluster.db                    read, also offline or while sync runs
+  larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
   larder demo                                             see it happen
 
 Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
