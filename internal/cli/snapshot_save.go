@@ -135,19 +135,19 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 	if err != nil {
 		return snapshot.Saved{}, errors.Join(readError(o.from.path, err), src.Close())
 	}
-	saved, err := o.saveSource(ctx, src, path, so)
+	saved, err := o.saveSource(ctx, s, src, path, so)
 	if err != nil {
 		err = outError(o.from.path, err)
 	}
 	return saved, errors.Join(err, src.Close())
 }
 
-func (o *saveOptions) saveSource(ctx context.Context, src source.Source, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
 	switch src := src.(type) {
 	case *source.Client:
 		return o.saveSync(ctx, src, path, so)
 	case *source.Snapshot:
-		return o.saveSnapshot(ctx, src, path, so)
+		return o.saveSnapshot(ctx, s, src, path, so)
 	}
 	var err error
 	if so.Store.Encryption, err = o.from.key.encryption(); err != nil {
@@ -177,13 +177,16 @@ func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path st
 }
 
 // saveSnapshot makes a snapshot of a snapshot, which is as old as that is.
-func (o *saveOptions) saveSnapshot(ctx context.Context, src *source.Snapshot, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
 	from := src.File()
 	if o.salvage {
 		if err := src.Salvage(ctx); err != nil {
 			return snapshot.Saved{}, err
 		}
 		from = src.File()
+		if lost := src.Lost(); lost != nil {
+			fmt.Fprintln(s.Err, "note: lost:", lost)
+		}
 	} else if lost := src.Lost(); lost != nil {
 		return snapshot.Saved{}, lost
 	}

@@ -185,7 +185,11 @@ func update(text string, steps []step, printed [][]string) string {
 		if s.hidden || s.command == "" || elides {
 			continue
 		}
-		lines = append(lines[:s.first:s.first], append(printed[i], lines[s.end:]...)...)
+		anew := lines[:s.first:s.first]
+		for _, l := range printed[i] {
+			anew = append(anew, strings.TrimRight(l, " "))
+		}
+		lines = append(anew, lines[s.end:]...)
 	}
 	return strings.Join(lines, "\n")
 }

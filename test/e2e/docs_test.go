@@ -19,23 +19,24 @@ import (
 	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
-var updateDocs = flag.Bool("docs.update", false, "write what the commands of docs/ print into its pages")
+var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
 // pages are those whose every command is run, in this order, on one control plane.
-var pages = []string{"edge-agent.md", "large-cluster.md", "offline-analyst.md"}
+var pages = []string{"README.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
 
-// TestDocs does what the pages for the three users tell them to do, on a real API server, and compares what is printed with what the
-// pages show, but for figures, ages and ids. go -C test/e2e test -run '^TestDocs$' -docs.update . writes the pages anew.
+// TestDocs does what the README and the pages for the three users tell them to do, on a real API server, and compares what is printed with what the
+// pages show, but for figures, ages and ids. go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	cp := ownControlPlane(t)
-	bin := buildLarder(t)
+	bin := larderInPath(t)
 	binaries, err := controlplane.Binaries(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range pages {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("..", "..", "docs", name)
+			path := filepath.Join("..", "..", name)
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -59,15 +60,11 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// buildLarder builds the command line into a directory, as larder and as a plugin of kubectl.
-func buildLarder(t *testing.T) string {
+// larderInPath builds the command line into a directory, as larder and as a plugin of kubectl.
+func larderInPath(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir, "./cmd/larder")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building larder: %v\n%s", err, out)
-	}
+	buildLarder(t, dir)
 	if err := os.Symlink("larder", filepath.Join(dir, "kubectl-larder")); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +150,7 @@ func (s *shell) read(out io.Reader) {
 // do does a step and returns what it has printed.
 func (s *shell) do(page string, st step, mayFail bool) []string {
 	s.t.Helper()
-	where := fmt.Sprintf("docs/%s:%d", page, st.line)
+	where := fmt.Sprintf("%s:%d", page, st.line)
 	if st.file != "" {
 		if err := os.WriteFile(filepath.Join(s.dir, st.file), []byte(st.content), 0o600); err != nil {
 			s.t.Fatalf("%s: %v", where, err)
