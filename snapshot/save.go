@@ -130,7 +130,7 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 
 // saveFrom writes a snapshot of a store that nobody writes.
 func saveFrom(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
-	src := &storeSource{st: st, salvage: o.Salvage}
+	src := &storeSource{st: st, salvage: o.Salvage, still: true}
 	return save(ctx, src, w, o)
 }
 
