@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"filippo.io/age"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -53,6 +54,29 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	if c := saved.Collections[0]; c.Complete || c.MustRelist == "" {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestSalvageWithoutTheKeys: what can not be opened for want of keys is not lost, and no snapshot says so.
+func TestSalvageWithoutTheKeys(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	s, err := store.Open(db, store.Options{Logger: &quiet, Encryption: mustEncryption(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Salvage: true, Store: store.Options{Logger: &quiet}}
+	if saved, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	wantNames(t, dir, "a.db")
 }
 
 // TestWhatIsToBeSealedIsNotSavedInPlainText: not even where the state does not say that it is, as one that an older program has written.
