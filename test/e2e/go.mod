@@ -3,6 +3,7 @@ module github.com/larder-dev/larder/test/e2e
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/google/go-cmp v0.7.0
 	github.com/larder-dev/larder v0.0.0-00010101000000-000000000000
@@ -15,10 +16,13 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
+	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
