@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -232,30 +232,32 @@ type exactly struct {
 }
 
 func exactlyOf(obj *unstructured.Unstructured) exactly {
-	h := sha256.New()
-	digest(h, obj.Object)
-	e := exactly{key: cache.MetaObjectToName(obj).String(), version: obj.GetResourceVersion()}
-	h.Sum(e.digest[:0])
-	return e
+	return exactly{
+		key: cache.MetaObjectToName(obj).String(), version: obj.GetResourceVersion(),
+		digest: sha256.Sum256(canonical(nil, obj.Object)),
+	}
 }
 
-// digest takes in a value of JSON so that no two that reflect.DeepEqual tells apart are the same.
-func digest(h hash.Hash, value any) {
+// canonical appends a value of JSON so that no two that reflect.DeepEqual tells apart give the same.
+func canonical(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
-		fmt.Fprintf(h, "map %d nil %t;", len(v), v == nil)
+		to = fmt.Appendf(to, "map %d nil %t;", len(v), v == nil)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			digest(h, key)
-			digest(h, v[key])
+			to = canonical(canonical(to, key), v[key])
 		}
 	case []any:
-		fmt.Fprintf(h, "list %d nil %t;", len(v), v == nil)
+		to = fmt.Appendf(to, "list %d nil %t;", len(v), v == nil)
 		for _, item := range v {
-			digest(h, item)
+			to = canonical(to, item)
 		}
+	case string:
+		to = append(strconv.AppendInt(append(to, "string "...), int64(len(v)), 10), ' ')
+		to = append(to, v...)
 	default:
-		fmt.Fprintf(h, "%T %#v;", v, v)
+		to = fmt.Appendf(to, "%T %v;", v, v)
 	}
+	return to
 }
 
 // scene lists the server, page by page.
@@ -343,20 +345,21 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 }
 
 // The comparison tells apart what DeepEqual does.
-func TestDigest(t *testing.T) {
+func TestCanonical(t *testing.T) {
 	values := []any{
 		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"}, []any{"ab"}, []any{[]any{"a"}, "b"},
 		map[string]any{}, map[string]any{"a": nil}, map[string]any{"a": map[string]any{}}, map[string]any{"a": "b"}, map[string]any{"a": "b", "c": "d"},
-		map[string]any{"a": `b";string "c`}, []any(nil), map[string]any(nil),
+		map[string]any{"a": "bstring 1 cstring 1 d"}, []any(nil), map[string]any(nil),
 	}
 	seen := map[string]any{}
 	for _, v := range values {
-		h := sha256.New()
-		digest(h, v)
-		sum := string(h.Sum(nil))
-		if other, found := seen[sum]; found {
-			t.Errorf("%#v and %#v have the same digest", other, v)
+		text := string(canonical(nil, v))
+		if other, found := seen[text]; found {
+			t.Errorf("%#v and %#v are both %q", other, v, text)
 		}
-		seen[sum] = v
+		if text != string(canonical(nil, v)) {
+			t.Errorf("%#v is not always the same", v)
+		}
+		seen[text] = v
 	}
 }
