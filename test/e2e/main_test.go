@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain())
 	}
+	if os.Getenv(jobEnv) != "" {
+		os.Exit(jobMain())
+	}
 	code, err := runAll(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -108,7 +111,7 @@ func leftBehind() (err error) {
 func stillRunning() error {
 	buf := make([]byte, 16<<20)
 	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, pkg := range []string{"fifo", "informer", "reflector", "store"} {
+		for _, pkg := range []string{"fifo", "informer", "reflector", "snapshot", "store"} {
 			if strings.Contains(stack, "larder-dev/larder/"+pkg+".") {
 				return fmt.Errorf("every informer has been stopped and every store closed, but this is running:\n%s", stack)
 			}

@@ -76,9 +76,15 @@ func (c *cluster) pods(t *testing.T) objects {
 // inParallel calls do for each name, a few at a time.
 func inParallel(t *testing.T, names []string, do func(ctx context.Context, name string) error) {
 	t.Helper()
+	inParallelBy(t, 8, names, do)
+}
+
+// inParallelBy calls do for each name, so many at a time.
+func inParallelBy(t *testing.T, workers int, names []string, do func(ctx context.Context, name string) error) {
+	t.Helper()
 	work, errs := make(chan string), make(chan error, len(names))
 	var wg sync.WaitGroup
-	for range 8 {
+	for range workers {
 		wg.Go(func() {
 			for name := range work {
 				if err := do(t.Context(), name); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -173,4 +174,15 @@ func (c *ControlPlane) stopAll() {
 	if c.etcd != nil {
 		c.etcd.proc.kill()
 	}
+}
+
+// EtcdSnapshot drops etcd's history and what is free in its file, writes a snapshot of it as etcdctl snapshot save does, and returns how large that is.
+func (c *ControlPlane) EtcdSnapshot(ctx context.Context, w io.Writer) (size int64, err error) {
+	if err := c.etcd.compact(ctx); err != nil {
+		return 0, err
+	}
+	if err := c.etcd.defragment(ctx); err != nil {
+		return 0, err
+	}
+	return c.etcd.snapshot(ctx, w)
 }

@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// The load of TestHotSnapshot: so many writes a second, by so many writers.
+const (
+	hotRate    = 1000
+	hotWriters = 40
+	hotPods    = 2000
+)
+
+// TestHotSnapshot: while an informer takes in 1,000 changes a second of a real server, snapshots are taken of its store, one after the other. Each is exactly what the server
+// had at its resourceVersion, by what a watch of its own has recorded. How long readers and the writer waited meanwhile is printed beside how long they do without a save.
+func TestHotSnapshot(t *testing.T) {
+	saves := 6
+	if soak {
+		saves = 100
+	}
+	c := newCluster(t, shared)
+	load := newHotLoad(t, c)
+	f := newFile(t)
+	arrivals := &arrivals{at: map[string]time.Time{}}
+	src := arrivals.note(podSource(t, c.Config(t.Name()), c.ns))
+	s := f.start(t, src, func(o *informer.Options) { o.Residency = store.All })
+	s.sync(t)
+	truth := watchTruth(t, c)
+	var saving atomic.Bool
+	told := &toldAt{arrivals: arrivals, saving: &saving}
+	if _, err := s.AddEventHandler(told); err != nil {
+		t.Fatal(err)
+	}
+	stopWriting := load.start(t)
+	reads, stopReading := readEvery(t, s, &saving, c.ns+"/hot-00000")
+
+	var paths []string
+	var took delays
+	for n := range saves {
+		time.Sleep(300 * time.Millisecond) // what it is without a save
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.larder", n))
+		begun := time.Now()
+		saving.Store(true)
+		_, err := snapshot.SaveStore(t.Context(), f.Store, path, snapshot.SaveOptions{})
+		saving.Store(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took, paths = append(took, time.Since(begun)), append(paths, path)
+	}
+	t.Log(stopWriting())
+	stopReading()
+	s.stop(t)
+
+	versions := map[string]bool{}
+	for n, path := range paths {
+		got := readSnapshot(t, path, src)
+		truth.mustEqual(t, got, fmt.Sprintf("save %d", n+1))
+		versions[got.ResourceVersion] = true
+	}
+	if len(versions) < saves/2 {
+		t.Errorf("%d snapshots are of %d moments only: the test shows little", saves, len(versions))
+	}
+	t.Logf("%d snapshots of %d pods, exact at %d moments among %d changes: %s", saves, hotPods, len(versions), truth.events(), took)
+	t.Logf("a Get: %s", reads)
+	t.Logf("from an event's arrival to the handler: %s", told)
+}
+
+// readSnapshot returns the only collection of a snapshot.
+func readSnapshot(t *testing.T, path string, src source) stored {
+	t.Helper()
+	f, err := snapshot.Open(path, snapshot.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all := f.Manifest().Collections
+	if len(all) != 1 || all[0].Identity != src.identity {
+		t.Fatalf("%s: %+v", path, all)
+	}
+	codec, err := store.CodecFor(src.example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := stored{Info: store.Info{ResourceVersion: all[0].ResourceVersion, Complete: all[0].Complete}, objects: objects{}}
+	err = f.Records(t.Context(), src.identity, "", func(r store.Record) error {
+		obj, err := codec.Decode(r.Payload)
+		if err != nil {
+			return err
+		}
+		if rvOf(obj) != r.ResourceVersion {
+			return fmt.Errorf("%s is of resourceVersion %s, and its record says %s", r.Key, rvOf(obj), r.ResourceVersion)
+		}
+		out.objects.put(t, obj)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return out
+}
+
+// pauses are the longest waits, and how many there were, while something is saved and while nothing is.
+type pauses struct {
+	mu                  sync.Mutex // guards what follows
+	with, without       time.Duration
+	countWith, countOut int
+}
+
+func (p *pauses) add(saving bool, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if saving {
+		p.countWith++
+		p.with = max(p.with, took)
+		return
+	}
+	p.countOut++
+	p.without = max(p.without, took)
+}
+
+func (p *pauses) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("longest of %d during a save %s, of %d others %s",
+		p.countWith, p.with.Round(10*time.Microsecond), p.countOut, p.without.Round(10*time.Microsecond))
+}
+
+// readEvery reads an object every millisecond, and measures from when it should have.
+func readEvery(t *testing.T, s *subject, saving *atomic.Bool, key string) (p *pauses, stop func()) {
+	t.Helper()
+	p = &pauses{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			during, begun := saving.Load(), time.Now()
+			if _, found, err := s.GetStore().GetByKey(key); err != nil || !found {
+				t.Errorf("%s: found %t, %v", key, found, err)
+				return
+			}
+			p.add(during || saving.Load(), time.Since(begun))
+			<-tick.C
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return p, stop
+}
+
+// arrivals notes when events come from the server, by resourceVersion.
+type arrivals struct {
+	mu sync.Mutex
+	at map[string]time.Time // guarded by mu
+}
+
+// note returns src with a watch that notes what comes.
+func (a *arrivals) note(src source) source {
+	inner := src.lw
+	src.lw = &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return cache.ToListerWatcherWithContext(inner).ListWithContext(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := cache.ToListerWatcherWithContext(inner).WatchWithContext(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.at[rvOf(e.Object)] = time.Now()
+				return e, true
+			}), nil
+		},
+	}
+	return src
+}
+
+// toldAt is a handler that measures how long ago what it is told has come.
+type toldAt struct {
+	pauses
+	arrivals *arrivals
+	saving   *atomic.Bool
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (h *toldAt) OnAdd(any, bool) {}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (h *toldAt) OnUpdate(_, obj any) {
+	h.arrivals.mu.Lock()
+	at, found := h.arrivals.at[rvOf(obj)]
+	h.arrivals.mu.Unlock()
+	if found {
+		h.add(h.saving.Load(), time.Since(at))
+	}
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (h *toldAt) OnDelete(any) {}
+
+// hotLoad writes pods over protobuf, each of its writers its own.
+type hotLoad struct {
+	c      *cluster
+	client kubernetes.Interface
+	writes atomic.Int64
+}
+
+func newHotLoad(t *testing.T, c *cluster) *hotLoad {
+	t.Helper()
+	cfg := rest.CopyConfig(c.Config("writer"))
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &hotLoad{c: c, client: client}
+	inParallelBy(t, hotWriters, names("hot", 0, hotPods), func(ctx context.Context, name string) error {
+		_, err := client.CoreV1().Pods(c.ns).Create(ctx, pod(c.ns, name), metav1.CreateOptions{})
+		return err
+	})
+	return l
+}
+
+// start writes until stop, which says how fast that was.
+func (l *hotLoad) start(t *testing.T) (stop func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for n := range hotWriters {
+		wg.Go(func() {
+			if err := l.write(ctx, n); err != nil {
+				t.Error("writing:", err)
+			}
+		})
+	}
+	end := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(end)
+	return func() string {
+		end()
+		took := time.Since(begun)
+		rate := float64(l.writes.Load()) / took.Seconds()
+		text := fmt.Sprintf("%d writes in %s: %.0f/s", l.writes.Load(), took.Round(10*time.Millisecond), rate)
+		if rate < hotRate*0.95 {
+			return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s", hotRate, text)
+		}
+		return text
+	}
+}
+
+// write changes the writer's pods in turn, and deletes and creates one in twenty.
+func (l *hotLoad) write(ctx context.Context, writer int) error {
+	pods := l.client.CoreV1().Pods(l.c.ns)
+	begun := time.Now()
+	const turn = time.Second * hotWriters / hotRate
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(begun.Add(time.Duration(n) * turn))):
+		}
+		// One that has begun is not given up: what came of it would not be known.
+		ctx := context.WithoutCancel(ctx)
+		number := writer + n*hotWriters%hotPods
+		p := pod(l.c.ns, fmt.Sprintf("hot-%05d", number))
+		p.Annotations = map[string]string{"n": fmt.Sprint(n)}
+		var err error
+		if n%20 == 19 && number > 0 { // hot-00000 is read
+			l.writes.Add(1)
+			if err = pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err == nil {
+				_, err = pods.Create(ctx, p, metav1.CreateOptions{})
+			}
+		} else {
+			err = l.update(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+		l.writes.Add(1)
+	}
+}
+
+// update changes a pod whatever it is now.
+func (l *hotLoad) update(ctx context.Context, p *corev1.Pod) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":%q}}}`, p.Annotations["n"])
+	_, err := l.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	return err
+}
