@@ -130,6 +130,11 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 
 // saveFrom writes a snapshot of a store that nobody writes.
 func saveFrom(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
+	if o.Header.ServerVersion == "" {
+		if version, err := st.Document(ctx, store.DocumentServerVersion); err == nil { // else it is unknown
+			o.Header.ServerVersion = string(version)
+		}
+	}
 	src := &storeSource{st: st, salvage: o.Salvage, still: true}
 	return save(ctx, src, w, o)
 }
