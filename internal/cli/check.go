@@ -93,7 +93,9 @@ func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, isSn
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	_, isSnapshot = src.(*source.Snapshot)
+	done := s.busy("checking")
 	report, err = src.Check(ctx)
+	done()
 	return report, isSnapshot, err
 }
 

@@ -90,7 +90,9 @@ func held(path string) bool {
 }
 
 func runCompact(ctx context.Context, s IO, path string, do compaction) error {
+	idle := s.busy("compacting")
 	done, err := compact(ctx, path, do)
+	idle()
 	if err != nil {
 		return compactError(path, err)
 	}

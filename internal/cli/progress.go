@@ -22,6 +22,9 @@ func (s IO) bar(title string) (tell func(snapshot.Progress), done func()) {
 	return tell, func() { b.Done() }
 }
 
+// busy shows on a terminal that something is at work. done ends it.
+func (s IO) busy(title string) (done func()) { return progress.Busy(s.Err, s.ErrIsTerminal, title) }
+
 // counted counts what is read of src. done ends it. printing says that Out is written meanwhile: where that is a terminal nothing is shown.
 func (s IO) counted(ctx context.Context, title string, src snapshot.Source, printing bool) (counted snapshot.Source, done func(), err error) {
 	all, err := src.Collections(ctx)

@@ -24,6 +24,8 @@ type Bar struct {
 	title   string
 	total   int64
 	started time.Time
+	// uncounted: what Add counts says nothing.
+	uncounted bool
 
 	mu    sync.Mutex
 	done  int64                    // guarded by mu
@@ -68,11 +70,15 @@ func (b *Bar) open() *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1
 	}
-	return progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width), progressbar.OptionShowCount(),
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.title), progressbar.OptionSetWidth(width),
 		progressbar.OptionThrottle(redrawAfter), progressbar.OptionSetPredictTime(b.total > 0), progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionSetSpinnerChangeInterval(0), // which would be a goroutine
-	)
+	}
+	if !b.uncounted {
+		options = append(options, progressbar.OptionShowCount())
+	}
+	return progressbar.NewOptions64(total, options...)
 }
 
 // Done erases what is shown. A second call does nothing.
