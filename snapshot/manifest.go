@@ -49,6 +49,8 @@ type Collection struct {
 	// Filtered and Redacted say to people what was left out, one thing an entry; empty if nothing was.
 	Filtered []string
 	Redacted []string
+	// Sealed is set if the store that it is of seals it. Restore writes it in plain text only if it is asked to.
+	Sealed bool
 	// Objects is how many there are, Bytes the sum of their payloads, Blocks the number of blocks that they are in. Writers take no note of
 	// them, and in what a Reader returns they are 0 before the collection has ended.
 	Objects int
@@ -129,6 +131,7 @@ type collectionText struct {
 	LastContact     time.Time `json:"lastContact,omitzero"`
 	Filtered        []string  `json:"filtered,omitempty"`
 	Redacted        []string  `json:"redacted,omitempty"`
+	Sealed          bool      `json:"sealed,omitempty"`
 
 	// At the collection's end only:
 	Objects int   `json:"objects,omitempty"`
@@ -158,7 +161,7 @@ func textOf(c Collection) collectionText {
 		Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 		Categories: r.Categories, Columns: r.Columns,
 		ResourceVersion: c.ResourceVersion, Complete: c.Complete, MustRelist: c.MustRelist, LastContact: c.LastContact,
-		Filtered: c.Filtered, Redacted: c.Redacted, Objects: c.Objects, Bytes: c.Bytes, Blocks: c.Blocks,
+		Filtered: c.Filtered, Redacted: c.Redacted, Sealed: c.Sealed, Objects: c.Objects, Bytes: c.Bytes, Blocks: c.Blocks,
 	}
 }
 
@@ -191,6 +194,6 @@ func parseCollection(data []byte) (Collection, error) {
 			Categories: t.Categories, Columns: t.Columns,
 		},
 		ResourceVersion: t.ResourceVersion, Complete: t.Complete, MustRelist: t.MustRelist, LastContact: t.LastContact,
-		Filtered: t.Filtered, Redacted: t.Redacted, Objects: t.Objects, Bytes: t.Bytes, Blocks: t.Blocks,
+		Filtered: t.Filtered, Redacted: t.Redacted, Sealed: t.Sealed, Objects: t.Objects, Bytes: t.Bytes, Blocks: t.Blocks,
 	}, nil
 }

@@ -16,7 +16,8 @@ import (
 type RestoreOptions struct {
 	// Identities are tried in turn if the snapshot is encrypted.
 	Identities []age.Identity
-	// Secrets has the Secrets of the snapshot written to a store that does not seal them. Default: they are left out of it, unless Redaction.Secrets redacts them.
+	// Secrets has the Secrets of the snapshot, and whatever else the store that it was saved from seals, written to a store that does not seal them. Default: they are left out of it, but for
+	// Secrets that Redaction.Secrets redacts. A store with keys seals what the other one did.
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
@@ -199,10 +200,16 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 
 // leavesOut returns why a collection is not restored, or "".
 func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
-	if c.Identity.GroupResource() != secrets || i.Seals(secrets) || o.Secrets || o.Redaction.Secrets {
+	isSecret := c.Identity.GroupResource() == secrets
+	switch {
+	case o.Secrets, c.Sealed && i.CanSeal():
 		return ""
+	case isSecret && !i.Seals(secrets) && !o.Redaction.Secrets:
+		return "the store is not encrypted, and Secrets in plain text were not asked for"
+	case c.Sealed && !isSecret:
+		return "the store that it was saved from seals it, this one is not encrypted, and it was not asked for in plain text"
 	}
-	return "the store is not encrypted, and Secrets in plain text were not asked for"
+	return ""
 }
 
 // collection takes in one.
@@ -210,7 +217,7 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	if len(c.Redacted) > 0 && !strings.HasPrefix(c.Attributes.Transform, redactedTransform) {
 		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
 	}
-	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource})
+	err := i.Begin(ctx, store.ImportCollection{Identity: c.Identity, Attributes: c.Attributes, Resource: c.Resource, Seal: c.Sealed && i.CanSeal()})
 	if err != nil {
 		return err
 	}

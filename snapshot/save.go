@@ -71,7 +71,7 @@ func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions)
 	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
 }
 
-// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error.
+// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error. It fails with store.ErrDetached for a store that has not got its file.
 func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
 	return saveCopy(ctx, st, "", w, o)
 }
@@ -100,8 +100,10 @@ func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, 
 // saveCopy saves a copy of the store, which it makes beside the store, or else beside path if that is not empty.
 func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o SaveOptions) (Saved, error) {
 	base := ""
-	if st.Detached() != nil {
-		base = path
+	if why := st.Detached(); why != nil {
+		if base = path; path == "" {
+			return Saved{}, fmt.Errorf("save: a stream says of no place for the copy to save from; save to a file (SaveStore): %w", why)
+		}
 	}
 	name, err := st.CopyFile(ctx, base)
 	if errors.Is(err, store.ErrNoSpace) && base != path {

@@ -42,6 +42,7 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,
+			Sealed: s.sealed[id],
 		}
 	}
 	slices.SortFunc(all, func(a, b Collection) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })

@@ -122,9 +122,6 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 	if err := c.unseal(ctx); err != nil {
 		return nil, err
 	}
-	if c.packer != nil {
-		c.packer.sealed = c.sealing.Load()
-	}
 	left, err := c.needsBuckets(ctx)
 	if err == nil && left && !c.readOnly {
 		err = c.update(ctx, c.ensureBuckets)

@@ -109,7 +109,12 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 	if err != nil {
 		return done, err
 	}
-	err = old.close()
+	if fresh != nil {
+		for _, c := range s.liveCollections() { // before anybody writes what is marked as sealed now
+			err = errors.Join(err, c.unseal(context.WithoutCancel(ctx)))
+		}
+	}
+	err = errors.Join(err, old.close())
 	if fresh != nil { // nobody reads what is sealed with others any more
 		err = errors.Join(err, s.keys.hold([]*dataKey{fresh}, fresh))
 	}

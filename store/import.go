@@ -42,11 +42,13 @@ type ImportOptions struct {
 	Compression Compression
 }
 
-// ImportCollection is what a collection that an Import makes is of: fields of Info.
+// ImportCollection is what a collection that an Import makes is of: fields of Info, but for Seal.
 type ImportCollection struct {
 	Identity   Identity
 	Attributes Attributes
 	Resource   ResourceInfo
+	// Seal has it sealed whatever Options.Encryption says of its resource; see CollectionOptions.Seal.
+	Seal bool
 }
 
 // ImportState is the state of a collection that an Import has made: fields of Info. One that is Complete must have a ResourceVersion, or say
@@ -144,6 +146,9 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 
 // Seals reports whether a collection of the resource will be sealed: by Options.Encryption.
 func (i *Import) Seals(r schema.GroupResource) bool { return i.store.Seals(r) }
+
+// CanSeal reports whether the store has keys, so that ImportCollection.Seal can be set.
+func (i *Import) CanSeal() bool { return i.store.keys != nil }
 
 // Abort ends the import and leaves nothing of it. After Commit, or the first time, it does nothing.
 func (i *Import) Abort() error {

@@ -44,7 +44,7 @@ func (i *Import) begin(ctx context.Context, id Identity, what ImportCollection) 
 		return err
 	}
 	c, err := i.store.Collection(ctx, id, CollectionOptions{
-		Codec: rawCodec{what.Attributes.Codec}, Resource: what.Resource, Residency: None, Compression: i.compression,
+		Codec: rawCodec{what.Attributes.Codec}, Resource: what.Resource, Residency: None, Compression: i.compression, Seal: what.Seal,
 	})
 	if err != nil {
 		return err

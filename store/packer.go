@@ -24,11 +24,11 @@ const (
 // packer compresses what is written to a collection. A nil one leaves everything as it is.
 type packer struct {
 	dictBytes, sampleBytes int
-	// sealed: a dictionary has a random id. A hash would tell whether a guess of its content is right.
-	sealed bool
-	seed   maphash.Seed
+	seed                   maphash.Seed
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// sealed: a dictionary has a random id. A hash would tell whether a guess of its content is right. Guarded by mu.
+	sealed   bool
 	current  *dictionary // for new records; nil until there is enough to make one of; guarded by mu
 	gathered [][]byte    // payloads that were to be stored without; guarded by mu
 	bytes    int         // of gathered; guarded by mu
@@ -54,6 +54,24 @@ func (p *packer) use(d *dictionary) {
 }
 
 func (p *packer) useLocked(d *dictionary) { p.current, p.gathered, p.bytes, p.known = d, nil, 0, nil }
+
+// seal is for a collection that is sealed: of a dictionary that was made for plain text no more use is made.
+func (p *packer) seal() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sealed = true; p.current != nil && p.current.isHashed() {
+		p.useLocked(nil)
+	}
+}
+
+func (p *packer) isSealed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sealed
+}
 
 // using returns the dictionary of new records, or nil.
 func (p *packer) using() *dictionary {
@@ -139,7 +157,7 @@ func (p *packer) dictionaryFor(writes []*write) *dictionary {
 		}
 	}
 	if size >= p.sampleBytes {
-		p.useLocked(p.make(append(p.gathered, fresh...)))
+		p.useLocked(p.make(append(p.gathered, fresh...), p.sealed))
 		return p.current
 	}
 	if p.known == nil {
@@ -162,14 +180,14 @@ func (p *packer) isKnownLocked(payload []byte) bool {
 func (p *packer) part() int { return p.dictBytes / sampleParts }
 
 // make returns a dictionary of some of the payloads, from the first to the last: objects that follow each other are alike.
-func (p *packer) make(payloads [][]byte) *dictionary {
+func (p *packer) make(payloads [][]byte, sealed bool) *dictionary {
 	content := make([]byte, 0, p.dictBytes)
 	for _, i := range spread(len(payloads), p.parts(payloads), 0) {
 		part := payloads[i]
 		part = part[:min(len(part), p.part(), p.dictBytes-len(content))]
 		content = append(content, part...)
 	}
-	if p.sealed {
+	if sealed {
 		return dictionaryOf(newKeyID(), content)
 	}
 	return newDictionary(content)
@@ -207,7 +225,7 @@ func (p *packer) revise(payloads [][]byte) {
 	if size < p.sampleBytes || len(payloads) < 2*k {
 		return
 	}
-	old, next := p.using(), p.make(payloads)
+	old, next := p.using(), p.make(payloads, p.isSealed())
 	if old != nil {
 		before, after := 0, 0
 		for _, i := range spread(len(payloads), k, 1) {
@@ -255,7 +273,7 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 			return err
 		}
 		dict, err := c.dictionary(b.Tx(), st.dictionary)
-		if err == nil && !(c.packer.sealed && dict.isHashed()) { // of one that is in plain text no more use is made
+		if err == nil && !(c.packer.isSealed() && dict.isHashed()) { // of one that is in plain text no more use is made
 			c.packer.use(dict)
 		}
 		return err

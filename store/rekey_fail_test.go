@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // TestRekeyThatCanNotTakeThePlace: the old file keeps the data keys that it needs, also when it is written afterwards.
@@ -30,5 +32,35 @@ func TestRekeyThatCanNotTakeThePlace(t *testing.T) {
 	wantDataKeys(t, s, 1)
 	wantPods(t, mustCollection(t, s, pods()), 10, nil)
 	wantSound(t, s)
+	mustClose(t, s)
+}
+
+// TestRekeyOfAnOpenCollectionWithoutItsMark: what an older program wrote without the mark, and is open and not sealed by the options, is sealed from Rekey on, as its Info says.
+func TestRekeyOfAnOpenCollectionWithoutItsMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	key := mustKey(t, "")
+	writeSealed(t, path, 10, sealing(t, key))
+	s := mustOpen(t, path, Options{Encryption: &Encryption{Keys: mustKeys(t, key)}}) // of Secrets only
+	err := s.update(t.Context(), func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, pods().ID())
+		if err != nil {
+			return err
+		}
+		st, err := getState(b, pods().ID())
+		st.Sealed = false
+		return errors.Join(err, putState(b, pods().ID(), st))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openPacked(t, s, Zstd)
+	mustRekey(t, s)
+	applyNewer(t, c, 0, 5, 9000)
+	if info := mustInfo(t, c); !info.Sealed || info.PlainText {
+		t.Errorf("%+v", info)
+	}
+	if n, err := PlainRecords(s); err != nil || n > 0 {
+		t.Errorf("%d records in plain text, %v", n, err)
+	}
 	mustClose(t, s)
 }

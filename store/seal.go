@@ -171,7 +171,11 @@ func (c *Collection) seal(st state) error {
 	case c.mustSeal && c.store.keys == nil:
 		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys; set store.Options.Encryption")
 	}
-	c.sealing.Store(c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource())))
+	sealing := c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
+	if sealing {
+		c.packer.seal()
+	}
+	c.sealing.Store(sealing)
 	return nil
 }
 

@@ -1,0 +1,71 @@
+package snapshot
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"filippo.io/age"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestRestoreOfWhatWasSealed: what a store has sealed, Secrets or not, does not get into another one in plain text unless that is asked for; one with keys seals it.
+func TestRestoreOfWhatWasSealed(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.larder")
+	e := mustEncryption(t)
+	e.Resources = []schema.GroupResource{{Resource: "pods"}}
+	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, Encryption: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	pod := savedPod(1, "7")
+	pod.Annotations["note"] = plantedSecret
+	listInto(t, s, savedPods, store.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+		t.Fatal(err)
+	}
+	plain, sealed := store.Options{Logger: &quiet}, store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
+	for name, tc := range map[string]struct {
+		to         store.Options
+		asked      bool
+		want       int
+		legible    bool
+		fromStream bool
+	}{
+		"no keys":           {to: plain},
+		"no keys, asked":    {to: plain, asked: true, want: 1, legible: true},
+		"keys":              {to: sealed, want: 1},
+		"keys, of a stream": {to: sealed, want: 1, fromStream: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked, Import: store.ImportOptions{Store: tc.to}}
+			to := filepath.Join(t.TempDir(), "b.db")
+			restored, err := Restore(t.Context(), path, to, o)
+			if tc.fromStream {
+				in, failed := os.Open(path)
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				defer func() { _ = in.Close() }()
+				_ = os.Remove(to)
+				restored, err = RestoreFrom(t.Context(), in, to, o)
+			}
+			if err != nil || restored.Objects != tc.want || len(restored.LeftOut) != 1-tc.want {
+				t.Fatalf("%+v, %v", restored, err)
+			}
+			data, err := os.ReadFile(to)
+			if err != nil || bytes.Contains(data, []byte(plantedSecret)) != tc.legible {
+				t.Errorf("in plain text: %t, %v", !tc.legible, err)
+			}
+		})
+	}
+}
