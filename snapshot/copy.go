@@ -38,13 +38,14 @@ func (w *Writer) Copy(ctx context.Context, src Source, o SelectOptions) (Copied,
 		if err := w.Begin(c); err != nil {
 			return n, err
 		}
+		skipped := n.Skipped
 		if err := src.Records(ctx, c.Identity, "", w.Add); err != nil {
 			return n, err
 		}
 		n.Collections++
 		n.Objects += w.current.Objects
 		n.Bytes += w.current.Bytes
-		if err := w.End(); err != nil {
+		if err := w.EndWith(c.State().without(n.Skipped - skipped)); err != nil {
 			return n, err
 		}
 	}

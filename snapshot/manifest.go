@@ -73,6 +73,19 @@ func (c *Collection) setState(s State) {
 	c.ResourceVersion, c.Complete, c.MustRelist, c.LastContact = s.ResourceVersion, s.Complete, s.MustRelist, s.LastContact
 }
 
+// without is s of which so many objects were skipped, if any were.
+func (s State) without(skipped int) State {
+	if skipped == 0 {
+		return s
+	}
+	s.Complete = false
+	if s.MustRelist != "" {
+		s.MustRelist += ", "
+	}
+	s.MustRelist += fmt.Sprintf("%d objects of unknown types were skipped", skipped)
+	return s
+}
+
 // Manifest is what a snapshot says about itself.
 type Manifest struct {
 	Header

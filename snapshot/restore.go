@@ -50,7 +50,7 @@ type Restored struct {
 const redactedTransform = "redacted: "
 
 // Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the resourceVersion of the snapshot, with no list, where the server still has the
-// history; those of which objects or parts are missing are listed first (MustRelist).
+// history; those of which objects or parts are missing are listed first (MustRelist), and those of which objects are missing are not Complete: no informer serves them before.
 //
 // It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
 // dies the next restore to storePath, or open for writing, removes what is left.
@@ -215,6 +215,7 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 		return err
 	}
 	j.now.Collection = c.Identity
+	skipped := j.restored.Skipped
 	err = selected.Records(ctx, c.Identity, "", func(r store.Record) error {
 		j.done(r)
 		return i.Add(ctx, r)
@@ -222,7 +223,7 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	if err != nil {
 		return err
 	}
-	as, err := j.state(ctx, selected, c)
+	as, err := j.state(ctx, selected, c, j.restored.Skipped-skipped)
 	if err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	if err != nil {
 		return err
 	}
-	if want := j.counts(c); want > 0 && n != want && j.restored.Skipped == 0 {
+	if want := j.counts(c); want > 0 && n+j.restored.Skipped-skipped != want {
 		return fmt.Errorf("%s has %d objects, and the snapshot says %d: %w", c.Identity, n, want, ErrDamaged)
 	}
 	c.setState(State(as))
@@ -240,8 +241,9 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	return nil
 }
 
-// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing.
-func (j *restoring) state(ctx context.Context, selected Source, c Collection) (store.ImportState, error) {
+// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing, and one that has a part of the objects is not
+// complete: an informer that starts from the disk would take them for all.
+func (j *restoring) state(ctx context.Context, selected Source, c Collection, skipped int) (store.ImportState, error) {
 	if _, ok := j.src.(*streamSource); ok {
 		now, err := selected.Collections(ctx)
 		if err != nil {
@@ -249,5 +251,7 @@ func (j *restoring) state(ctx context.Context, selected Source, c Collection) (s
 		}
 		c.setState(now[0].State())
 	}
-	return store.ImportState(c.State()), nil
+	as := c.State().without(skipped)
+	as.Complete = as.Complete && len(c.Filtered) == 0
+	return store.ImportState(as), nil
 }

@@ -66,7 +66,7 @@ type Saved struct {
 // The copy is beside the store, and where there is no room for it, or the store has not got its file, beside path. It is gone at the end; of a process that is killed the next open of the
 // store for writing, or the next save to path, removes it.
 //
-// The file at path is replaced in one step, once the new one is on the disk; its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
+// The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists); its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
 func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
 	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
 }
@@ -130,7 +130,12 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 
 // saveFrom writes a snapshot of a store that nobody writes.
 func saveFrom(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
-	src := &storeSource{st: st, salvage: o.Salvage}
+	if o.Header.ServerVersion == "" {
+		if version, err := st.Document(ctx, store.DocumentServerVersion); err == nil { // else it is unknown
+			o.Header.ServerVersion = string(version)
+		}
+	}
+	src := &storeSource{st: st, salvage: o.Salvage, still: true}
 	return save(ctx, src, w, o)
 }
 

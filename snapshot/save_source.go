@@ -18,8 +18,11 @@ type storeSource struct {
 	// salvage reads past damage; lost is what that has found, by collection.
 	salvage bool
 	lost    map[string]store.Salvaged
-	// sealed are the collections that the store seals.
+	// still: nobody writes the store, so that it must have as many objects as it counts.
+	still bool
+	// sealed are the collections that the store seals, and counts how many objects it says that each has.
 	sealed map[string]bool
+	counts map[string]int
 }
 
 // seals reports whether the store seals a collection; Collections has been called.
@@ -32,9 +35,10 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		return nil, err
 	}
 	all := make([]Collection, len(infos))
-	s.sealed = map[string]bool{}
+	s.sealed, s.counts = map[string]bool{}, map[string]int{}
 	for i, info := range infos {
-		s.sealed[info.Identity.ID()] = info.Sealed
+		id := info.Identity.ID()
+		s.sealed[id], s.counts[id] = info.Sealed || s.st.Seals(info.Identity.GroupResource()), info.Objects
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,
@@ -52,9 +56,19 @@ func (s *storeSource) Records(ctx context.Context, id store.Identity, after stri
 		if s.lost == nil {
 			s.lost = map[string]store.Salvaged{}
 		}
+		if missing := s.counts[id.ID()] - found.Records - found.Lost; s.still && missing > 0 && found.Gap == nil {
+			found.Lost += missing
+		}
 		s.lost[id.ID()] = found
 	} else {
-		err = s.st.Records(ctx, id, after, fn)
+		n := 0
+		err = s.st.Records(ctx, id, after, func(r store.Record) error {
+			n++
+			return fn(r)
+		})
+		if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
+			err = fmt.Errorf("%s: the store counts %d objects and has %d; salvage it, or have it rebuilt: %w", id, want, n, store.ErrDamaged)
+		}
 	}
 	if errors.Is(err, store.ErrNoCollection) {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)

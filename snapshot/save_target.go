@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // suffixNew is what the names of files that are being made have behind that of their target, and something random after it.
@@ -45,7 +48,7 @@ func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) 
 	return saved, nil
 }
 
-// targetOf follows links to the file that is made or replaced. That must not be anything else than a file.
+// targetOf follows links to the file that is made or replaced. That must not be anything else than a file, and no store.
 func targetOf(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty; name the file to make")
@@ -64,7 +67,35 @@ func targetOf(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", errors.New("it is there and no regular file; choose another name, or write to a stream")
 	}
-	return real, nil
+	isStore, err := isStore(real)
+	if isStore {
+		err = fmt.Errorf("it is a store, which a snapshot must not replace; choose another name: %w", store.ErrExists)
+	}
+	return real, err
+}
+
+// The first meta page of a bbolt file has this behind its head of 16 bytes, in the byte order of the machine that made it.
+const boltMagic = 0xED0CDAED
+
+// isStore reports whether the file at path looks like a store.
+func isStore(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, fmt.Errorf("what is there can not be read, and might be a store: %w", err)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	var page [20]byte
+	if _, err := io.ReadFull(f, page[:]); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil // it is too short
+		}
+		return false, err
+	}
+	magic := page[16:]
+	return binary.LittleEndian.Uint32(magic) == boltMagic || binary.BigEndian.Uint32(magic) == boltMagic, nil
 }
 
 // removeDebris removes what saves that were killed have left beside their target. What can not be removed is tried again next time.

@@ -137,6 +137,7 @@ func (j *saving) collection(ctx context.Context, out *Writer, c Collection) erro
 		return err
 	}
 	j.now.Collection = c.Identity
+	skipped := j.saved.Skipped
 	err := j.selected.Records(ctx, c.Identity, "", func(r store.Record) error {
 		j.done(r)
 		return out.Add(r)
@@ -149,7 +150,7 @@ func (j *saving) collection(ctx context.Context, out *Writer, c Collection) erro
 		settled, lost := s.settle(c)
 		as, j.saved.Lost = settled, j.saved.Lost+lost
 	}
-	if err := out.EndWith(as); err != nil {
+	if err := out.EndWith(as.without(j.saved.Skipped - skipped)); err != nil {
 		return err
 	}
 	j.saved.Collections = append(j.saved.Collections, out.current)

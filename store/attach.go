@@ -32,7 +32,7 @@ type attachment struct {
 	held []*Collection
 	// merged and adopted are the collections that had something in memory, and that had not, with what they are in the file.
 	merged, adopted []taken
-	// older are those of which durable handlers know something newer than memory has.
+	// older are those of which durable handlers, or readers of changes, know something newer than memory has.
 	older []*Collection
 	// lost are the names of those of which a list was being taken in that can not go on.
 	lost []string
@@ -197,7 +197,7 @@ func (a *attachment) bring(ctx context.Context, patient bool) error {
 	return a.documents(ctx)
 }
 
-// notOlder returns an error while what memory has of a collection is older than what the file has, and durable handlers know of that: they would be told that what is new is gone.
+// notOlder returns an error while what memory has of a collection is older than what the file has, and durable handlers, or readers of changes, know of that: they would be told that what is new is gone.
 func (a *attachment) notOlder(ctx context.Context, patient bool) error {
 	for _, c := range a.held {
 		older, err := a.isOlder(ctx, c)
@@ -224,7 +224,8 @@ func (a *attachment) isOlder(ctx context.Context, c *Collection) (bool, error) {
 		return false, err
 	}
 	handlers, err := file.Handlers(ctx)
-	if err != nil || len(handlers) == 0 {
+	kept, failed := file.Kept(ctx)
+	if err = errors.Join(err, failed); err != nil || len(handlers) == 0 && kept.For == 0 {
 		return false, err
 	}
 	var now state

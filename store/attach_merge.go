@@ -115,13 +115,13 @@ func (m *merging) step(ctx context.Context, w *writer) (done bool, err error) {
 	return false, nil
 }
 
-// setBack has the durable handlers begin anew: of what is missing now nobody knows that it is gone.
+// setBack has the durable handlers begin anew, and readers of changes: of what is missing now nobody knows that it is gone.
 func (m *merging) setBack(w *writer) error {
 	if w.places == nil {
 		return nil
 	}
-	for name := range w.places.places {
-		place := again(w.state.NextSeq, ResetBehind)
+	for name, place := range w.places.places {
+		place = place.again(w.state.NextSeq, ResetBehind)
 		w.places.places[name], w.places.reset[name] = place, place
 		if err := putPlace(w.bucket.Bucket(bucketHandlers), w.c.name, name, place); err != nil {
 			return err

@@ -156,7 +156,7 @@ func (p *places) reader() (place Place, known bool, err error) {
 	return h.place, true, nil
 }
 
-// keep notes what the file has.
+// keep notes what the file has: the transaction may have dropped tombstones, too.
 func (p *places) keep(place Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,6 +168,7 @@ func (p *places) keep(place Place) {
 		h = &placed{}
 		p.all[changesReader] = h
 	}
+	place.Seq = max(place.Seq, h.place.Seq)
 	h.place, h.written = place, h.version
 }
 

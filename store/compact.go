@@ -139,6 +139,7 @@ func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *dataKey) (d
 		return done, err
 	}
 	info, err := fresh.file.Stat()
+	restore := s.keys.mark()
 	if err == nil && key != nil {
 		err = s.keys.add(key) // who reads the copy needs it at once, and nobody writes
 	}
@@ -146,6 +147,7 @@ func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *dataKey) (d
 		err = s.takePlace(old, fresh)
 	}
 	if err != nil {
+		restore() // before anybody writes the old file: it would lose the keys that it needs
 		return done, errors.Join(err, fresh.discard())
 	}
 	done = Compacted{Before: total, After: info.Size()}

@@ -8,6 +8,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// DocumentServerVersion is the name of a document with the version of the API server that the collections are of, such as v1.36.3, for snapshots of the store. Programs
+// that know it may store it.
+const DocumentServerVersion = "server-version"
+
 // maxDocument is how long a document may be, in bytes: one is written whole, and read into memory.
 const maxDocument = 16 << 20
 

@@ -213,6 +213,15 @@ func (k *keyring) add(key *dataKey) error {
 	return nil
 }
 
+// mark returns what makes the keys those of now again.
+func (k *keyring) mark() (restore func()) {
+	if k == nil {
+		return func() {}
+	}
+	held := k.now.Load()
+	return func() { k.now.Store(held) }
+}
+
 // wipe forgets all keys.
 func (k *keyring) wipe() {
 	if k == nil {

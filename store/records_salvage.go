@@ -25,7 +25,8 @@ type Salvaged struct {
 func (v Salvaged) Whole() bool { return v.Lost == 0 && v.Gap == nil }
 
 // Salvage is Records for a file that is damaged: it calls fn for every record that can be read, in the same order, and says what is missing. Where pages make no sense it goes
-// on with the first key that can be found from the end. Its error is one of fn, of ctx, or of a collection of which nothing can be read.
+// on with the first key that can be found from the end. Its error is one of fn, of ctx, or of a collection of which nothing can be read; ErrSealed if the store was opened without the keys: then nothing is
+// damaged.
 func (s *Store) Salvage(ctx context.Context, id Identity, fn func(Record) error) (found Salvaged, err error) {
 	id, err = id.Canonical()
 	if err != nil {
@@ -62,7 +63,11 @@ func (v *Salvaged) take(ctx context.Context, key string, records []storedRecord,
 		if err := ctx.Err(); err != nil {
 			return key, err
 		}
-		if key = record.Key; record.err != nil {
+		key = record.Key
+		if errors.Is(record.err, ErrSealed) { // and so are all
+			return key, record.err
+		}
+		if record.err != nil {
 			v.lose(key)
 			continue
 		}

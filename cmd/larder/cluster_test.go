@@ -190,7 +190,7 @@ func (c *cluster) write(verb, resource, key string, labels []string) error {
 }
 
 // damage breaks a file: damage FILE truncate | zero | newer | flip TEXT, which changes one bit of the
-// text's first byte wherever it is. newer sets the format to one that nobody knows yet.
+// text's first byte wherever it is. newer sets the format to one that nobody knows yet. alter, cut and later are those of a snapshot: see damageSnapshot.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: damage FILE truncate|zero|flip [TEXT]")
@@ -203,6 +203,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	data, err := os.ReadFile(path)
 	ts.Check(err)
 	switch args[1] {
+	case "alter", "cut", "later":
+		data = damageSnapshot(data, args[1])
 	case "truncate":
 		data = data[:9000] // both meta pages, and a bit: bbolt allocates much more than it uses
 	case "zero":

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,9 +27,9 @@ func newCheck(s IO) *cobra.Command {
 	var server serverCheck
 	cmd := &cobra.Command{
 		Use:   "check --from FILE",
-		Short: "Verify every record and index of a store",
-		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion.
-Exits with 1 if there is a problem.
+		Short: "Verify every record and index of a store or snapshot",
+		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify a snapshot: every
+block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
 
 With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of metadata at a gentle rate, and what
 differs is repaired, the file too: an event that a proxy has swallowed, a server that was restored from a backup, a record that is gone. A sync that holds the
@@ -40,9 +41,9 @@ they compare themselves.`,
 				return usageError{err}
 			}
 			if server.asked {
-				return server.run(cmd.Context(), s, file.path, output.format)
+				return server.run(cmd.Context(), s, &file, output.format)
 			}
-			return runCheck(cmd.Context(), s, file.path, output.format)
+			return runCheck(cmd.Context(), s, &file, output.format)
 		},
 	}
 	file.add(cmd)
@@ -51,15 +52,21 @@ they compare themselves.`,
 	return cmd
 }
 
-func runCheck(ctx context.Context, s IO, path, format string) error {
-	report, err := check(ctx, path)
+func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
+	path := file.path
+	report, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs %s itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves %s aside and builds it anew"
+	case errors.Is(err, snapshot.ErrDamaged):
+		report.Problems = append(report.Problems, err.Error())
+		hint = "nothing of %s can be read; take another snapshot"
 	case err != nil:
-		return storeError(path, err)
+		return err
+	case isSnapshot:
+		hint = "take another one, or keep what can be read: larder snapshot restore %s --salvage --store NEW.db"
 	}
 	if format == "json" {
 		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Problems}
@@ -79,13 +86,15 @@ func runCheck(ctx context.Context, s IO, path, format string) error {
 	return nil
 }
 
-func check(ctx context.Context, path string) (store.Report, error) {
-	src, err := source.Open(ctx, path, source.Options{})
+func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, isSnapshot bool, err error) {
+	src, err := file.open(ctx, s)
 	if err != nil {
-		return store.Report{}, err
+		return report, false, err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	return src.Check(ctx)
+	_, isSnapshot = src.(*source.Snapshot)
+	report, err = src.Check(ctx)
+	return report, isSnapshot, err
 }
 
 func printReport(s IO, path string, r store.Report) {
@@ -96,8 +105,11 @@ func printReport(s IO, path string, r store.Report) {
 	if n := len(r.Problems); n > 0 {
 		verdict = counted(n, "problem")
 	}
-	fmt.Fprintf(s.Out, "%s: %s: %s, %s, %s\n", path, verdict,
-		counted(r.Collections, "collection"), counted(r.Objects, "object"), countedAs(r.IndexEntries, "index entry", "index entries"))
+	fmt.Fprintf(s.Out, "%s: %s: %s, %s", path, verdict, counted(r.Collections, "collection"), counted(r.Objects, "object"))
+	if !isSnapshot(path) { // which has no indexes
+		fmt.Fprintf(s.Out, ", %s", countedAs(r.IndexEntries, "index entry", "index entries"))
+	}
+	fmt.Fprintln(s.Out)
 }
 
 // counted is a number with its noun.

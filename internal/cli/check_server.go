@@ -43,13 +43,13 @@ type serverResult struct {
 }
 
 // run compares every collection of the file with the server, or has the sync that holds the file do it.
-func (o *serverCheck) run(ctx context.Context, s IO, path, format string) error {
-	all, err := o.audit(ctx, s, path)
+func (o *serverCheck) run(ctx context.Context, s IO, file *fromFlag, format string) error {
+	all, err := o.audit(ctx, s, file)
 	if err != nil {
 		return err
 	}
 	if format == "json" {
-		if err := printJSON(s, serverResult{path, all}); err != nil {
+		if err := printJSON(s, serverResult{file.path, all}); err != nil {
 			return err
 		}
 	} else {
@@ -75,10 +75,14 @@ func (o *serverCheck) run(ctx context.Context, s IO, path, format string) error 
 	return nil
 }
 
-func (o *serverCheck) audit(ctx context.Context, s IO, path string) ([]source.Audited, error) {
-	src, err := source.Open(ctx, path, source.Options{})
+func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source.Audited, error) {
+	path := file.path
+	src, err := file.open(ctx, s)
 	if err != nil {
-		return nil, storeError(path, err)
+		return nil, err
+	}
+	if _, ok := src.(*source.Snapshot); ok {
+		return nil, errors.Join(snapshotOnly(path, "can not be compared with the server"), src.Close())
 	}
 	announce(ctx, s, src)
 	if held, ok := src.(source.Auditor); ok {
@@ -92,7 +96,11 @@ func (o *serverCheck) audit(ctx context.Context, s IO, path string) ([]source.Au
 	if err != nil {
 		return nil, err
 	}
-	return auditFile(ctx, config, path)
+	encryption, err := file.key.encryption()
+	if err != nil {
+		return nil, err
+	}
+	return auditFile(ctx, config, path, encryption)
 }
 
 // announce says how much there is to compare.
@@ -110,9 +118,9 @@ func announce(ctx context.Context, s IO, src source.Source) {
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
-func auditFile(ctx context.Context, config *rest.Config, path string) (all []source.Audited, err error) {
+func auditFile(ctx context.Context, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
 	logger := klog.FromContext(ctx)
-	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger})
+	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption})
 	if err != nil {
 		return nil, err
 	}

@@ -101,9 +101,13 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	if len(known) > 0 {
 		holds = "it has " + names(known, resource.String)
 	}
+	if isSnapshot(storePath) {
+		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
+			"a snapshot has what larder snapshot save was given, and secrets only if it is encrypted or they were asked for")
+	}
 	if members := source.Members(r.resource); len(members) > 0 {
 		return withHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
-			"larder sync mirrors single resources, such as %s", members[0])
+			"mirror it with: larder sync %s --store %s", r.resource, storePath)
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {

@@ -76,7 +76,7 @@ func TestChoose(t *testing.T) {
 		{name: "not stored, beside what has a scope", stored: []source.Collection{stored(deployments, in("a"))}, r: request{}, err: "it has deployments.apps",
 			hint: "add it to the resources of your larder sync"},
 		{name: "category", stored: []source.Collection{stored(events, nil)}, r: request{resource: "all"},
-			err: `no resource of the category "all": it has events`, hint: "such as pods"},
+			err: `no resource of the category "all": it has events`, hint: "larder sync all --store"},
 		{name: "ambiguous resource", stored: []source.Collection{stored(events, nil), stored(newEvents, nil)}, r: request{resource: "ev"},
 			err: "events.v1., events.v1.events.k8s.io", hint: "larder get events.v1."},
 		{name: "secrets", r: request{resource: "secret"}, err: `no resource "secret"`, hint: "--persist-secrets"},

@@ -15,28 +15,82 @@ import (
 
 func newCompact(s IO) *cobra.Command {
 	var file storeFlag
+	var key keyFlag
+	var rekey bool
 	cmd := &cobra.Command{
-		Use:   "compact --store FILE",
+		Use:   "compact --store FILE [--rekey]",
 		Short: "Write a store anew without its free space",
 		Long: `Write a store anew without its free space: after many deletes most of a file may be free, and every commit
 writes the list of it. larder status shows how much is free.
 
 A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
+
+With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and Secrets that were
+stored in plain text before there was a key. The other keys are needed no more then. A running sync does it with the keys that it was started with.
+
 There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or compact.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := file.check(); err != nil {
 				return usageError{err}
 			}
-			return runCompact(cmd.Context(), s, file.path)
+			do, err := compactor(&key, rekey)
+			if err != nil {
+				return err
+			}
+			return runCompact(cmd.Context(), s, file.path, do)
 		},
 	}
 	file.add(cmd)
+	key.add(cmd)
+	cmd.Flags().BoolVar(&rekey, "rekey", false, "seal everything anew under the current key, of --key-file or "+keyVariable)
 	return cmd
 }
 
-func runCompact(ctx context.Context, s IO, path string) error {
-	done, err := compact(ctx, path)
+// compaction is how a store is compacted: a file that nobody holds, and by the sync that does.
+type compaction struct {
+	file func(ctx context.Context, path string) (store.Compacted, error)
+	sync func(ctx context.Context, sync *source.Client) (store.Compacted, error)
+}
+
+// compactor returns what is done with keys, or without.
+func compactor(key *keyFlag, rekey bool) (compaction, error) {
+	encryption, err := key.encryption()
+	if err != nil {
+		return compaction{}, err
+	}
+	o := store.Options{Encryption: encryption}
+	if !rekey {
+		return compaction{
+			file: func(ctx context.Context, path string) (store.Compacted, error) { return store.Compact(ctx, path, o) },
+			sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) { return sync.Compact(ctx) },
+		}, nil
+	}
+	return compaction{
+		file: func(ctx context.Context, path string) (store.Compacted, error) {
+			if encryption == nil {
+				if held(path) { // by a sync, perhaps, which has the keys
+					return store.Compacted{}, store.ErrLocked
+				}
+				return store.Compacted{}, usageError{withHint(fmt.Errorf("%s can not be sealed without a key", path), "name its file with --key-file; "+makeKey)}
+			}
+			return store.Rekey(ctx, path, o)
+		},
+		sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) { return sync.Rekey(ctx) },
+	}, nil
+}
+
+// held reports whether another process has the file open for writing.
+func held(path string) bool {
+	st, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1})
+	if err == nil {
+		_ = st.Close() // it was only read
+	}
+	return errors.Is(err, store.ErrLocked)
+}
+
+func runCompact(ctx context.Context, s IO, path string, do compaction) error {
+	done, err := compact(ctx, path, do)
 	if err != nil {
 		return compactError(path, err)
 	}
@@ -45,8 +99,8 @@ func runCompact(ctx context.Context, s IO, path string) error {
 }
 
 // compact compacts the file, or has the sync that holds it do it.
-func compact(ctx context.Context, path string) (store.Compacted, error) {
-	done, err := store.Compact(ctx, path, store.Options{})
+func compact(ctx context.Context, path string, do compaction) (store.Compacted, error) {
+	done, err := do.file(ctx, path)
 	if !errors.Is(err, store.ErrLocked) {
 		return done, err
 	}
@@ -59,7 +113,7 @@ func compact(ctx context.Context, path string) (store.Compacted, error) {
 		return done, err
 	}
 	defer func() { _ = client.Close() }() // nothing is left to say
-	return client.Compact(ctx)
+	return do.sync(ctx, client)
 }
 
 // compactError adds what to do.

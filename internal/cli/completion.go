@@ -217,7 +217,9 @@ func (o *getOptions) withStore(ctx context.Context, f func(context.Context, sour
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeFor)
 	defer cancel()
-	src, err := source.Open(ctx, o.from.path, source.Options{Wait: completeFor})
+	identities, _ := o.from.identities(IO{}) // which asks nobody
+	encryption, _ := o.from.key.encryption() // names can be read without
+	src, err := source.Open(ctx, o.from.path, source.Options{Wait: completeFor, Identities: identities, Encryption: encryption})
 	if err != nil {
 		return
 	}

@@ -1,10 +1,11 @@
 // Package cli is the command line of Larder: Main runs it.
 //
-// One file per command (sync.go, get.go, watch.go, status.go, check.go, compact.go, demo.go,
-// version.go, completion.go), each with a function that returns the cobra command; beside
+// One file per command (sync.go, get.go, watch.go, status.go, check.go, diff.go, snapshot_save.go, snapshot_restore.go, snapshot_export.go, compact.go,
+// demo.go, version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), path.go
-// (what is wrong with a store's path), table.go (tables of status and sync), exit.go (errors and exit codes).
+// (what is wrong with a store's path), from.go, passphrase.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
+// table.go (tables of status and sync), exit.go (errors and exit codes).
 //
 // get prints as kubectl does: get_args.go takes the arguments apart, printer.go chooses among cli-runtime's printers and the ones here, which
 // are those that stream (list.go, table_printer.go, with the columns of package columns) and those that kubectl keeps to itself (custom_columns.go, sort.go).
@@ -16,7 +17,7 @@
 //
 // Data goes to standard output; everything else (ages, hints, errors, logs) to standard error.
 // Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was
-// used wrongly.
+// used wrongly. diff: 0 no difference, 1 a difference, 2 used wrongly, 3 not compared. The help of larder has them for users.
 //
 // A running sync is a service (service.go): the mirror (mirror.go), whose members change when a configuration does (settings.go, reload.go, replace.go), what shows
 // it (live.go), the socket, the health and metrics endpoints (package endpoint), and what systemd is told (notify.go).

@@ -4,15 +4,26 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
-// Exit codes.
+// Exit codes. The help of larder says what they mean.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitNotCompared is diff's for what is 1 elsewhere: its 1 is a difference.
+	exitNotCompared = 3
 )
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e codedError) Unwrap() error { return e.error }
 
 // usageError says that the command was used wrongly.
 type usageError struct{ error }
@@ -42,18 +53,27 @@ func withHint(err error, format string, args ...any) error {
 // exitCode returns the process's exit code for what a command returned.
 func exitCode(err error) int {
 	var usage usageError
+	var coded codedError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &coded):
+		return coded.code
 	case errors.As(err, &usage):
 		return exitUsage
 	}
 	return exitFailed
 }
 
-// readError adds to an error of reading an open store what to do.
+// readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, store.ErrSealed) || errors.Is(err, store.ErrWrongKey) {
+		return keyError(path, err)
+	}
+	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+		if isSnapshot(path) {
+			return withHint(err, "larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)
+		}
 		return withHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err

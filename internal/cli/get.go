@@ -98,9 +98,9 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 // open opens what is to be read, finds out what of it is asked for, and says how old it is. With an error there may be answers to some
 // of the targets; the source is nil if there are none.
 func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.Source, []answer, error) {
-	src, err := source.Open(ctx, o.from.path, source.Options{})
+	src, err := o.from.open(ctx, s)
 	if err != nil {
-		return nil, nil, storeError(o.from.path, err)
+		return nil, nil, err
 	}
 	status, err := src.Status(ctx)
 	if err != nil {
@@ -270,6 +270,8 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	}
 	from := "from disk"
 	switch {
+	case !c.TakenAt.IsZero():
+		from, heard = "from a snapshot", "taken "+ageOf(s.Now(), c.TakenAt)+" ago"
 	case c.Live == nil:
 	case c.Live.Source == "live":
 		from = "live from the running sync"

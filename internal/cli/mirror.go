@@ -64,7 +64,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 
 		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
-		ServerVersion: informer.ServerVersion(conn.raw),
+		ServerVersion: noted(st, informer.ServerVersion(conn.raw)),
 		ListMetadata:  informer.ListMetadata(conn.raw, id),
 		Observer:      mo.observer,
 	}
@@ -108,6 +108,10 @@ func (m *mirror) run(ctx context.Context) error {
 	m.running, m.stop = ctx, cancel
 	for _, mb := range m.members {
 		m.startLocked(mb)
+	}
+	if len(m.members) > 0 {
+		first := m.members[0]
+		m.wg.Go(func() { first.askVersion(ctx, m.store) })
 	}
 	m.mu.Unlock()
 	<-ctx.Done()

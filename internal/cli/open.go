@@ -21,10 +21,7 @@ const lockWait = 10 * time.Second
 // openMirror opens the store and an informer for each resource. The file is made last: a sync that can not
 // begin leaves nothing behind.
 func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions, logger logr.Logger) (_ *mirror, err error) {
-	options, err := set.storeOptions()
-	if err != nil {
-		return nil, err
-	}
+	options := set.storeOptions()
 	options.Logger = &logger
 	var st *store.Store
 	var infos []store.Info

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -39,6 +40,10 @@ func pathError(path string, err error) error {
 		return nil
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
+	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrSealed):
+		return keyError(path, err)
+	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
+		return snapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):
 		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
@@ -81,6 +86,11 @@ func wrongPlace(path string) error {
 			return nil
 		}
 	}
+}
+
+func isSnapshot(path string) bool {
+	is, err := snapshot.Is(path)
+	return err == nil && is
 }
 
 // isBeside reports whether an error is of another file than path.

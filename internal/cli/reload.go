@@ -141,7 +141,10 @@ func (sv *service) reload(o *syncOptions) func(context.Context, *config.Config) 
 	return func(ctx context.Context, c *config.Config) error {
 		sv.notify.reloading()
 		defer sv.notify.ready()
-		set := o.fromConfig(c)
+		set, err := o.fromConfig(c)
+		if err != nil {
+			return err
+		}
 		mo := sv.memberOptions(set)
 		infos, err := sv.mirror.store.Collections(ctx)
 		if err != nil {

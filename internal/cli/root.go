@@ -15,11 +15,13 @@ func newRoot(s IO) *cobra.Command {
 		Long: `Larder mirrors resources of a Kubernetes cluster into one file. A restart resumes the
 watch from the file instead of listing again, and the file can be read with no API server.
 
-  larder sync pods deployments --store cluster.db     mirror until stopped
-  larder get pods -A --from cluster.db               read, also offline or while sync runs
+  larder sync pods deployments --store cluster.db         mirror until stopped
+  larder get pods -A --from cluster.db                    read, also offline or while sync runs
+  larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
   larder demo                                             see it happen
 
-Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 used wrongly.`,
+Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
+difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -43,7 +45,7 @@ Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems;
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
 }
 
@@ -70,20 +72,6 @@ func needArgs(least, most int, what string) cobra.PositionalArgs {
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s takes no argument, but was given %q; see %[1]s --help", cmd.CommandPath(), args[0])
-	}
-	return nil
-}
-
-// fromFlag is --from, which every reading command needs.
-type fromFlag struct{ path string }
-
-func (f *fromFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it (required)")
-}
-
-func (f *fromFlag) check() error {
-	if f.path == "" {
-		return usagef("--from FILE is required")
 	}
 	return nil
 }

@@ -22,6 +22,10 @@ type IO struct {
 	Program string
 	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
 	TerminalSize func() (width, height int)
+	// ErrIsTerminal says that Err is one, which can show how far something is.
+	ErrIsTerminal bool
+	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
+	AskSecret func(prompt string) (string, error)
 }
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
@@ -31,7 +35,8 @@ func Main() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
+		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], AskSecret: askSecret(), ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
 	})
 }
 
@@ -68,4 +73,18 @@ func terminalSize(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	return width, height
+}
+
+// askSecret returns what IO.AskSecret is in a process: nil if its standard input is no terminal.
+func askSecret() func(string) (string, error) {
+	in := int(os.Stdin.Fd())
+	if !term.IsTerminal(in) {
+		return nil
+	}
+	return func(prompt string) (string, error) {
+		fmt.Fprint(os.Stderr, prompt)
+		text, err := term.ReadPassword(in)
+		fmt.Fprintln(os.Stderr)
+		return string(text), err
+	}
 }

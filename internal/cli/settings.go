@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +18,7 @@ type settings struct {
 	maxSize        int64
 	forgetAfter    time.Duration
 	keepChanges    time.Duration
-	encryption     *config.Encryption
+	encryption     *store.Encryption
 	listen         string
 	ready          config.Ready
 }
@@ -65,6 +64,10 @@ func (w wanted) at(err error) error {
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: o.keepChanges, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
+	var err error
+	if s.encryption, err = o.key.sealing(nil); err != nil {
+		return s, err
+	}
 	for _, arg := range splitArgs(args) {
 		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured}
 		if o.namespace != "" && !o.allNamespaces {
@@ -73,7 +76,6 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		s.wanted = append(s.wanted, w)
 	}
 	if o.listen != "" {
-		var err error
 		if s.listen, err = config.Address(o.listen); err != nil {
 			return s, usagef("--listen %w", err)
 		}
@@ -82,10 +84,14 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 }
 
 // fromConfig are those of a file. What the command line says of the store counts more.
-func (o *syncOptions) fromConfig(c *config.Config) settings {
+func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
 		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter, keepChanges: c.Retention.Changes,
-		encryption: c.Encryption, listen: c.Listen, ready: c.Ready,
+		listen: c.Listen, ready: c.Ready,
+	}
+	var err error
+	if s.encryption, err = o.key.sealing(c.Encryption); err != nil {
+		return s, withHint(err, "see encryption in %s", c.File)
 	}
 	if o.store.path != "" {
 		s.store = o.store.path
@@ -96,7 +102,7 @@ func (o *syncOptions) fromConfig(c *config.Config) settings {
 			representation: r.Representation, place: fmt.Sprintf("%s:%d", c.File, r.Line),
 		})
 	}
-	return s
+	return s, nil
 }
 
 // connection lets the configuration say what the connection flags do not.
@@ -114,16 +120,6 @@ func (o *syncOptions) connection(c *configured) *genericclioptions.ConfigFlags {
 }
 
 // storeOptions are those of the store.
-func (s settings) storeOptions() (store.Options, error) {
-	o := store.Options{MaxSize: s.maxSize, ForgetAfter: s.forgetAfter}
-	return o, withEncryption(&o, s.encryption)
-}
-
-// withEncryption sets what of the store is sealed. There is nothing yet that seals it; a configuration that asks for it is refused, for
-// what is believed to be sealed must be.
-func withEncryption(_ *store.Options, e *config.Encryption) error {
-	if e == nil {
-		return nil
-	}
-	return withHint(errors.New("encryption: this larder can not seal its store"), "remove encryption from the configuration; secrets are kept in memory only")
+func (s settings) storeOptions() store.Options {
+	return store.Options{MaxSize: s.maxSize, ForgetAfter: s.forgetAfter, Encryption: s.encryption}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ func newStatus(s IO) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "status --from FILE",
-		Short: "Print what a store holds, and how old it is",
-		Long: `Print what a store holds, and how old it is. Needs no API server.
+		Short: "Print what a store or snapshot holds, and how old it is",
+		Long: `Print what a store or snapshot holds, and how old it is. Needs no API server.
 
   RV      the resourceVersion of the objects, from which the next sync resumes
   AGE     how long ago the server was last heard
@@ -29,6 +30,7 @@ func newStatus(s IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
+          snapshot in a snapshot, which does not change; what it leaves out is said behind
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
 
@@ -48,7 +50,7 @@ A third one lists the newest incidents of the running sync: objects that were no
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
 			}
-			return runStatus(cmd.Context(), s, file.path, output.format)
+			return runStatus(cmd.Context(), s, &file, output.format)
 		},
 	}
 	file.add(cmd)
@@ -56,15 +58,15 @@ A third one lists the newest incidents of the running sync: objects that were no
 	return cmd
 }
 
-func runStatus(ctx context.Context, s IO, path, format string) error {
-	src, err := source.Open(ctx, path, source.Options{})
+func runStatus(ctx context.Context, s IO, file *fromFlag, format string) error {
+	src, err := file.open(ctx, s)
 	if err != nil {
-		return storeError(path, err)
+		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	status, err := src.Status(ctx)
 	if err != nil {
-		return readError(path, err)
+		return readError(file.path, err)
 	}
 	if format == "json" {
 		return printJSON(s, status)
@@ -79,16 +81,7 @@ func printJSON(s IO, v any) error {
 }
 
 func printStatus(s IO, status source.Status) error {
-	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, size(status.Bytes), size(status.FreeBytes))
-	if status.Sync == nil {
-		fmt.Fprintln(s.Out, "Sync:   none is running")
-	} else {
-		fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
-			status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
-		if status.Sync.Listen != "" {
-			fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
-		}
-	}
+	printWhat(s, status)
 	if len(status.Collections) == 0 {
 		_, err := fmt.Fprintln(s.Out, "\nNo collections.")
 		return err
@@ -109,6 +102,24 @@ func printStatus(s IO, status source.Status) error {
 		return err
 	}
 	return printIncidents(s, status.Collections)
+}
+
+// printWhat says what the file is.
+func printWhat(s IO, status source.Status) {
+	if status.Snapshot != nil {
+		printSnapshot(s, status)
+		return
+	}
+	fmt.Fprintf(s.Out, "Store:  %s, %s, %s of it free\n", status.Store, size(status.Bytes), size(status.FreeBytes))
+	if status.Sync == nil {
+		fmt.Fprintln(s.Out, "Sync:   none is running")
+		return
+	}
+	fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
+		status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
+	if status.Sync.Listen != "" {
+		fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
+	}
 }
 
 func printHandlers(s IO, collections []source.Collection) error {
@@ -161,6 +172,9 @@ func printIncidents(s IO, collections []source.Collection) error {
 // state says in a few words what a collection's data is worth.
 func state(now time.Time, c source.Collection) string {
 	st := "stored"
+	if !c.TakenAt.IsZero() {
+		st = "snapshot"
+	}
 	if c.Live != nil {
 		st = sourceWord(c.Live.Source)
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
@@ -178,6 +192,12 @@ func state(now time.Time, c source.Collection) string {
 	}
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"
+	}
+	for _, left := range c.Filtered {
+		st += ", " + left
+	}
+	if len(c.Redacted) > 0 {
+		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && c.Live.Rewriting != "" {
 		st += ", to be written anew (" + c.Live.Rewriting + ")"

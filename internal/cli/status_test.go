@@ -45,7 +45,7 @@ func TestStatusOfHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := runStatus(ctx, IO{Out: &out, Err: &out, Now: time.Now}, path, "table"); err != nil {
+	if err := runStatus(ctx, IO{Out: &out, Err: &out, Now: time.Now}, &fromFlag{path: path}, "table"); err != nil {
 		t.Fatal(err)
 	}
 	_, handlers, _ := bytes.Cut(out.Bytes(), []byte("HANDLER"))

@@ -38,6 +38,7 @@ type syncOptions struct {
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
+	key            keyFlag
 	maxSize        quantity.QuantityValue
 	keepChanges    time.Duration
 	listen         string
@@ -84,7 +85,8 @@ It shows a table on a terminal, and lines elsewhere:
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
-	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, not encrypted")
+	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
+	o.key.add(cmd)
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
@@ -94,7 +96,7 @@ It shows a table on a terminal, and lines elsewhere:
 }
 
 // configRefuses are the flags that say what a configuration says.
-var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen"}
+var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
@@ -148,7 +150,10 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 	if err != nil {
 		return settings{}, nil, usageError{err}
 	}
-	set := o.fromConfig(c.config)
+	set, err := o.fromConfig(c.config)
+	if err != nil {
+		return set, nil, err
+	}
 	if set.store == "" {
 		return set, nil, usagef("%s names no store, and --store is not given", o.config)
 	}

@@ -23,7 +23,7 @@ type watchOptions struct {
 }
 
 func newWatch(s IO) *cobra.Command {
-	var o watchOptions
+	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE [NAME] --from FILE",
 		Short: "Print changes as a sync stores them, also since an earlier one",

@@ -53,7 +53,7 @@ context: edge
 			{Name: "all", Representation: store.Unstructured, Line: 12},
 		},
 		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}},
-		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
+		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
 		Kubeconfig: "/root/.kube/config", Context: "edge",
 	}
 	if d := cmp.Diff(want, got); d != "" {

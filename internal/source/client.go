@@ -120,9 +120,18 @@ func (c *Client) doJSON(ctx context.Context, method, path string, into any) erro
 	return nil
 }
 
-// do returns the body of an answer with status 200. The host is a filler: the dialer knows where to go.
+// do returns the body of an answer with status 200.
 func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path, nil)
+	resp, err := c.send(ctx, method, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// send returns an answer with status 200. The host is a filler: the dialer knows where to go.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://larder"+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +140,7 @@ func (c *Client) do(ctx context.Context, method, path string) (io.ReadCloser, er
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	var e errorBody

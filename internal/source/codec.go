@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -29,9 +30,9 @@ func viewCodec(info store.Info) (store.Codec, error) {
 	return store.ViewCodec(store.Typed, typed)
 }
 
-// undecodable says in a sentence why objects can not be shown, where the store's error speaks of codecs.
+// undecodable says in a sentence why objects can not be shown, where the error of a store or snapshot speaks of codecs.
 func undecodable(info store.Info, err error) error {
-	if !errors.Is(err, store.ErrIncompatible) || info.Identity.Representation != store.Typed {
+	if !errors.Is(err, store.ErrIncompatible) && !errors.Is(err, snapshot.ErrUndecodable) || info.Identity.Representation != store.Typed {
 		return err
 	}
 	resource := info.Identity.GroupResource()

@@ -1,5 +1,5 @@
 // Package source is where the reading commands get their data from: a store's
-// file, or the sync that holds it.
+// file, the sync that holds it, or a snapshot.
 //
 // bbolt locks its file for one writing process, so a second process can open
 // it neither for writing nor for reading. A running sync therefore serves what
@@ -7,6 +7,7 @@
 // the file first and the socket second, and returns a [Source]: the commands
 // do not know which of the two they read. docs/adr/0004 has the reasons.
 //
+//	snapshot          Open → Snapshot → snapshot.File
 //	file, not held    Open → File → store.View
 //	file held         Open → Client ── socket ──► Server → the sync's Source → store.View
 //
@@ -18,6 +19,8 @@
 //	/v1/status    Status
 //	/v1/check     store.Report
 //	/v1/compact   store.Compacted; POST, since it writes the file anew
+//	/v1/rekey     store.Compacted; POST: all is sealed anew
+//	/v1/snapshot  a snapshot of the store, not encrypted; POST with a SaveRequest. The trailer Larder-Error says why it is not whole
 //	/v1/objects   one JSON value a line: {"object":{…}} for each object, in key
 //	              order, perhaps {"unreadable":{…}} for those that are damaged, and {"end":N} after the last. A stream that does not finish with
 //	              "end" is incomplete; {"error":"…"} says why. The query holds the fields of Query.

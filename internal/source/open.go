@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"filippo.io/age"
 	"github.com/go-logr/logr"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -18,6 +20,10 @@ type Options struct {
 	Wait time.Duration
 	// Logger is given to the store.
 	Logger *logr.Logger
+	// Encryption has the keys of a store that is sealed; nil reads names of what is sealed, and the rest.
+	Encryption *store.Encryption
+	// Identities are tried in turn on a snapshot that is encrypted.
+	Identities []age.Identity
 }
 
 const (
@@ -41,10 +47,13 @@ func (e *HeldError) Error() string {
 // Unwrap makes errors.Is(err, store.ErrLocked) true.
 func (e *HeldError) Unwrap() []error { return []error{store.ErrLocked, e.Err} }
 
-// Open opens the store for reading: the file itself, or if a sync holds it, that sync.
+// Open opens the store or snapshot at path for reading, as its first bytes decide: the file itself, or if a sync holds the store, that sync.
 func Open(ctx context.Context, path string, o Options) (Source, error) {
+	if is, err := snapshot.Is(path); err == nil && is { // whatever is wrong with the path, the store says it
+		return OpenSnapshot(ctx, path, o.Identities)
+	}
 	openFile := func() (Source, error) {
-		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger})
+		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger, Encryption: o.Encryption})
 		if err != nil {
 			return nil, err
 		}

@@ -12,13 +12,15 @@ import (
 
 // The protocol's paths.
 const (
-	pathPing    = "/v1/ping"
-	pathStatus  = "/v1/status"
-	pathCheck   = "/v1/check"
-	pathObjects = "/v1/objects"
-	pathCompact = "/v1/compact"
-	pathAudit   = "/v1/audit"
-	pathWatch   = "/v1/watch"
+	pathPing     = "/v1/ping"
+	pathStatus   = "/v1/status"
+	pathCheck    = "/v1/check"
+	pathObjects  = "/v1/objects"
+	pathCompact  = "/v1/compact"
+	pathAudit    = "/v1/audit"
+	pathWatch    = "/v1/watch"
+	pathSnapshot = "/v1/snapshot"
+	pathRekey    = "/v1/rekey"
 )
 
 // line is one line of an answer to pathObjects; exactly one field is set.

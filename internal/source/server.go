@@ -49,6 +49,8 @@ func NewServer(src Source, sync Sync) *Server {
 	mux.HandleFunc("GET "+pathWatch, s.watch)
 	mux.HandleFunc("POST "+pathCompact, s.compact)
 	mux.HandleFunc("POST "+pathAudit, s.audit)
+	mux.HandleFunc("POST "+pathRekey, s.rekey)
+	mux.HandleFunc("POST "+pathSnapshot, s.snapshot)
 	s.http = &http.Server{Handler: s.track(mux), ReadHeaderTimeout: readHeaderTimeout}
 	return s
 }

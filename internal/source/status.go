@@ -20,8 +20,10 @@ type Status struct {
 	// WrittenBytes is what Sync has written to the file, in whole pages; 0 if none runs.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
 	// Sync is the process that holds the file; nil if none does.
-	Sync        *Sync        `json:"sync,omitempty"`
-	Collections []Collection `json:"collections"`
+	Sync *Sync `json:"sync,omitempty"`
+	// Snapshot is what the file says about itself if it is a snapshot; nil if it is a store.
+	Snapshot    *SnapshotInfo `json:"snapshot,omitempty"`
+	Collections []Collection  `json:"collections"`
 }
 
 // Sync describes a running sync.
@@ -68,6 +70,11 @@ type Collection struct {
 	Changes *Changes `json:"changes,omitempty"`
 	// Live is what a running sync knows about it; nil if none mirrors it.
 	Live *Live `json:"live,omitempty"`
+	// TakenAt is when the snapshot was taken that this is of; zero for a store.
+	TakenAt time.Time `json:"takenAt,omitzero"`
+	// Filtered and Redacted say, one thing an entry, what of the collection the snapshot leaves out.
+	Filtered []string `json:"filtered,omitempty"`
+	Redacted []string `json:"redacted,omitempty"`
 	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
 	Guessed bool `json:"-"`
 }

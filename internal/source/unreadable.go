@@ -19,14 +19,20 @@ type UnreadableError struct {
 	// Count is how many could not be read, Problems says which and why for the first of them.
 	Count    int      `json:"count"`
 	Problems []string `json:"problems"`
+	// Parts: they are parts of a snapshot, of which each may hold many objects.
+	Parts bool `json:"parts,omitempty"`
 }
 
 // Error implements error.
 func (e *UnreadableError) Error() string {
-	if e.Count == 1 {
-		return "an object could not be read: " + strings.Join(e.Problems, "")
+	one, more := "an object", "objects"
+	if e.Parts {
+		one, more = "a part of the snapshot, which may hold many objects,", "parts of the snapshot, which may hold many objects,"
 	}
-	lines := append([]string{fmt.Sprintf("%d objects could not be read:", e.Count)}, e.Problems...)
+	if e.Count == 1 {
+		return one + " could not be read: " + strings.Join(e.Problems, "")
+	}
+	lines := append([]string{fmt.Sprintf("%d %s could not be read:", e.Count, more)}, e.Problems...)
 	if more := e.Count - len(e.Problems); more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
@@ -39,6 +45,7 @@ func (e *UnreadableError) Unwrap() error { return store.ErrDamaged }
 // Merge adds what another one lists.
 func (e *UnreadableError) Merge(other *UnreadableError) {
 	e.Count += other.Count
+	e.Parts = e.Parts || other.Parts
 	e.Problems = append(e.Problems, other.Problems...)
 	e.Problems = e.Problems[:min(len(e.Problems), maxListed)]
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// damageSnapshot breaks a snapshot: alter changes a bit of its first block of records, cut takes off its last third, later
+// sets the format to one that nobody knows yet.
+func damageSnapshot(data []byte, how string) []byte {
+	switch how {
+	case "alter":
+		at := 0
+		for data[at+12] != 'B' || at == 0 {
+			at += 1 + bytes.Index(data[at+1:], []byte("\xa7LRD"))
+		}
+		data[at+60] ^= 1
+	case "cut":
+		data = data[:len(data)*2/3]
+	case "later":
+		const version, textAt = 8, 8 + 4 + 8
+		binary.BigEndian.PutUint32(data[version:], 1000)
+		end := textAt + 1 + int(data[textAt])
+		binary.BigEndian.PutUint32(data[end:], crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return data
+}
+
+// killed runs a command and kills it once it has made a file; on a busy machine it may be done by then: killed PROGRAM ARG…
+func killed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: killed PROGRAM ARG…")
+	}
+	program, err := exec.LookPath(args[0])
+	ts.Check(err)
+	cmd := exec.Command(program, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	before := len(files(ts))
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for len(files(ts)) == before {
+		select {
+		case err := <-ended:
+			ts.Check(err)
+			return
+		default:
+		}
+	}
+	_ = cmd.Process.Kill() // it may have ended
+	<-ended
+}
+
+// only fails unless the directory has these files, beside those of the script itself: only FILE…
+func only(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: only FILE…")
+	}
+	for _, name := range files(ts) {
+		if !slices.Contains(args, name) {
+			ts.Fatalf("%s is left", name)
+		}
+	}
+}
+
+// files are those in the script's directory that the commands have made.
+func files(ts *testscript.TestScript) (names []string) {
+	entries, err := os.ReadDir(ts.MkAbs("."))
+	ts.Check(err)
+	for _, e := range entries {
+		if name := e.Name(); name != "kubeconfig" && name != ".tmp" && !strings.HasSuffix(name, ".sock") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// agekey makes a key of age: agekey IDENTITIES RECIPIENTS, which are the files that it writes. The public key is in $RECIPIENT, if there was none yet.
+func agekey(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: agekey IDENTITIES RECIPIENTS")
+	}
+	key, err := age.GenerateX25519Identity()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("# a key\n"+key.String()+"\n"), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(key.Recipient().String()+"\n"), 0o600))
+	if ts.Getenv("RECIPIENT") == "" {
+		ts.Setenv("RECIPIENT", key.Recipient().String())
+	}
+}

@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// diffPrinter prints differences as they are found, and the report at the end.
+type diffPrinter interface {
+	change(c snapshot.Change) error
+	finish(r snapshot.DiffReport) error
+}
+
+func newDiffPrinter(w io.Writer, format string) diffPrinter {
+	switch format {
+	case "name":
+		return &diffLines{w: w}
+	case "patch":
+		return &diffLines{w: w, patches: true}
+	case "json":
+		return &diffJSON{w: w}
+	}
+	return &diffTable{w: w, rows: map[string]*diffRow{}}
+}
+
+// nameOf is what people call the resource of a collection.
+func nameOf(c snapshot.Collection) string {
+	return resource{c.Identity.GroupVersionResource, c.Resource}.String()
+}
+
+// scopeOfID is the scope of a collection.
+func scopeOfID(id store.Identity) string {
+	return scope(source.Collection{
+		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector, ShardSelector: id.ShardSelector,
+	})
+}
+
+// diffTable counts, and prints nothing where there is no difference.
+type diffTable struct {
+	w    io.Writer
+	rows map[string]*diffRow
+}
+
+type diffRow struct {
+	resource, scope                   string
+	added, removed, changed, replaced int
+	note                              string
+}
+
+func (t *diffTable) row(c snapshot.Collection) *diffRow {
+	id := c.Identity.ID()
+	if t.rows[id] == nil {
+		t.rows[id] = &diffRow{resource: nameOf(c), scope: scopeOfID(c.Identity)}
+	}
+	return t.rows[id]
+}
+
+func (t *diffTable) change(c snapshot.Change) error {
+	row := t.row(c.Collection)
+	switch c.Kind {
+	case snapshot.Added:
+		row.added++
+	case snapshot.Removed:
+		row.removed++
+	case snapshot.Changed:
+		row.changed++
+	case snapshot.Replaced:
+		row.replaced++
+	}
+	return nil
+}
+
+func (t *diffTable) finish(r snapshot.DiffReport) error {
+	for _, only := range onlyIn(r) {
+		t.row(only.collection).note = only.note()
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	var rows []*diffRow
+	for _, row := range t.rows {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b *diffRow) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.scope, b.scope))
+	})
+	out := newTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
+	for _, row := range rows {
+		err := out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), row.note)
+		if err != nil {
+			return err
+		}
+	}
+	return out.flush()
+}
+
+// onlyOne is a collection that one file has alone.
+type onlyOne struct {
+	collection snapshot.Collection
+	file       string
+}
+
+func onlyIn(r snapshot.DiffReport) (all []onlyOne) {
+	for _, c := range r.OnlyInA {
+		all = append(all, onlyOne{c, "A"})
+	}
+	for _, c := range r.OnlyInB {
+		all = append(all, onlyOne{c, "B"})
+	}
+	return all
+}
+
+func (o onlyOne) note() string { return "only " + o.file + " has any" }
+
+// diffLines prints a line for each difference, and the patch if that is asked for.
+type diffLines struct {
+	w       io.Writer
+	patches bool
+}
+
+func (p *diffLines) change(c snapshot.Change) error {
+	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, nameOf(c.Collection), c.Key); err != nil || !p.patches {
+		return err
+	}
+	patch, err := patchOf(c)
+	switch {
+	case err != nil:
+		return err
+	case patch == nil:
+		return nil
+	}
+	text, err := json.MarshalIndent(patch, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.w, "  %s\n", text)
+	return err
+}
+
+func (p *diffLines) finish(r snapshot.DiffReport) error {
+	for _, only := range onlyIn(r) {
+		kind := snapshot.Removed
+		if only.file == "B" {
+			kind = snapshot.Added
+		}
+		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, nameOf(only.collection), scopeOfID(only.collection.Identity), only.note()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchOf is the patch of a change; nil if there is none. Values of Secrets are left out.
+func patchOf(c snapshot.Change) (any, error) {
+	if c.Patch == nil {
+		return nil, nil
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(c.Patch, &patch); err != nil {
+		return nil, err
+	}
+	if c.Collection.Identity.GroupVersionResource == secrets.GroupVersionResource {
+		hide(patch)
+	}
+	return patch, nil
+}
+
+// hidden stands for a value that is not shown.
+const hidden = "***"
+
+// hide replaces what of a Secret's patch may be secret: data, and annotations, of which one may hold the data once more.
+func hide(patch map[string]any) {
+	for _, field := range []string{"data", "stringData"} {
+		hideValues(patch, field)
+	}
+	if meta, ok := patch["metadata"].(map[string]any); ok {
+		hideValues(meta, "annotations")
+	}
+}
+
+func hideValues(object map[string]any, field string) {
+	values, ok := object[field].(map[string]any)
+	if !ok {
+		if object[field] != nil {
+			object[field] = hidden
+		}
+		return
+	}
+	for name, v := range values {
+		if v != nil {
+			values[name] = hidden
+		}
+	}
+}
+
+// diffJSON prints one document, a change at a time.
+type diffJSON struct {
+	w io.Writer
+	n int
+}
+
+// diffChange is a change in diff -o json.
+type diffChange struct {
+	Change    snapshot.ChangeKind `json:"change"`
+	Group     string              `json:"group"`
+	Version   string              `json:"version"`
+	Resource  string              `json:"resource"`
+	Namespace string              `json:"namespace,omitempty"`
+	Name      string              `json:"name"`
+	Patch     any                 `json:"patch,omitempty"`
+}
+
+// diffSummary ends diff -o json.
+type diffSummary struct {
+	Added    int      `json:"added"`
+	Removed  int      `json:"removed"`
+	Changed  int      `json:"changed"`
+	Replaced int      `json:"replaced"`
+	Same     int      `json:"same"`
+	OnlyInA  []string `json:"onlyInA"`
+	OnlyInB  []string `json:"onlyInB"`
+}
+
+func (p *diffJSON) change(c snapshot.Change) error {
+	patch, err := patchOf(c)
+	if err != nil {
+		return err
+	}
+	id := c.Collection.Identity
+	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Patch: patch}
+	var ok bool
+	if one.Namespace, one.Name, ok = strings.Cut(c.Key, "/"); !ok {
+		one.Namespace, one.Name = "", c.Key
+	}
+	text, err := json.MarshalIndent(one, "        ", "    ")
+	if err != nil {
+		return err
+	}
+	lead := ",\n        "
+	if p.n == 0 {
+		lead = "{\n    \"changes\": [\n        "
+	}
+	p.n++
+	_, err = fmt.Fprintf(p.w, "%s%s", lead, text)
+	return err
+}
+
+func (p *diffJSON) finish(r snapshot.DiffReport) error {
+	sum := diffSummary{Added: r.Added, Removed: r.Removed, Changed: r.Changed, Replaced: r.Replaced, Same: r.Same, OnlyInA: []string{}, OnlyInB: []string{}}
+	for _, c := range r.OnlyInA {
+		sum.OnlyInA = append(sum.OnlyInA, c.Identity.String())
+	}
+	for _, c := range r.OnlyInB {
+		sum.OnlyInB = append(sum.OnlyInB, c.Identity.String())
+	}
+	text, err := json.MarshalIndent(sum, "    ", "    ")
+	if err != nil {
+		return err
+	}
+	lead := "\n    ],\n"
+	if p.n == 0 {
+		lead = "{\n    \"changes\": [],\n"
+	}
+	_, err = fmt.Fprintf(p.w, "%s    \"summary\": %s\n}\n", lead, text)
+	return err
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/larder-dev/larder/internal/yamldir"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// exporting is one export at work.
+type exporting struct {
+	s       IO
+	src     snapshot.Source
+	secrets bool
+	raw     bool
+	objects int
+	// done is called when all has been read; notes are printed after that.
+	done  func()
+	notes []string
+}
+
+// run calls fn with every object. An object that is stored more than once comes from the collection that knows it best, the others may follow.
+func (e *exporting) run(ctx context.Context, fn func(snapshot.Collection, map[string]any) error) error {
+	all, err := e.src.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.finish()
+	slices.SortStableFunc(all, exportedFirst)
+	for _, c := range all {
+		if why := e.leavesOut(c); why != "" {
+			e.notes = append(e.notes, fmt.Sprintf("%s: %s", nameOf(c), why))
+			continue
+		}
+		if err := e.collection(ctx, c, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish says what is not exported.
+func (e *exporting) finish() {
+	e.done()
+	for _, note := range e.notes {
+		fmt.Fprintln(e.s.Err, "note: not exported:", note)
+	}
+}
+
+// exportedFirst puts what was heard of last first.
+func exportedFirst(a, b snapshot.Collection) int {
+	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), b.LastContact.Compare(a.LastContact), cmp.Compare(a.Identity.String(), b.Identity.String()))
+}
+
+func (e *exporting) leavesOut(c snapshot.Collection) string {
+	switch {
+	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets:
+		return "--include-secrets writes them as they are, --redact secrets without their values"
+	case c.Identity.Representation == store.Metadata && !e.raw:
+		return "only their metadata is stored, which can not be applied; --raw writes it"
+	}
+	return ""
+}
+
+func (e *exporting) collection(ctx context.Context, c snapshot.Collection, fn func(snapshot.Collection, map[string]any) error) error {
+	decoder := snapshot.NewDecoder(c)
+	unknown := 0
+	err := e.src.Records(ctx, c.Identity, "", func(r store.Record) error {
+		u, err := decoder.Decode(r)
+		if errors.Is(err, snapshot.ErrUndecodable) {
+			unknown++
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e.objects++
+		return fn(c, e.dress(u, c))
+	})
+	if err == nil && unknown > 0 {
+		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder can not decode", countedObjects(unknown), nameOf(c)))
+	}
+	return err
+}
+
+// set by the server, in metadata.
+var setByServer = []string{
+	"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+}
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// dress returns the object as it is exported. It may change u.
+func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) map[string]any {
+	if u.GetKind() == "" && c.Resource.Kind != "" { // typed clients leave it out
+		u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
+	}
+	if e.raw {
+		return u.Object
+	}
+	object := u.Object
+	delete(object, "status")
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return object
+	}
+	for _, field := range setByServer {
+		delete(meta, field)
+	}
+	if annotations, ok := meta["annotations"].(map[string]any); ok {
+		if delete(annotations, lastApplied); len(annotations) == 0 {
+			delete(meta, "annotations")
+		}
+	}
+	return object
+}
+
+// file writes an object to its file.
+func (e *exporting) file(d *yamldir.Dir, c snapshot.Collection, object map[string]any) error {
+	u := unstructured.Unstructured{Object: object}
+	path := yamldir.Path(u.GetNamespace(), c.Identity.GroupResource().String(), u.GetName())
+	if d.Has(path) {
+		return nil
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("%s can not be written as YAML", path) // the reason may quote it
+	}
+	return d.Put(path, text)
+}
+
+func writeLine(w io.Writer, object map[string]any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(object)
+}

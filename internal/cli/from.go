@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// fromFlag is --from, which every reading command needs, and what opens an encrypted snapshot.
+type fromFlag struct {
+	path string
+	identityFlag
+}
+
+func (f *fromFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required)")
+	f.identityFlag.add(cmd)
+}
+
+func (f *fromFlag) check() error {
+	if f.path == "" {
+		return usagef("--from FILE is required")
+	}
+	return nil
+}
+
+// open opens what --from names for reading.
+func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
+	return f.openPath(ctx, s, f.path)
+}
+
+// identityFlag is --identity, and with it --key-file: what opens what is encrypted. A passphrase is not a flag: others would see it.
+type identityFlag struct {
+	files []string
+	key   keyFlag
+}
+
+func (f *identityFlag) add(cmd *cobra.Command) {
+	f.key.add(cmd)
+	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
+		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked for, or taken from "+passphraseVariable)
+}
+
+// identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
+func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
+	all := []age.Identity{}
+	for _, file := range f.files {
+		ids, err := snapshot.ReadIdentities(file)
+		if err != nil {
+			return nil, usageError{withHint(fmt.Errorf("--identity: %w", err), "age-keygen makes such a file; name the one whose public key the snapshot was encrypted to")}
+		}
+		all = append(all, ids...)
+	}
+	return append(all, &passphraseIdentity{ask: s.passphrase}), nil
+}
+
+// openPath opens a store or snapshot for reading; its error says what to do.
+func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.Source, error) {
+	identities, err := f.identities(s)
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := f.key.encryption()
+	if err != nil {
+		return nil, err
+	}
+	src, err := source.Open(ctx, path, source.Options{Identities: identities, Encryption: encryption})
+	if err != nil {
+		return nil, f.openError(path, err)
+	}
+	return src, nil
+}
+
+// openError adds to an error of opening a store or snapshot for reading what to do.
+func (f *identityFlag) openError(path string, err error) error {
+	var passphrase passphraseError
+	switch {
+	case errors.As(err, &passphrase):
+		return passphrase.error
+	case errors.Is(err, snapshot.ErrIdentity) && len(f.files) == 0:
+		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path), "name the file of a secret key with --identity")
+	case errors.Is(err, snapshot.ErrIdentity):
+		return withHint(fmt.Errorf("%s can not be decrypted with the identities that were given", path), "name the file of the secret key that it was encrypted to with --identity")
+	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot), errors.Is(err, snapshot.ErrDamaged): // which say it all
+		return err
+	}
+	return storeError(path, err)
+}
+
+// snapshotOnly is the error for a snapshot where a store is needed.
+func snapshotOnly(path, what string) error {
+	return withHint(fmt.Errorf("%s is a snapshot, and %s", path, what), "make a store of it with: larder snapshot restore %s --store NEW.db", path)
+}

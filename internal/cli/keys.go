@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/config"
+	"github.com/larder-dev/larder/store"
+)
+
+// keyVariable holds the keys of a store where no file is named.
+const keyVariable = "LARDER_KEY"
+
+// makeKey says how to come by a key.
+const makeKey = "a key is 32 random bytes in base64: head -c 32 /dev/urandom | base64 > FILE"
+
+// keyFlag is --key-file, which every command that opens a store has.
+type keyFlag struct{ file string }
+
+func (f *keyFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "key-file", "", "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what "+keyVariable+" holds; without keys nothing is sealed")
+}
+
+// encryption is what the keys seal; nil if there are none.
+func (f *keyFlag) encryption() (*store.Encryption, error) {
+	keys, err := f.keys()
+	if keys == nil || err != nil {
+		return nil, err
+	}
+	return &store.Encryption{Keys: keys}, nil
+}
+
+func (f *keyFlag) keys() (keys *store.Keys, err error) {
+	switch {
+	case f.file != "":
+		keys, err = store.KeysFromFile(f.file)
+	case os.Getenv(keyVariable) != "":
+		keys, err = store.KeysFromEnv(keyVariable)
+	}
+	if err != nil {
+		return nil, usageError{withHint(err, makeKey)}
+	}
+	return keys, nil
+}
+
+// sealing is the encryption that a configuration asks for; the flag's keys count more.
+func (f *keyFlag) sealing(c *config.Encryption) (*store.Encryption, error) {
+	if c == nil {
+		return f.encryption()
+	}
+	e := &store.Encryption{}
+	for _, name := range c.Resources {
+		e.Resources = append(e.Resources, schema.ParseGroupResource(name))
+	}
+	if f.file != "" {
+		keys, err := f.keys()
+		e.Keys = keys
+		return e, err
+	}
+	keys, err := keysOf(c)
+	if err != nil {
+		return nil, fmt.Errorf("encryption: %w", err)
+	}
+	e.Keys = keys
+	return e, nil
+}
+
+func keysOf(c *config.Encryption) (*store.Keys, error) {
+	if c.KeyFile != "" {
+		return store.KeysFromFile(c.KeyFile)
+	}
+	return store.KeysFromEnv(c.KeyEnv)
+}
+
+// keyError adds to an error of a sealed store what to do.
+func keyError(path string, err error) error {
+	switch {
+	case errors.Is(err, store.ErrWrongKey):
+		return withHint(err, "%s is as it was; name the key that it is sealed with by --key-file or %s, behind the new one if that is to follow it", path, keyVariable)
+	case errors.Is(err, store.ErrSealed):
+		return withHint(err, "name the key that %s is sealed with by --key-file or %s", path, keyVariable)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"filippo.io/age"
+
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// passphraseVariable is where a passphrase is looked for before it is asked for.
+const passphraseVariable = "LARDER_PASSPHRASE"
+
+// errPassphrase: there is none, or not the right one.
+var errPassphrase = errors.New("the passphrase")
+
+// passphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
+type passphraseIdentity struct {
+	ask func(prompt string) (string, error)
+}
+
+// Unwrap implements age.Identity.
+func (p *passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
+	for _, s := range stanzas {
+		if s.Type == "scrypt" {
+			return p.unwrap(stanzas)
+		}
+	}
+	return nil, age.ErrIncorrectIdentity
+}
+
+func (p *passphraseIdentity) unwrap(stanzas []*age.Stanza) ([]byte, error) {
+	text, err := p.ask("Passphrase: ")
+	if err != nil {
+		return nil, err
+	}
+	id, err := snapshot.PassphraseIdentity(text)
+	if err != nil {
+		return nil, passphraseError{err}
+	}
+	key, err := id.Unwrap(stanzas)
+	if errors.Is(err, age.ErrIncorrectIdentity) {
+		return nil, passphraseError{withHint(errors.New("the snapshot can not be decrypted with that passphrase"), "it is that of "+passphraseVariable+" if this is set, else it is asked for")}
+	}
+	return key, err
+}
+
+// passphraseError is an error of which errPassphrase says what it is about.
+type passphraseError struct{ error }
+
+// Unwrap makes age, and so package snapshot, take it for an identity that does not fit.
+func (e passphraseError) Unwrap() []error {
+	return []error{e.error, errPassphrase, age.ErrIncorrectIdentity}
+}
+
+// passphrase returns that of the environment, or asks for it.
+func (s IO) passphrase(prompt string) (string, error) {
+	if text := os.Getenv(passphraseVariable); text != "" {
+		return text, nil
+	}
+	if s.AskSecret == nil {
+		return "", passphraseError{withHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"), "set %s", passphraseVariable)}
+	}
+	text, err := s.AskSecret(prompt)
+	if err != nil {
+		return "", passphraseError{fmt.Errorf("the passphrase could not be read: %w", err)}
+	}
+	return text, nil
+}
+
+// newPassphrase asks for one twice.
+func (s IO) newPassphrase() (string, error) {
+	text, err := s.passphrase("Passphrase: ")
+	if err != nil || os.Getenv(passphraseVariable) != "" {
+		return text, err
+	}
+	again, err := s.passphrase("Passphrase again: ")
+	if err == nil && again != text {
+		err = usageError{passphraseError{errors.New("the two passphrases differ")}}
+	}
+	return text, err
+}

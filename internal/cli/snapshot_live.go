@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// saveLive saves what a live cluster has.
+func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+	config, err := clientConfig(o.cluster)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	conn, err := connect(config)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	defer conn.http.CloseIdleConnections()
+	lists, err := o.listings(ctx, config, conn, args)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	if so.Header.ClusterID, err = informer.KubeSystemUID(conn.raw)(ctx); err != nil {
+		fmt.Fprintf(s.Err, "note: the namespace kube-system can not be read, so the snapshot does not say which cluster it is of: %v\n", err)
+	}
+	if so.Header.ServerVersion, err = informer.ServerVersion(conn.raw)(ctx); err != nil {
+		return snapshot.Saved{}, serverError(err, "")
+	}
+	saved, err := snapshot.SaveServer(ctx, lists, path, so)
+	if err != nil {
+		err = serverError(err, "")
+	}
+	return saved, err
+}
+
+// listings are the collections that are saved: those of the arguments, or all.
+func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *connection, args []string) ([]snapshot.Listing, error) {
+	found, err := discover(ctx, config)
+	if err != nil {
+		return nil, serverError(err, "")
+	}
+	resources, optional := found.everything(len(o.selects.namespaces) > 0), true
+	if names := splitArgs(args); len(names) > 0 {
+		optional = false
+		if resources, err = found.named(ctx, names); err != nil {
+			return nil, err
+		}
+	}
+	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields, representation: store.Unstructured}
+	var all []snapshot.Listing
+	for _, r := range resources {
+		ids, err := w.identities(r)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		for _, id := range ids {
+			all = append(all, conn.listing(ctx, id, r, optional))
+		}
+	}
+	if optional && found.failed != nil {
+		return all, fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w", found.failed)
+	}
+	return all, nil
+}
+
+// listing lists one collection.
+func (c *connection) listing(ctx context.Context, id store.Identity, r resource, optional bool) snapshot.Listing {
+	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
+	return snapshot.Listing{
+		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
+		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
+	}
+}
+
+// everything returns each resource that can be listed and watched once, in its preferred version, but events: they come to an end by themselves, and there are
+// more of them than of all else. namespaced leaves out what is in no namespace.
+func (o *offers) everything(namespaced bool) []resource {
+	var all []resource
+	seen := map[string]bool{}
+	for _, r := range o.all {
+		name := r.GroupResource().String()
+		if seen[name] || r.Resource == "events" || o.unwatchable[r.GroupVersionResource] || namespaced && !r.Namespaced {
+			continue
+		}
+		seen[name] = true
+		all = append(all, r)
+	}
+	return all
+}
+
+// named returns the resources that the names are of, each once.
+func (o *offers) named(ctx context.Context, names []string) ([]resource, error) {
+	r := newResolver("", nil, func(context.Context) (offers, error) { return *o, nil })
+	var all []resource
+	seen := map[string]bool{}
+	var failed []error
+	for _, name := range names {
+		found, err := r.resolve(ctx, name)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		for _, one := range found {
+			if !seen[one.full()] {
+				seen[one.full()] = true
+				all = append(all, one)
+			}
+		}
+	}
+	return all, errors.Join(failed...)
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// restoreOptions are the flags of snapshot restore.
+type restoreOptions struct {
+	store          storeFlag
+	identity       identityFlag
+	selects        selectFlags
+	redact         redactFlag
+	persistSecrets bool
+	salvage        bool
+}
+
+func newSnapshotRestore(s IO) *cobra.Command {
+	var o restoreOptions
+	cmd := &cobra.Command{
+		Use:   "restore SNAPSHOT [RESOURCE…] --store NEW",
+		Short: "Make a store of a snapshot, from which sync resumes",
+		Long: `Make a new store of a snapshot. larder sync resumes the watch from it with no list, where the server still has the changes since the snapshot was taken. Collections of which objects or
+values were left out, when the snapshot was taken or now, are listed first.
+
+The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only with keys that seal them (--key-file), with
+--persist-secrets, as larder sync has it, or redacted. --salvage takes what can be read of a damaged snapshot.`,
+		Example: `  larder snapshot restore cluster.larder --store node.db
+  larder snapshot restore cluster.larder pods deploy -n web --store web.db`,
+		Args: needArgs(1, -1, "a snapshot, and perhaps resources"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), s, args[0], args[1:])
+		},
+	}
+	o.store.add(cmd)
+	cmd.Flags().Lookup("store").Usage = "the store's `FILE`, which is made (required)"
+	o.identity.add(cmd)
+	o.selects.add(cmd)
+	o.redact.add(cmd)
+	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, also without keys that seal them")
+	cmd.Flags().BoolVar(&o.salvage, "salvage", false, "take what can be read of a snapshot that is damaged")
+	return cmd
+}
+
+func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []string) error {
+	redaction, err := o.redact.redaction()
+	if err := errors.Join(err, o.store.check(), o.selects.check()); err != nil {
+		return usageError{err}
+	}
+	if !isSnapshot(path) {
+		return o.noSnapshot(path)
+	}
+	ro := snapshot.RestoreOptions{
+		Secrets: o.persistSecrets, Salvage: o.salvage, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
+	}
+	if ro.Import.Store.Encryption, err = o.identity.key.encryption(); err != nil {
+		return err
+	}
+	if ro.Identities, err = o.identity.identities(s); err != nil {
+		return err
+	}
+	if len(args) > 0 || len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != "" {
+		if ro.Filter, err = o.filter(ctx, s, path, args); err != nil {
+			return err
+		}
+	}
+	var done func()
+	ro.Progress, done = s.bar("restoring")
+	restored, err := snapshot.Restore(ctx, path, o.store.path, ro)
+	done()
+	if err != nil {
+		return o.restoreError(path, err)
+	}
+	o.tell(s, restored)
+	return nil
+}
+
+func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []string) (snapshot.Filter, error) {
+	src, err := o.identity.openPath(ctx, s, path)
+	if err != nil {
+		return snapshot.Filter{}, err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	st, err := src.Status(ctx)
+	if err != nil {
+		return snapshot.Filter{}, readError(path, err)
+	}
+	return o.selects.filter(path, st.Collections, args)
+}
+
+// noSnapshot is the error for another file.
+func (o *restoreOptions) noSnapshot(path string) error {
+	if !exists(path) {
+		return withHint(fmt.Errorf("no snapshot at %s", path), "make one with: larder snapshot save FILE")
+	}
+	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store", path)
+}
+
+func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
+	fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.path, within(r.Objects, len(r.Collections)), size(r.Bytes))
+	for _, left := range r.LeftOut {
+		fmt.Fprintln(s.Err, "note: not restored:", left)
+	}
+	for _, loss := range r.Losses {
+		fmt.Fprintln(s.Err, "note: lost:", loss.Error())
+	}
+	for _, c := range r.Collections {
+		if c.MustRelist != "" {
+			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", nameOf(c), c.MustRelist)
+		}
+	}
+}
+
+// restoreError adds what to do.
+func (o *restoreOptions) restoreError(path string, err error) error {
+	to := o.store.path
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return withHint(fmt.Errorf("%s is there already", to), "name another file with --store, or remove it if it is of no more use: a restore replaces nothing")
+	case errors.Is(err, store.ErrLocked):
+		return withHint(fmt.Errorf("another process makes or opens a store at %s", to), "wait until it is done, or name another file with --store")
+	case errors.Is(err, store.ErrNoSpace):
+		return withHint(err, "make room on that disk; nothing was made")
+	case errors.Is(err, snapshot.ErrDamaged):
+		return withHint(err, "nothing was made; --salvage takes what can be read, and the next larder sync lists the rest")
+	case errors.Is(err, snapshot.ErrUndecodable):
+		return outError(path, err)
+	case wrongPlace(to) != nil:
+		return wrongPlace(to)
+	case errors.Is(err, fs.ErrPermission):
+		return withHint(fmt.Errorf("no store can be made at %s: %w", to, err), "name a file in a directory that you may write to")
+	}
+	return o.identity.openError(path, err)
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// saveOptions are the flags of snapshot save.
+type saveOptions struct {
+	from       fromFlag
+	cluster    *genericclioptions.ConfigFlags
+	selects    selectFlags
+	redact     redactFlag
+	recipients recipientFlags
+	secrets    bool
+	salvage    bool
+	force      bool
+}
+
+func newSnapshotSave(s IO) *cobra.Command {
+	o := saveOptions{cluster: newConfigFlags()}
+	cmd := &cobra.Command{
+		Use:   "save FILE [RESOURCE…] [--from STORE]",
+		Short: "Save a store, or a live cluster, to a snapshot",
+		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits, and every collection is exactly as it was
+at its resourceVersion. What a sync has in memory only is not in it. --from may be a snapshot too, of which another one is made with less in it.
+
+Without --from the resources of a live cluster are listed, and no store is needed: those that are named, or all that can be listed and watched but events. -n and the
+selectors are asked of the server then. With no resource named, what you may not list is left out, and said.
+
+Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), --include-secrets is given, or they are redacted.
+A store that is made of a snapshot with larder snapshot restore resumes the watch from it; where objects or values have been left out from a store
+or snapshot, those are listed first.`,
+		Example: `  larder snapshot save cluster.larder --from cluster.db
+  larder snapshot save monday.larder                               # all that the server lists, but events
+  larder snapshot save web.larder pods deploy -n web --passphrase
+  larder snapshot save public.larder --from all.larder --redact secrets,configmaps,env=*TOKEN*`,
+		Args: needArgs(1, -1, "the file to make, and perhaps resources"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), s, args[0], args[1:])
+		},
+	}
+	f := cmd.Flags()
+	o.from.add(cmd)
+	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. Default is the live cluster"
+	o.selects.add(cmd)
+	o.redact.add(cmd)
+	o.recipients.add(cmd)
+	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
+	f.BoolVar(&o.salvage, "salvage", false, "save what can be read of a store or snapshot that is damaged")
+	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
+	o.cluster.AddFlags(f)
+	return cmd
+}
+
+func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string) error {
+	redaction, err := o.redact.redaction()
+	if err := errors.Join(err, o.selects.check()); err != nil {
+		return usageError{err}
+	}
+	if o.salvage && o.from.path == "" {
+		return usagef("--salvage is for a store or snapshot that --from names")
+	}
+	if err := o.mayWrite(path); err != nil {
+		return err
+	}
+	recipients, err := o.recipients.read(s)
+	if err != nil {
+		return err
+	}
+	so := snapshot.SaveOptions{
+		Recipients: recipients, Secrets: o.secrets, Salvage: o.salvage,
+		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: version()},
+	}
+	save := o.saveFrom
+	if o.from.path == "" {
+		save = o.saveLive
+	}
+	var done func()
+	so.Progress, done = s.bar("saving")
+	saved, err := save(ctx, s, path, args, so)
+	done()
+	if err != nil {
+		return saveError(path, err)
+	}
+	o.tell(s, path, saved)
+	return nil
+}
+
+// mayWrite refuses to replace a file that nobody said is to be replaced, and what is no file.
+func (o *saveOptions) mayWrite(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("there can be no snapshot at %s: %w", path, err)
+	case info.IsDir():
+		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
+	case !o.force:
+		return withHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
+	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
+		return usagef("%s is the store that is to be saved, and would be replaced", path)
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	ia, errA := os.Stat(a)
+	ib, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(ia, ib)
+}
+
+// saveFrom saves what --from names.
+func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+	src, err := o.from.open(ctx, s)
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	st, err := src.Status(ctx)
+	if err == nil {
+		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
+	}
+	if err != nil {
+		return snapshot.Saved{}, errors.Join(readError(o.from.path, err), src.Close())
+	}
+	saved, err := o.saveSource(ctx, s, src, path, so)
+	if err != nil {
+		err = outError(o.from.path, err)
+	}
+	return saved, errors.Join(err, src.Close())
+}
+
+func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+	switch src := src.(type) {
+	case *source.Client:
+		return o.saveSync(ctx, src, path, so)
+	case *source.Snapshot:
+		return o.saveSnapshot(ctx, s, src, path, so)
+	}
+	var err error
+	if so.Store.Encryption, err = o.from.key.encryption(); err != nil {
+		return snapshot.Saved{}, err
+	}
+	if err := src.Close(); err != nil { // the file is opened anew, and as it is then
+		return snapshot.Saved{}, err
+	}
+	return snapshot.SaveFile(ctx, o.from.path, path, so)
+}
+
+// saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
+func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+	in, err := sync.Snapshot(ctx, source.SaveRequest{
+		Filter: so.Filter, Redaction: so.Redaction, Secrets: so.Secrets || len(so.Recipients) > 0, Salvage: so.Salvage,
+	})
+	if err != nil {
+		return snapshot.Saved{}, err
+	}
+	defer func() { _ = in.Close() }() // all of it has been verified, or there is an error
+	saved, err := snapshot.SaveStream(ctx, in, path, so)
+	var broken *snapshot.DamageError
+	if errors.As(err, &broken) && broken.Err != nil { // the stream ended, and why is not that it is damaged
+		err = broken.Err
+	}
+	return saved, err
+}
+
+// saveSnapshot makes a snapshot of a snapshot, which is as old as that is.
+func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
+	from := src.File()
+	if o.salvage {
+		if err := src.Salvage(ctx); err != nil {
+			return snapshot.Saved{}, err
+		}
+		from = src.File()
+		if lost := src.Lost(); lost != nil {
+			fmt.Fprintln(s.Err, "note: lost:", lost)
+		}
+	} else if lost := src.Lost(); lost != nil {
+		return snapshot.Saved{}, lost
+	}
+	m := from.Manifest()
+	so.Header.TakenAt, so.Header.ClusterID, so.Header.ServerVersion = m.TakenAt, m.ClusterID, m.ServerVersion
+	return snapshot.SaveSource(ctx, from, path, so)
+}
+
+// tell says what was saved.
+func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) {
+	how := ""
+	if o.recipients.asked() {
+		how = ", encrypted"
+	}
+	fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)), size(saved.Size), how)
+	for _, left := range saved.LeftOut {
+		fmt.Fprintln(s.Err, "note: not saved:", left)
+	}
+	if len(saved.LeftOut) > 0 && !o.secrets && !o.recipients.asked() {
+		fmt.Fprintln(s.Err, "hint: --recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are")
+	}
+	if saved.Lost > 0 {
+		fmt.Fprintf(s.Err, "note: %s could not be read; the collections that have lost some will be listed when a restored store is synced\n", countedObjects(saved.Lost))
+	}
+	if len(saved.Collections) == 0 {
+		fmt.Fprintln(s.Err, "note: nothing is in the snapshot")
+	}
+}
+
+// saveError adds to an error of writing the snapshot what to do.
+func saveError(path string, err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
+		return withHint(err, "make room on that disk, or save to another one; nothing was replaced")
+	case errors.Is(err, store.ErrLocked):
+		return withHint(err, "a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
+	case errors.Is(err, snapshot.ErrTooLarge):
+		return err
+	case errors.Is(err, fs.ErrPermission) && !isBeside(path, err):
+		return withHint(err, "name a file in a directory that you may write to")
+	}
+	return err
+}

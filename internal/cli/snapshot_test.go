@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+func TestRedaction(t *testing.T) {
+	for _, tc := range []struct {
+		what []string
+		want snapshot.Redaction
+		err  string
+	}{
+		{},
+		{what: []string{"secrets", "ConfigMaps", "managedfields"}, want: snapshot.Redaction{Secrets: true, ConfigMaps: true, ManagedFields: true}},
+		{what: []string{"env=*TOKEN*", "env=X", "annotations=a/*"}, want: snapshot.Redaction{Env: []string{"*TOKEN*", "X"}, Annotations: []string{"a/*"}}},
+		{what: []string{"env"}, err: "needs a pattern"},
+		{what: []string{"annotations="}, err: "needs a pattern"},
+		{what: []string{"secrets=x"}, err: "takes no pattern"},
+		{what: []string{"pods"}, err: `does not know "pods"`},
+	} {
+		got, err := (&redactFlag{what: tc.what}).redaction()
+		if tc.err != "" {
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%q: got %v", tc.what, err)
+			}
+			continue
+		}
+		if d := cmp.Diff(tc.want, got); d != "" || err != nil {
+			t.Errorf("%q: %s, %v", tc.what, d, err)
+		}
+	}
+}
+
+func TestFilterNamesOneResource(t *testing.T) {
+	info := func(kind string) store.ResourceInfo {
+		return store.ResourceInfo{Kind: kind, Namespaced: true, Categories: []string{"all"}}
+	}
+	var all []source.Collection
+	for _, gvr := range []schema.GroupVersionResource{
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Group: "events.k8s.io", Version: "v1", Resource: "events"},
+		{Group: "apps", Version: "v1", Resource: "deployments"},
+	} {
+		c := source.NewCollection(store.Info{Identity: store.Identity{GroupVersionResource: gvr}, Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
+		all = append(all, c)
+	}
+	for arg, want := range map[string][]string{
+		"pods": {"pods"}, "deployment,pod": {"deployments.apps", "pods"}, "events": {"events.v1.", "events.v1.events.k8s.io"},
+		"events.events.k8s.io": {"events.v1.events.k8s.io"}, "pods,pods": {"pods"},
+		"all": {"pods", "events.v1.", "deployments.apps", "events.v1.events.k8s.io"},
+	} {
+		f, err := (&selectFlags{}).filter("s", all, []string{arg})
+		less := func(a []string) map[string]bool {
+			m := map[string]bool{}
+			for _, x := range a {
+				m[x] = true
+			}
+			return m
+		}
+		if d := cmp.Diff(less(want), less(f.Resources)); d != "" || err != nil {
+			t.Errorf("%s: %s, %v", arg, d, err)
+		}
+	}
+	if _, err := (&selectFlags{}).filter("s", all, []string{"gadgets"}); err == nil || !strings.Contains(err.Error(), `no resource "gadgets"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is secret in the patch of a Secret is not printed.
+func TestPatchOfASecret(t *testing.T) {
+	c := snapshot.Change{
+		Kind: snapshot.Changed, Collection: snapshot.Collection{Identity: store.Identity{GroupVersionResource: secrets.GroupVersionResource}},
+		Patch: []byte(`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),
+	}
+	got, err := patchOf(c)
+	want := map[string]any{
+		"data": map[string]any{"a": hidden, "b": nil}, "stringData": hidden,
+		"metadata": map[string]any{"annotations": map[string]any{"x": hidden}, "labels": map[string]any{"l": "1"}},
+	}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%s, %v", d, err)
+	}
+	c.Collection.Identity.Resource = "configmaps"
+	if got, err := patchOf(c); err != nil || got.(map[string]any)["stringData"] != "c2VjcmV0" {
+		t.Errorf("a config map's: %v, %v", got, err)
+	}
+}
+
+// The passphrase is asked for on the terminal: twice for a new one, and only if a snapshot needs it.
+func TestPassphraseOnATerminal(t *testing.T) {
+	t.Setenv(passphraseVariable, "")
+	var answers, asked []string
+	s := IO{AskSecret: func(prompt string) (string, error) {
+		asked = append(asked, prompt)
+		if len(answers) == 0 {
+			return "", errors.New("end of file")
+		}
+		text := answers[0]
+		answers = answers[1:]
+		return text, nil
+	}}
+	answers = []string{"one", "two"}
+	if _, err := (&recipientFlags{passphrase: true}).read(s); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "differ") {
+		t.Errorf("got %v", err)
+	}
+	answers = []string{"one", "one"}
+	if r, err := (&recipientFlags{passphrase: true}).read(s); err != nil || len(r) != 1 || len(asked) != 4 {
+		t.Errorf("%v, %v, %q", r, err, asked)
+	}
+	if _, err := (&recipientFlags{passphrase: true}).read(s); err == nil || !strings.Contains(err.Error(), "could not be read") {
+		t.Errorf("got %v", err)
+	}
+	asked = nil
+	id := &passphraseIdentity{ask: s.passphrase}
+	if _, err := id.Unwrap([]*age.Stanza{{Type: "X25519"}}); !errors.Is(err, age.ErrIncorrectIdentity) || len(asked) > 0 {
+		t.Errorf("%v, %q", err, asked)
+	}
+}
+
+func TestEverythingOfAServer(t *testing.T) {
+	var o offers
+	for _, gvr := range []schema.GroupVersionResource{
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Version: "v1", Resource: "nodes"}, {Version: "v1", Resource: "bindings"},
+		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1beta1", Resource: "deployments"},
+		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
+	} {
+		o.all = append(o.all, resource{gvr, store.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
+	}
+	o.unwatchable = map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "bindings"}: true}
+	if got := names(o.everything(false), resource.full); got != "pods.v1., nodes.v1., deployments.v1.apps" {
+		t.Error(got)
+	}
+	if got := names(o.everything(true), resource.full); got != "pods.v1., deployments.v1.apps" {
+		t.Error(got)
+	}
+}
+
+// What is done at once shows no progress.
+func TestQuickDiffShowsNothing(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	path := filepath.Join(t.TempDir(), "s.larder")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := snapshot.NewWriter(f, snapshot.Header{}, snapshot.WriterOptions{})
+	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	s := IO{Out: &out, Err: &errs, ErrIsTerminal: true, Now: time.Now}
+	if code := Run(context.Background(), []string{"diff", path, path}, s); code != exitOK || out.Len() > 0 || errs.Len() > 0 {
+		t.Errorf("%d %q %q", code, out.String(), errs.String())
+	}
+}

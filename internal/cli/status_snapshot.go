@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// printSnapshot says what a snapshot says about itself.
+func printSnapshot(s IO, status source.Status) {
+	about := status.Snapshot
+	what := "a snapshot"
+	if about.Encrypted {
+		what = "an encrypted snapshot"
+	}
+	fmt.Fprintf(s.Out, "Snapshot:  %s, %s in format %d, %s\n", status.Store, what, about.Format, size(status.Bytes))
+	taken := "at an unknown time"
+	if !about.TakenAt.IsZero() {
+		taken = about.TakenAt.UTC().Format(time.RFC3339) + ", " + ageOf(s.Now(), about.TakenAt) + " ago"
+	}
+	if about.Larder != "" {
+		taken += ", by larder " + about.Larder
+	}
+	fmt.Fprintf(s.Out, "Taken:     %s\n", taken)
+	var cluster []string
+	if about.ClusterID != "" {
+		cluster = append(cluster, about.ClusterID)
+	}
+	if about.ServerVersion != "" {
+		cluster = append(cluster, "server "+about.ServerVersion)
+	}
+	if len(cluster) == 0 {
+		cluster = []string{"unknown"}
+	}
+	fmt.Fprintf(s.Out, "Cluster:   %s\n", strings.Join(cluster, ", "))
+	for _, loss := range about.Damaged {
+		fmt.Fprintf(s.Out, "Damaged:   %s\n", loss)
+	}
+}

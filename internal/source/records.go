@@ -1,0 +1,81 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a running sync
+// answers, which is what it has in memory only, too.
+//
+// Of a damaged snapshot it returns what is whole, and at the end of a collection that has lost something an *UnreadableError.
+func Records(src Source) snapshot.Source {
+	switch src := src.(type) {
+	case *Snapshot:
+		return &snapshotRecords{src}
+	case *File:
+		return snapshot.StoreSource(src.store)
+	}
+	return &answers{src}
+}
+
+// snapshotRecords are those of a snapshot that may be damaged.
+type snapshotRecords struct{ *Snapshot }
+
+// Collections implements snapshot.Source.
+func (s *snapshotRecords) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+	return s.file.Collections(ctx)
+}
+
+// Records implements snapshot.Source.
+func (s *snapshotRecords) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	if err := s.file.Records(ctx, id, after, fn); err != nil {
+		return err
+	}
+	r := &snapshotRead{snapshot: s.Snapshot, query: Query{Collection: id.ID()}}
+	r.lose(s.losses)
+	return r.unreadable.errOrNil()
+}
+
+// answers are the objects that a Source answers with, as records of unstructured objects.
+type answers struct{ src Source }
+
+// Collections implements snapshot.Source.
+func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+	st, err := a.src.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []snapshot.Collection
+	for _, c := range st.Collections {
+		all = append(all, snapshot.Collection{
+			Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
+			MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted,
+		})
+	}
+	return all, nil
+}
+
+// Records implements snapshot.Source.
+func (a *answers) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	codec := store.UnstructuredCodec()
+	return a.src.Objects(ctx, Query{Collection: id.ID()}, func(u *unstructured.Unstructured) error {
+		rec := store.Record{
+			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(),
+		}
+		if rec.Key <= after {
+			return nil
+		}
+		var err error
+		if rec.Payload, err = codec.Append(nil, u); err != nil {
+			return fmt.Errorf("%q can not be written as a record: %w", rec.Key, err)
+		}
+		return fn(rec)
+	})
+}

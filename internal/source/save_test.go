@@ -1,0 +1,155 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// savingSource is a Source whose snapshots are what write writes.
+type savingSource struct {
+	fakeSource
+	asked SaveRequest
+	write func(w io.Writer) error
+}
+
+func (s *savingSource) Save(_ context.Context, w io.Writer, r SaveRequest) error {
+	s.asked = r
+	return s.write(w)
+}
+
+// A snapshot of the store that a sync holds comes through the socket as it is, and the store goes on.
+func TestSnapshotThroughTheSocket(t *testing.T) {
+	ctx := context.Background()
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
+	must(t, err)
+	defer st.Close()
+	id := write(t, st, store.Unstructured, identified(pod("a", "x", nil)))
+	writeAs(t, st, store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: store.Unstructured},
+		store.ResourceInfo{Kind: "Secret", Namespaced: true}, identified(pod("a", "hidden", nil)))
+	client, _ := serve(t, NewFile(st))
+	for _, tc := range []struct {
+		req  SaveRequest
+		want int
+	}{{SaveRequest{}, 1}, {SaveRequest{Secrets: true}, 2}, {SaveRequest{Filter: snapshot.Filter{Namespaces: []string{"b"}}}, 0}} {
+		body, err := client.Snapshot(ctx, tc.req)
+		must(t, err)
+		path := filepath.Join(t.TempDir(), "s.larder")
+		saved, err := snapshot.SaveStream(ctx, body, path, snapshot.SaveOptions{})
+		if err != nil || saved.Objects != tc.want {
+			t.Errorf("%+v: %+v, %v", tc.req, saved, err)
+		}
+		must(t, body.Close())
+		src := openSource(t, path, Options{})
+		if status, err := src.Status(ctx); err != nil || status.Snapshot.Larder != me.Version {
+			t.Errorf("%+v, %v", status.Snapshot, err)
+		}
+		if got, err := collect(ctx, src, Query{Collection: id}); tc.want > 0 && (err != nil || len(got) != 1) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// What goes wrong is told, whether anything has been sent by then or not, and leaves no file.
+func TestSnapshotThroughTheSocketFails(t *testing.T) {
+	ctx := context.Background()
+	failure := errors.New("the disk is full of sand")
+	whole := new(bytes.Buffer)
+	w, err := snapshot.NewWriter(whole, snapshot.Header{}, snapshot.WriterOptions{})
+	must(t, err)
+	must(t, w.Close())
+	src := &savingSource{}
+	client, _ := serve(t, src)
+	for name, write := range map[string]func(io.Writer) error{
+		"at once": func(io.Writer) error { return failure },
+		"later": func(w io.Writer) error {
+			_, err := w.Write(whole.Bytes()[:whole.Len()/2])
+			return errors.Join(err, failure)
+		},
+	} {
+		src.write = write
+		body, err := client.Snapshot(ctx, SaveRequest{Salvage: true})
+		if err == nil {
+			_, err = io.ReadAll(body)
+			_ = body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), failure.Error()) || !src.asked.Salvage {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if body, err := client.Snapshot(ctx, SaveRequest{}); err == nil {
+			path := filepath.Join(t.TempDir(), "s.larder")
+			_, err := snapshot.SaveStream(ctx, body, path, snapshot.SaveOptions{})
+			if err == nil {
+				t.Errorf("%s: a snapshot was made of it", name)
+			}
+			_ = body.Close()
+			onlyRemains(t, filepath.Dir(path))
+		}
+	}
+}
+
+// An older sync, which knows nothing of snapshots.
+func TestSnapshotOfASourceThatCanNot(t *testing.T) {
+	client, _ := serve(t, &fakeSource{})
+	if _, err := client.Snapshot(context.Background(), SaveRequest{}); err == nil || !strings.Contains(err.Error(), "can not take snapshots") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := client.Rekey(context.Background()); err == nil || !strings.Contains(err.Error(), "seal it anew") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The same objects are no difference, whether they come of a store, of what a running sync answers, or of a snapshot.
+func TestRecordsOfEverySource(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "s")
+	st, err := store.Open(path, store.Options{})
+	must(t, err)
+	defer st.Close()
+	write(t, st, store.Unstructured, identified(pod("a", "x", map[string]string{"app": "web"})))
+	file := NewFile(st)
+	client, _ := serve(t, file)
+	saved := filepath.Join(t.TempDir(), "s.larder")
+	_, err = snapshot.SaveStore(ctx, st, saved, snapshot.SaveOptions{})
+	must(t, err)
+	all := []Source{file, client, openSource(t, saved, Options{})}
+	for _, a := range all {
+		for _, b := range all {
+			report, err := snapshot.Diff(ctx, Records(a), Records(b), snapshot.DiffOptions{Ignore: []string{}}, func(c snapshot.Change) error {
+				t.Errorf("%T and %T: %s %s", a, b, c.Kind, c.Key)
+				return nil
+			})
+			if err != nil || !report.Equal() || report.Same != 1 {
+				t.Errorf("%T and %T: %+v, %v", a, b, report, err)
+			}
+		}
+	}
+	if report, err := snapshot.Diff(ctx, Records(client), Records(&fakeSource{}), snapshot.DiffOptions{}, nil); err != nil || len(report.OnlyInA) != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A damaged snapshot is not taken for a whole one: its records end in what is missing.
+func TestRecordsOfADamagedSnapshot(t *testing.T) {
+	ctx := context.Background()
+	p := bulky(3)
+	data := readFile(t, writeSnapshot(t, []part{p}, snapshot.WriterOptions{}))
+	path := filepath.Join(t.TempDir(), "d.larder")
+	writeFile(t, path, data[:blockAt(data, 1)+100])
+	src := openSource(t, path, Options{})
+	got := 0
+	err := Records(src).Records(ctx, p.id, "", func(store.Record) error { got++; return nil })
+	var unreadable *UnreadableError
+	if got != 1 || !errors.As(err, &unreadable) {
+		t.Errorf("%d records, %v", got, err)
+	}
+}

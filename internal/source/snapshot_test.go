@@ -1,0 +1,291 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+var takenAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// part is a collection of a snapshot that a test writes.
+type part struct {
+	id      store.Identity
+	r       store.ResourceInfo
+	objects []runtime.Object
+}
+
+// writeSnapshot writes a snapshot of the objects, which are in the order of their keys.
+func writeSnapshot(t *testing.T, parts []part, o snapshot.WriterOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := snapshot.NewWriter(&b, snapshot.Header{ClusterID: "c", ServerVersion: "v1.36.3", TakenAt: takenAt, Larder: "test"}, o)
+	must(t, err)
+	for _, p := range parts {
+		must(t, w.Begin(snapshot.Collection{
+			Identity: p.id, Resource: p.r, ResourceVersion: "5", Complete: true, LastContact: takenAt.Add(-time.Minute),
+		}))
+		for _, obj := range p.objects {
+			must(t, w.Add(recordOf(t, obj)))
+		}
+		must(t, w.End())
+	}
+	must(t, w.Close())
+	path := filepath.Join(t.TempDir(), "s.larder")
+	must(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recordOf(t *testing.T, obj runtime.Object) store.Record {
+	t.Helper()
+	codec, err := store.CodecFor(obj)
+	must(t, err)
+	payload, err := codec.Append(nil, obj)
+	must(t, err)
+	m := obj.(metav1.Object)
+	key := m.GetName()
+	if m.GetNamespace() != "" {
+		key = m.GetNamespace() + "/" + key
+	}
+	return store.Record{Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: codec.Name(), Payload: payload}
+}
+
+func podsOf(r store.Representation, objects ...runtime.Object) part {
+	return part{store.Identity{GroupVersionResource: podsGVR, Representation: r}, store.ResourceInfo{Kind: "Pod", Namespaced: true}, objects}
+}
+
+func openSource(t *testing.T, path string, o Options) Source {
+	t.Helper()
+	src, err := Open(context.Background(), path, o)
+	must(t, err)
+	t.Cleanup(func() { _ = src.Close() })
+	return src
+}
+
+// A snapshot answers the queries of a store, whatever the representation.
+func TestSnapshotAnswersQueries(t *testing.T) {
+	ctx := context.Background()
+	web := map[string]string{"app": "web"}
+	meta := func(namespace, name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "5", Labels: labels}
+	}
+	parts := []part{podsOf(store.Unstructured), podsOf(store.Typed), podsOf(store.Metadata)}
+	for _, k := range []struct {
+		namespace, name string
+		labels          map[string]string
+	}{{"a-b", "x", web}, {"a", "w", web}, {"a", "x", nil}, {"b", "x", web}} {
+		m := meta(k.namespace, k.name, k.labels)
+		parts[0].objects = append(parts[0].objects, pod(k.namespace, k.name, k.labels))
+		parts[1].objects = append(parts[1].objects, &corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: "n-" + k.namespace}})
+		parts[2].objects = append(parts[2].objects, &metav1.PartialObjectMetadata{ObjectMeta: m})
+	}
+	src := openSource(t, writeSnapshot(t, parts, snapshot.WriterOptions{}), Options{})
+	for _, p := range parts {
+		for _, tc := range []struct {
+			q    Query
+			want []string
+		}{
+			{Query{}, []string{"a-b/x", "a/w", "a/x", "b/x"}},
+			{Query{Namespace: "a"}, []string{"a/w", "a/x"}},
+			{Query{Namespace: "none"}, []string{}},
+			{Query{Namespace: "a", Name: "x"}, []string{"a/x"}},
+			{Query{Namespace: "a", Name: "none"}, []string{}},
+			{Query{Selector: "app=web"}, []string{"a-b/x", "a/w", "b/x"}},
+			{Query{Namespace: "a", Name: "x", Selector: "app=web"}, []string{}},
+			{Query{Fields: "metadata.name=x,metadata.namespace!=b"}, []string{"a-b/x", "a/x"}},
+		} {
+			tc.q.Collection = p.id.ID()
+			got, err := collect(ctx, src, tc.q)
+			if d := cmp.Diff(tc.want, got); d != "" || err != nil {
+				t.Errorf("%s %+v: %s, %v", p.id.Representation, tc.q, d, err)
+			}
+		}
+	}
+	err := src.Objects(ctx, Query{Collection: parts[1].id.ID(), Namespace: "b"}, func(u *unstructured.Unstructured) error {
+		if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); node != "n-b" {
+			t.Errorf("spec.nodeName is %q", node)
+		}
+		return nil
+	})
+	must(t, err)
+	if _, err := collect(ctx, src, Query{Collection: "none"}); !errors.Is(err, ErrNoCollection) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := src.Compact(ctx); !errors.Is(err, ErrSnapshot) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSnapshotStatusAndCheck(t *testing.T) {
+	ctx := context.Background()
+	path := writeSnapshot(t, []part{podsOf(store.Unstructured, identified(pod("a", "x", nil)))}, snapshot.WriterOptions{})
+	src := openSource(t, path, Options{})
+	st, err := src.Status(ctx)
+	must(t, err)
+	want := &SnapshotInfo{TakenAt: takenAt, ClusterID: "c", ServerVersion: "v1.36.3", Larder: "test", Format: 1}
+	if d := cmp.Diff(want, st.Snapshot); d != "" || st.Bytes == 0 || st.Store != path {
+		t.Errorf("%s %+v", d, st)
+	}
+	c := st.Collections[0]
+	if c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" || !c.TakenAt.Equal(takenAt) || c.Identity().ID() != c.ID {
+		t.Errorf("%+v", c)
+	}
+	report, err := src.Check(ctx)
+	if err != nil || report.Objects != 1 || report.Collections != 1 || len(report.Problems) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func identified(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetUID("u")
+	u.SetResourceVersion("5")
+	return u
+}
+
+// A kind that larder does not know, of a program of its own, is in the status, and an error for those who ask for the objects.
+func TestSnapshotOfAnUnknownType(t *testing.T) {
+	ctx := context.Background()
+	id := store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1", Resource: "things"}, Representation: store.Typed}
+	things := part{id, store.ResourceInfo{Kind: "Thing", Namespaced: true}, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
+	src := openSource(t, writeSnapshot(t, []part{things}, snapshot.WriterOptions{}), Options{})
+	if st, err := src.Status(ctx); err != nil || st.Collections[0].Objects != 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	_, err := collect(ctx, src, Query{Collection: id.ID()})
+	if !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "own type Thing") {
+		t.Errorf("got %v", err)
+	}
+	if report, err := src.Check(ctx); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// bulky are pods of which each fills a block.
+func bulky(n int) part {
+	p := podsOf(store.Unstructured)
+	for i := range n {
+		u := identified(pod("a", fmt.Sprintf("p%02d", i), nil))
+		var noise strings.Builder
+		for j := range 20000 {
+			fmt.Fprintf(&noise, "%x-%x ", i, j*j*7919)
+		}
+		u.SetAnnotations(map[string]string{"noise": noise.String() + strings.Repeat("x", 256<<10)})
+		p.objects = append(p.objects, u)
+	}
+	return p
+}
+
+// What of a damaged snapshot is whole is read, and the block that is not is named.
+func TestSnapshotDamaged(t *testing.T) {
+	ctx := context.Background()
+	p := bulky(4)
+	whole := writeSnapshot(t, []part{p}, snapshot.WriterOptions{})
+	data, err := os.ReadFile(whole)
+	must(t, err)
+	for _, tc := range []struct {
+		name   string
+		damage func([]byte) []byte
+		want   []string
+		names  string
+	}{
+		{"altered", func(b []byte) []byte { b[blockAt(b, 1)+100] ^= 1; return b }, []string{"a/p00", "a/p02", "a/p03"}, `keys "a/p01" to "a/p01"`},
+		{"cut short", func(b []byte) []byte { return b[:blockAt(b, 2)+100] }, []string{"a/p00", "a/p01"}, "block 4"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "d.larder")
+			must(t, os.WriteFile(path, tc.damage(bytes.Clone(data)), 0o600))
+			src := openSource(t, path, Options{})
+			for range 2 { // the second time the damage is known
+				got, err := collect(ctx, src, Query{Collection: p.id.ID()})
+				var unreadable *UnreadableError
+				if d := cmp.Diff(tc.want, got); d != "" || !errors.As(err, &unreadable) || unreadable.Count != 1 || !errors.Is(err, store.ErrDamaged) {
+					t.Fatalf("%s %v", d, err)
+				}
+				if !strings.Contains(err.Error(), tc.names) || !strings.Contains(err.Error(), "a part of the snapshot") || strings.Contains(err.Error(), "noise") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if got, err := collect(ctx, src, Query{Collection: p.id.ID(), Namespace: "a", Name: "p00"}); tc.name == "altered" && (err != nil || len(got) != 1) {
+				t.Errorf("an object of another block: %v, %v", got, err)
+			}
+			if report, err := src.Check(ctx); err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[0], "block") {
+				t.Errorf("%+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// blockAt returns where the n-th block of records begins.
+func blockAt(data []byte, n int) int {
+	at := 0
+	for {
+		next := bytes.Index(data[at:], []byte("\xa7LRD"))
+		at += next
+		if data[at+12] == 'B' {
+			if n == 0 {
+				return at
+			}
+			n--
+		}
+		at++
+	}
+}
+
+func TestSnapshotEncrypted(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	must(t, err)
+	p := podsOf(store.Unstructured, identified(pod("a", "x", nil)))
+	path := writeSnapshot(t, []part{p}, snapshot.WriterOptions{Recipients: []age.Recipient{key.Recipient()}})
+	src := openSource(t, path, Options{Identities: []age.Identity{key}})
+	if got, err := collect(context.Background(), src, Query{Collection: p.id.ID()}); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	st, err := src.Status(context.Background())
+	if err != nil || !st.Snapshot.Encrypted {
+		t.Errorf("%+v, %v", st, err)
+	}
+	other, err := age.GenerateX25519Identity()
+	must(t, err)
+	if _, err := Open(context.Background(), path, Options{Identities: []age.Identity{other}}); !errors.Is(err, snapshot.ErrIdentity) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Open(context.Background(), path, Options{}); !errors.Is(err, snapshot.ErrEncrypted) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	return data
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	must(t, os.WriteFile(path, data, 0o600))
+}

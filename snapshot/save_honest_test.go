@@ -1,0 +1,97 @@
+package snapshot
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// loseRecord removes an object from a store behind its back, as a page of before does that the disk has brought back.
+func loseRecord(t *testing.T, path string, id store.Identity, key string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("larder")).Bucket([]byte(id.ID())).Bucket([]byte("objects")).Delete([]byte(key))
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSaveOfAStoreThatLacksObjects: where there are fewer than the store counts no snapshot says that it is whole.
+func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	s := mustOpen(t, db)
+	listPods(t, s, 100, "5000")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	loseRecord(t, db, savedPods, "ns-3/pod-000003")
+	for name, o := range map[string]SaveOptions{"all": {}, "some": {SelectOptions: SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}}} {
+		if _, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s = mustOpen(t, db)
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("hot: %v", err)
+	}
+	saved, err := SaveStore(t.Context(), s, path, SaveOptions{Salvage: true})
+	if err != nil || saved.Lost != 1 || saved.Objects != 99 {
+		t.Fatalf("%+v, %v", saved, err)
+	}
+	if c := saved.Collections[0]; c.Complete || c.MustRelist == "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestSalvageWithoutTheKeys: what can not be opened for want of keys is not lost, and no snapshot says so.
+func TestSalvageWithoutTheKeys(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	s, err := store.Open(db, store.Options{Logger: &quiet, Encryption: mustEncryption(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Salvage: true, Store: store.Options{Logger: &quiet}}
+	if saved, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	wantNames(t, dir, "a.db")
+}
+
+// TestWhatIsToBeSealedIsNotSavedInPlainText: not even where the state does not say that it is, as one that an older program has written.
+func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
+	dir := t.TempDir()
+	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
+	s := mustOpen(t, db)
+	listPods(t, s, 10, "5000")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e := mustEncryption(t)
+	e.Resources = []schema.GroupResource{{Resource: "pods"}}
+	saved, err := SaveFile(t.Context(), db, path, SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
+	if err != nil || saved.Objects != 0 || len(saved.LeftOut) != 1 {
+		t.Errorf("%+v, %v", saved, err)
+	}
+}

@@ -1,0 +1,44 @@
+package snapshot
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// TestSaveReplacesNoStore: neither the one that is saved nor another one, and what is beside it stays.
+func TestSaveReplacesNoStore(t *testing.T) {
+	dir := t.TempDir()
+	db, other := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")
+	if err := mustOpen(t, other).Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link.larder")
+	if err := os.Symlink("a.db", link); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, db)
+	listPods(t, s, 10, "5000")
+	if err := os.WriteFile(db+".new-copy", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db, link, other} {
+		if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, store.ErrExists) {
+			t.Errorf("SaveStore to %s: %v", path, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SaveFile(t.Context(), db, db, SaveOptions{}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("SaveFile: %v", err)
+	}
+	wantNames(t, dir, "a.db", "a.db.new-copy", "b.db", "link.larder")
+	s = mustOpen(t, db)
+	if n := len(recordsOf(t, StoreSource(s), savedPods)); n != 10 {
+		t.Errorf("%d pods", n)
+	}
+}

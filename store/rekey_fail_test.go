@@ -1,0 +1,34 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestRekeyThatCanNotTakeThePlace: the old file keeps the data keys that it needs, also when it is written afterwards.
+func TestRekeyThatCanNotTakeThePlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	e := sealing(t, mustKey(t, ""))
+	writeSealed(t, path, 10, e)
+	s := mustOpen(t, path, Options{Encryption: e})
+	c := mustCollection(t, s, pods())
+	if err := os.Rename(path, path+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rekey(t.Context()); !errors.Is(err, ErrForeign) {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+"-moved", path); err != nil {
+		t.Fatal(err)
+	}
+	applyNewer(t, c, 0, 0, 9000)
+	mustClose(t, s)
+
+	s = mustOpen(t, path, Options{Encryption: e})
+	wantDataKeys(t, s, 1)
+	wantPods(t, mustCollection(t, s, pods()), 10, nil)
+	wantSound(t, s)
+	mustClose(t, s)
+}

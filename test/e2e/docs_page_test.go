@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// step is what a reader of a page does: a command that is typed, or a file that is made.
+type step struct {
+	// line of the page where it is, from 1 on.
+	line int
+	// command to type; it may have several lines.
+	command string
+	// output are the lines that the page shows for it, from line first to before line end (from 0 on).
+	output     []string
+	first, end int
+	// interrupted says that the page ends it with Ctrl-C once it has printed its output.
+	interrupted bool
+	// hidden steps are in a comment: what happens outside of the page.
+	hidden bool
+	// file to make with content; the command is empty then.
+	file, content string
+}
+
+// parsePage returns the steps of a page in Markdown. They are
+//
+//	```console        a terminal: "$ command", "> what continues it", output, "^C"
+//	```yaml file=x    a file to make
+//	<!-- $ command -->  what happens outside of the page, on one line or on several
+func parsePage(text string) ([]step, error) {
+	var steps []step
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		info, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		comment, isComment := strings.CutPrefix(line, "<!--")
+		switch {
+		case isComment:
+			end := i
+			for !strings.Contains(lines[end], "-->") {
+				if end++; end == len(lines) {
+					return nil, fmt.Errorf("line %d: the comment does not end", i+1)
+				}
+			}
+			body := comment
+			if end > i {
+				body = comment + "\n" + strings.Join(lines[i+1:end+1], "\n")
+			}
+			steps = append(steps, hiddenSteps(strings.TrimSuffix(strings.TrimSpace(body), "-->"), i)...)
+			i = end
+		case fence:
+			end := i + 1
+			for end < len(lines) && strings.TrimSpace(lines[end]) != "```" {
+				end++
+			}
+			if end == len(lines) {
+				return nil, fmt.Errorf("line %d: the block does not end", i+1)
+			}
+			kind, attribute, _ := strings.Cut(info, " ")
+			name, isFile := strings.CutPrefix(attribute, "file=")
+			switch {
+			case kind == "console":
+				block, err := terminal(lines, i+1, end)
+				if err != nil {
+					return nil, err
+				}
+				steps = append(steps, block...)
+			case isFile:
+				steps = append(steps, step{line: i + 1, file: name, content: strings.Join(lines[i+1:end], "\n") + "\n"})
+			}
+			i = end
+		}
+	}
+	return steps, nil
+}
+
+// hiddenSteps returns the commands of a comment; one that has no "$ " is only a comment.
+func hiddenSteps(body string, line int) []step {
+	var steps []step
+	for _, l := range strings.Split(body, "\n") {
+		command, ok := strings.CutPrefix(strings.TrimSpace(l), "$ ")
+		more, continued := strings.CutPrefix(strings.TrimSpace(l), "> ")
+		switch {
+		case ok:
+			steps = append(steps, step{line: line + 1, command: strings.TrimSpace(command), hidden: true})
+		case continued && len(steps) > 0:
+			steps[len(steps)-1].command += "\n" + more
+		}
+	}
+	return steps
+}
+
+// terminal returns the steps of the lines of a console block.
+func terminal(lines []string, from, to int) ([]step, error) {
+	var steps []step
+	for i := from; i < to; i++ {
+		l := lines[i]
+		command, typed := strings.CutPrefix(l, "$ ")
+		more, continued := strings.CutPrefix(l, "> ")
+		switch {
+		case typed:
+			steps = append(steps, step{line: i + 1, command: command, first: i + 1, end: i + 1})
+			continue
+		case len(steps) == 0:
+			return nil, fmt.Errorf("line %d: a console block begins with a command: \"$ …\"", i+1)
+		}
+		s := &steps[len(steps)-1]
+		switch {
+		case continued && len(s.output) == 0:
+			s.command += "\n" + more
+			s.first, s.end = i+1, i+1
+		case l == "^C":
+			s.interrupted = true
+		default:
+			s.output = append(s.output, l)
+			s.end = i + 1
+		}
+	}
+	return steps, nil
+}
+
+// What differs from one run to the next.
+var varying = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uid>"},
+	{regexp.MustCompile(`\b[0-9a-f]{20,64}\b`), "<id>"},
+	{regexp.MustCompile(`age1[0-9a-z]{20,}`), "<recipient>"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+\b`), "<t>"},
+	{regexp.MustCompile(`\b\d[\d,.]*( ?([kKMG]i?)?B)?\b`), "<n>"},
+	{regexp.MustCompile(`\s+`), " "},
+}
+
+// gist is a line without what differs from one run to the next.
+func gist(line string) string {
+	line = strings.TrimSpace(line)
+	for _, v := range varying {
+		line = v.what.ReplaceAllString(line, v.as)
+	}
+	return line
+}
+
+// elided is the line of a page that stands for any number of lines.
+const elided = "…"
+
+// shows returns what of the page's output is not in what was printed, and empty if all of it is. The page may elide lines.
+func shows(page, printed []string) string {
+	at := 0
+	free := false // whether lines may be passed over
+	for _, want := range page {
+		if strings.TrimSpace(want) == elided {
+			free = true
+			continue
+		}
+		found := at
+		for found < len(printed) && gist(printed[found]) != gist(want) {
+			found++
+		}
+		switch {
+		case found == len(printed):
+			return fmt.Sprintf("not printed: %q", want)
+		case found > at && !free:
+			return fmt.Sprintf("printed before %q: %q", want, printed[at])
+		}
+		at, free = found+1, false
+	}
+	if at < len(printed) && !free && len(page) > 0 {
+		return fmt.Sprintf("printed and not shown: %q", printed[at])
+	}
+	return ""
+}
+
+// update returns the page with what the steps have printed in the place of what it shows; where it elides lines it is left alone.
+func update(text string, steps []step, printed [][]string) string {
+	lines := strings.Split(text, "\n")
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := steps[i]
+		elides := false
+		for _, l := range s.output {
+			elides = elides || strings.TrimSpace(l) == elided
+		}
+		if s.hidden || s.command == "" || elides {
+			continue
+		}
+		anew := lines[:s.first:s.first]
+		for _, l := range printed[i] {
+			anew = append(anew, strings.TrimRight(l, " "))
+		}
+		lines = append(anew, lines[s.end:]...)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,264 @@
+package e2e
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
+)
+
+var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
+
+// pages are those whose every command is run, in this order, on one control plane.
+var pages = []string{"README.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
+
+// TestDocs does what the README and the pages for the three users tell them to do, on a real API server, and compares what is printed with what the
+// pages show, but for figures, ages and ids. go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	cp := ownControlPlane(t)
+	bin := larderInPath(t)
+	binaries, err := controlplane.Binaries(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pages {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join("..", "..", name)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := parsePage(string(text))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			sh := newShell(t, cp, bin, binaries)
+			printed := make([][]string, len(steps))
+			for i, s := range steps {
+				followed := i+1 < len(steps) && strings.HasPrefix(steps[i+1].command, "echo $?")
+				printed[i] = sh.do(name, s, followed)
+			}
+			if *updateDocs {
+				if err := os.WriteFile(path, []byte(update(string(text), steps, printed)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// larderInPath builds the command line into a directory, as larder and as a plugin of kubectl.
+func larderInPath(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	buildLarder(t, dir)
+	if err := os.Symlink("larder", filepath.Join(dir, "kubectl-larder")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shell is a bash in a directory of its own, with larder, kubectl and a kubeconfig.
+type shell struct {
+	t   *testing.T
+	cp  *controlplane.ControlPlane
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	dir string
+	n   int
+
+	mu      sync.Mutex
+	printed []string      // what has been printed and not been taken; guarded by mu
+	more    chan struct{} // there is more, or the end; capacity 1
+}
+
+func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shell {
+	t.Helper()
+	s := &shell{t: t, cp: cp, dir: t.TempDir(), more: make(chan struct{}, 1)}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	writeKubeconfig(t, cp, kubeconfig)
+	s.cmd = exec.Command("bash", "--norc", "-m")
+	s.cmd.Dir = s.dir
+	s.cmd.Env = append(os.Environ(), "PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"), "KUBECONFIG="+kubeconfig, "HOME="+s.dir, "LC_ALL=C.UTF-8")
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Stdout, s.cmd.Stderr = w, w
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	var reading sync.WaitGroup
+	reading.Go(func() { s.read(out) })
+	t.Cleanup(func() {
+		_, _ = io.WriteString(s.in, "\nfor job in $(jobs -p); do kill -KILL -- -$job; done 2>/dev/null; exit 0\n")
+		_ = s.in.Close()
+		_ = s.cmd.Wait()
+		reading.Wait()
+		_ = out.Close()
+	})
+	s.do("", step{command: "true", hidden: true}, false) // what bash says of a terminal that it has not
+	return s
+}
+
+func writeKubeconfig(t *testing.T, cp *controlplane.ControlPlane, path string) {
+	t.Helper()
+	cfg := cp.Config("")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"e2e": {Token: cfg.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"e2e": {Cluster: "e2e", AuthInfo: "e2e"}},
+		CurrentContext: "e2e",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read collects what is printed until nobody has the pipe any more.
+func (s *shell) read(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		s.mu.Lock()
+		s.printed = append(s.printed, lines.Text())
+		s.mu.Unlock()
+		select {
+		case s.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// do does a step and returns what it has printed.
+func (s *shell) do(page string, st step, mayFail bool) []string {
+	s.t.Helper()
+	where := fmt.Sprintf("%s:%d", page, st.line)
+	if st.file != "" {
+		if err := os.WriteFile(filepath.Join(s.dir, st.file), []byte(st.content), 0o600); err != nil {
+			s.t.Fatalf("%s: %v", where, err)
+		}
+		return nil
+	}
+	if st.hidden && s.link(where, st.command) {
+		return nil
+	}
+	s.n++
+	done := fmt.Sprintf("--done %d ", s.n)
+	command := st.command
+	if st.interrupted {
+		command += " &\nstarted=$!"
+	}
+	s.type_(command + "\ncode=$?; echo; echo '" + done + "'$code; (exit $code)\n")
+	printed, code := s.until(where, st.command, done)
+	if st.interrupted {
+		printed = append(printed, s.interrupt(where, st)...)
+		code = "0"
+	}
+	if code != "0" && !mayFail {
+		s.t.Fatalf("%s: %s: exit code %s\n%s", where, st.command, code, strings.Join(printed, "\n"))
+	}
+	if problem := shows(st.output, printed); problem != "" && !st.hidden && !*updateDocs {
+		s.t.Errorf("%s: %s: %s\nprinted:\n%s", where, st.command, problem, strings.Join(printed, "\n"))
+	}
+	return printed
+}
+
+// link does what happens to the API server outside of a page: "apiserver stop" and "apiserver start".
+func (s *shell) link(where, command string) bool {
+	s.t.Helper()
+	switch command {
+	case "apiserver stop":
+		s.cp.StopAPIServer()
+	case "apiserver start":
+		if err := s.cp.StartAPIServer(s.t.Context()); err != nil {
+			s.t.Fatalf("%s: %v", where, err)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// interrupt waits until the step that was started has printed what the page shows, and ends it as Ctrl-C does.
+func (s *shell) interrupt(where string, st step) []string {
+	s.t.Helper()
+	var printed []string
+	deadline := time.After(time.Minute)
+	for shows(st.output, printed) != "" && (!*updateDocs || len(printed) < len(st.output)) {
+		select {
+		case <-s.more:
+			printed = append(printed, s.take()...)
+		case <-deadline:
+			s.t.Fatalf("%s: %s: %s\nprinted:\n%s", where, st.command, shows(st.output, printed), strings.Join(printed, "\n"))
+		}
+	}
+	s.n++
+	done := fmt.Sprintf("--done %d ", s.n)
+	s.type_("kill -INT $started; wait $started; echo; echo '" + done + "'$?\n")
+	rest, _ := s.until(where, st.command, done)
+	if len(rest) > 0 && shows(st.output, append(printed, rest...)) == "" {
+		printed = append(printed, rest...)
+	}
+	return printed
+}
+
+func (s *shell) type_(text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until returns what is printed before the line that begins with done, and the rest of that line.
+func (s *shell) until(where, command, done string) (printed []string, rest string) {
+	s.t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for {
+		for i, line := range s.peek() {
+			if after, ok := strings.CutPrefix(line, done); ok {
+				printed = s.take()[:i]
+				if n := len(printed); n > 0 && printed[n-1] == "" {
+					printed = printed[:n-1] // the empty line that ends one without a newline
+				}
+				return printed, after
+			}
+		}
+		select {
+		case <-s.more:
+		case <-deadline:
+			s.t.Fatalf("%s: %s: still running after two minutes\n%s", where, command, strings.Join(s.take(), "\n"))
+		}
+	}
+}
+
+func (s *shell) peek() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.printed...)
+}
+
+func (s *shell) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.printed
+	s.printed = nil
+	return taken
+}
