@@ -202,6 +202,9 @@ func (o *syncOptions) hangups() chan os.Signal {
 	return c
 }
 
+// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.
+const mostVerbose = 7
+
 // newDisplay chooses between a live table and lines, and returns the logger that goes with it.
 func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 	var d display = &plainLog{out: s.Out}
@@ -210,7 +213,7 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 		d = &screen{out: s.Out, size: s.TerminalSize}
 		logs = d
 	}
-	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(verbosity)))
+	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(min(verbosity, mostVerbose))))
 }
 
 // splitArgs takes "pods,nodes" apart, as kubectl does.

@@ -29,9 +29,9 @@ func TestNoPlainText(t *testing.T) {
 	p.plant(t, "first", "second", "third")
 
 	control := filepath.Join(p.keys, "control.db")
-	sync := p.sync(t, "--store", control, "--persist-secrets")
-	p.holds(t, sync, control, "secret/first", "secret/second", "secret/third")
-	sync.terminate(t)
+	mirror := p.sync(t, "--store", control, "--persist-secrets")
+	p.holds(t, mirror, control, "secret/first", "secret/second", "secret/third")
+	mirror.terminate(t)
 	if found := p.search(t, p.keys); len(found) == 0 {
 		t.Fatal("nothing is found where everything is in plain text: the test shows nothing")
 	}
@@ -41,14 +41,14 @@ func TestNoPlainText(t *testing.T) {
 
 	stop := p.watch(t)
 	db := filepath.Join(p.dir, "cluster.db")
-	sync = p.sync(t, "--store", db, "--key-file", p.key(t, "a"))
-	p.holds(t, sync, db, "secret/first", "secret/second", "secret/third")
+	mirror = p.sync(t, "--store", db, "--key-file", p.key(t, "a"))
+	p.holds(t, mirror, db, "secret/first", "secret/second", "secret/third")
 	p.touch(t, c, "second")
 	p.plant(t, "fourth")
 	if err := c.client.CoreV1().Secrets(c.ns).Delete(t.Context(), "third", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.holds(t, sync, db, "secret/first", "secret/second", "secret/fourth")
+	p.holds(t, mirror, db, "secret/first", "secret/second", "secret/fourth")
 	id := newIdentity(t)
 	identity := filepath.Join(p.keys, "identity")
 	if err := os.WriteFile(identity, []byte(id.String()+"\n"), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestNoPlainText(t *testing.T) {
 	p.run(t, "snapshot", "save", hot, "--from", db, "--recipient", recipient)
 	p.run(t, "compact", "--rekey", "--store", db)
 	p.run(t, "compact", "--store", db)
-	sync.terminate(t)
+	mirror.terminate(t)
 	p.run(t, "snapshot", "save", cold, "--from", db, "--recipient", recipient, "--key-file", p.key(t, "a"))
 	p.run(t, "snapshot", "restore", cold, "--store", node, "--identity", identity, "--key-file", p.key(t, "b"))
 	p.run(t, "compact", "--rekey", "--store", node, "--key-file", p.key(t, "c", "b"))
@@ -194,16 +194,16 @@ func (p *plainText) keep(t *testing.T, text []byte) {
 // sync mirrors the Secrets of the namespace.
 func (p *plainText) sync(t *testing.T, args ...string) *program {
 	t.Helper()
-	cmd := p.command(t, append([]string{"sync", "secrets", "-n", p.ns}, args...)...)
+	cmd := p.command(t, append([]string{"sync", "secrets", "-n", p.ns, "-v", "9"}, args...)...)
 	printed := filepath.Join(p.dir, "printed")
 	return startProgram(t, cmd, printed, func(line []byte) { p.keep(t, line) })
 }
 
 // holds waits until the store has these Secrets, and the changes of them.
-func (p *plainText) holds(t *testing.T, sync *program, path string, names ...string) {
+func (p *plainText) holds(t *testing.T, mirror *program, path string, names ...string) {
 	t.Helper()
 	want := strings.Join(names, "\n")
-	sync.eventually(t, "mirroring", func() string {
+	mirror.eventually(t, "mirroring", func() string {
 		out, err := p.command(t, "get", "secrets", "-A", "-o", "name", "--sort-by", "metadata.creationTimestamp", "--from", path).CombinedOutput()
 		for _, name := range names {
 			if err != nil || strings.Count(string(out), "secret/") != len(names) || !strings.Contains(string(out), name+"\n") {

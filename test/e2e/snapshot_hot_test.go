@@ -86,6 +86,7 @@ func TestHotSnapshot(t *testing.T) {
 		t.Errorf("%d snapshots are of %d moments: the test shows little", saves, len(versions))
 	}
 	t.Logf("%d snapshots of %d pods, exact at %d moments among %d changes: %s", saves, hotPods, len(versions), truth.events(), took)
+	t.Logf("the server closes watches that do not keep up: the informer has watched %d times", len(c.asked(t, t.Name(), "pods").watches))
 	t.Logf("a Get: %s", reads)
 	t.Logf("from an event's arrival to the handler: %s", told)
 }
