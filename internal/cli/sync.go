@@ -90,7 +90,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
-	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 	o.cluster.AddFlags(f)
 	return cmd
 }
