@@ -90,7 +90,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
-	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 	o.cluster.AddFlags(f)
 	return cmd
 }
@@ -202,6 +202,9 @@ func (o *syncOptions) hangups() chan os.Signal {
 	return c
 }
 
+// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.
+const mostVerbose = 7
+
 // newDisplay chooses between a live table and lines, and returns the logger that goes with it.
 func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 	var d display = &plainLog{out: s.Out}
@@ -210,7 +213,7 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 		d = &screen{out: s.Out, size: s.TerminalSize}
 		logs = d
 	}
-	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(verbosity)))
+	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(min(verbosity, mostVerbose))))
 }
 
 // splitArgs takes "pods,nodes" apart, as kubectl does.

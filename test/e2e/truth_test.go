@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"sync"
@@ -33,23 +34,44 @@ func watchTruth(t *testing.T, c *cluster) *truth {
 	for i := range list.Items {
 		tr.first.put(t, &list.Items[i])
 	}
-	w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for e := range w.ResultChan() {
-			tr.mu.Lock()
-			if e.Type == watch.Error {
-				tr.failed = fmt.Errorf("the watch that records the truth ended: %v", e.Object)
+	wg.Go(func() { tr.record(ctx, pods.Watch) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return tr
+}
+
+// record watches, and goes on where a watch has ended: the server closes those that do not keep up.
+func (tr *truth) record(ctx context.Context, open func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
+	for rv := tr.start; ctx.Err() == nil; {
+		w, err := open(ctx, metav1.ListOptions{ResourceVersion: rv, AllowWatchBookmarks: true})
+		if err != nil {
+			if ctx.Err() != nil {
+				return
 			}
+			tr.fail(fmt.Errorf("watching the truth: %w", err))
+			return
+		}
+		for e := range w.ResultChan() {
+			if e.Type == watch.Error {
+				tr.fail(fmt.Errorf("the watch that records the truth ended: %v", e.Object))
+				break
+			}
+			rv = rvOf(e.Object)
+			tr.mu.Lock()
 			tr.stream = append(tr.stream, e)
 			tr.mu.Unlock()
 		}
-	})
-	t.Cleanup(func() { w.Stop(); wg.Wait() })
-	return tr
+		w.Stop()
+	}
+}
+
+func (tr *truth) fail(err error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.failed == nil {
+		tr.failed = err
+	}
 }
 
 func (tr *truth) events() int {
@@ -75,7 +97,7 @@ func (tr *truth) mustEqual(t *testing.T, got stored, when string) {
 			t.Fatal(tr.failed)
 		}
 		if n := len(tr.stream); n == 0 || newer(t, got.ResourceVersion, rvOf(tr.stream[n-1].Object)) {
-			return "is behind the store"
+			return fmt.Sprintf("is behind the store, which stands at %s, after %d events", got.ResourceVersion, n)
 		}
 		return ""
 	})
