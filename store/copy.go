@@ -36,7 +36,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 		}
 		switch {
 		case out.err != nil:
-			return nil // the file is not to blame: not for settle
+			return nil //nolint:nilerr // the file is not to blame: not for settle
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return &faultError{what: "the file is shorter than its pages need"}
 		}

@@ -52,5 +52,13 @@ func (e *Encryption) Seals(r schema.GroupResource) bool {
 	return false
 }
 
+// CurrentKey returns the id of the provider's current key, under which Rekey seals; it is empty for a store without Options.Encryption.
+func (s *Store) CurrentKey(ctx context.Context) (id string, err error) {
+	if s.keys == nil {
+		return "", nil
+	}
+	return s.keys.provider.CurrentKey(ctx)
+}
+
 // Seals reports whether a new collection of the resource is sealed: by Options.Encryption.
 func (s *Store) Seals(r schema.GroupResource) bool { return s.o.Encryption.Seals(r) }

@@ -184,8 +184,8 @@ type feedEntry struct {
 	born uint64
 }
 
-func (c *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
-	h, payload, err := parseRecord(c.name, key, data)
+func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
+	h, payload, err := parseRecord(r.name, key, data)
 	if err != nil {
 		return feedEntry{}, err
 	}
@@ -193,7 +193,7 @@ func (c *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedE
 	if h.SealedBy == 0 {
 		payload = slices.Clone(payload)
 	}
-	e.body, err = c.body(objects, key, h, payload)
+	e.body, err = r.body(objects, key, h, payload)
 	if errors.Is(err, ErrIncompatible) {
 		e.body.encoding, err = "", nil
 	}
@@ -201,12 +201,12 @@ func (c *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedE
 }
 
 // readFeed merges live objects and tombstones, which never share a number.
-func (c *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
-	seqs, tombstones, err := c.feedBuckets(b, st)
+func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
+	seqs, tombstones, err := r.feedBuckets(b, st)
 	if err != nil {
 		return nil, false, err
 	}
-	objects, err := c.objects(b)
+	objects, err := r.objects(b)
 	if err != nil {
 		return nil, false, err
 	}
@@ -220,10 +220,10 @@ func (c *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedE
 		}
 		var e feedEntry
 		if goneKey == nil || liveKey != nil && string(liveKey) < string(goneKey) {
-			e, err = c.filedEntry(objects, liveKey, key)
+			e, err = r.filedEntry(objects, liveKey, key)
 			liveKey, key = live.next()
 		} else {
-			e, err = c.goneEntry(goneKey, data)
+			e, err = r.goneEntry(goneKey, data)
 			goneKey, data = gone.next()
 		}
 		if err != nil {
@@ -235,26 +235,26 @@ func (c *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedE
 }
 
 // filedEntry returns the object that the feed has under a number.
-func (c *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
+func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
-		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", c.name, legible(string(key)), ErrDamaged)
+		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, legible(string(key)), ErrDamaged)
 	}
-	e, err := c.liveEntry(objects, string(key), data)
+	e, err := r.liveEntry(objects, string(key), data)
 	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
-		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", c.name, legible(string(key)), seqKey, e.Seq, ErrDamaged)
+		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, legible(string(key)), seqKey, e.Seq, ErrDamaged)
 	}
 	return e, err
 }
 
-func (c *reader) goneEntry(seqKey, data []byte) (feedEntry, error) {
+func (r *reader) goneEntry(seqKey, data []byte) (feedEntry, error) {
 	seq, ok := parseSeqKey(seqKey)
 	if !ok {
-		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", c.name, seqKey, ErrDamaged)
+		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, seqKey, ErrDamaged)
 	}
-	t, err := parseTombstone(c.name, seq, data)
+	t, err := parseTombstone(r.name, seq, data)
 	if err == nil {
-		t.payload, err = c.opened(bucketTombstones, t.place(), t.header, t.payload)
+		t.payload, err = r.opened(bucketTombstones, t.place(), t.header, t.payload)
 	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
 		key: t.key, header: t.header, body: body{encoding: t.Encoding, payload: slices.Clone(t.payload), size: len(t.payload)},
@@ -285,7 +285,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 }
 
 // decodeFeed adds the changes to the page. It calls the codec, in no transaction.
-func (c *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
+func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	for _, e := range found {
 		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Born: e.born}
 		if e.gone {
@@ -294,7 +294,7 @@ func (c *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 		err := ErrIncompatible
 		if e.body.encoding != "" {
 			err = guard("the codec", func() (err error) {
-				change.Object, err = c.decodeBody(e.key, e.body)
+				change.Object, err = r.decodeBody(e.key, e.body)
 				return err
 			})
 		}

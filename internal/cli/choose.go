@@ -119,9 +119,6 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	return withHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
 }
 
-// category is the one that people know, for a handful of built-in resources.
-const category = "all"
-
 // exampleSync is the command that goes on with everything the store has and adds a resource to it; empty if
 // no single command does.
 func exampleSync(storePath string, all []source.Collection, added string) string {

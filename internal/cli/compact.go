@@ -26,7 +26,8 @@ writes the list of it. larder status shows how much is free.
 A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
 
 With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and Secrets that were
-stored in plain text before there was a key. The other keys are needed no more then. A running sync does it with the keys that it was started with.
+stored in plain text before there was a key. The other keys are needed no more then. A running sync does it with its own keys: it reads
+the file of them again, and refuses if the current key is not the one that is given here.
 
 There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or compact.`,
 		Args: noArgs,
@@ -76,7 +77,15 @@ func compactor(key *keyFlag, rekey bool) (compaction, error) {
 			}
 			return store.Rekey(ctx, path, o)
 		},
-		sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) { return sync.Rekey(ctx) },
+		sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) {
+			id := ""
+			if encryption != nil {
+				if id, err = encryption.Keys.CurrentKey(ctx); err != nil {
+					return store.Compacted{}, err
+				}
+			}
+			return sync.Rekey(ctx, id)
+		},
 	}, nil
 }
 

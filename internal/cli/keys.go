@@ -34,10 +34,10 @@ func (f *keyFlag) encryption() (*store.Encryption, error) {
 	return &store.Encryption{Keys: keys}, nil
 }
 
-func (f *keyFlag) keys() (keys *store.Keys, err error) {
+func (f *keyFlag) keys() (keys store.KeyProvider, err error) {
 	switch {
 	case f.file != "":
-		keys, err = store.KeysFromFile(f.file)
+		keys, err = store.KeyFile(f.file)
 	case os.Getenv(keyVariable) != "":
 		keys, err = store.KeysFromEnv(keyVariable)
 	}
@@ -69,9 +69,9 @@ func (f *keyFlag) sealing(c *config.Encryption) (*store.Encryption, error) {
 	return e, nil
 }
 
-func keysOf(c *config.Encryption) (*store.Keys, error) {
+func keysOf(c *config.Encryption) (store.KeyProvider, error) {
 	if c.KeyFile != "" {
-		return store.KeysFromFile(c.KeyFile)
+		return store.KeyFile(c.KeyFile)
 	}
 	return store.KeysFromEnv(c.KeyEnv)
 }

@@ -14,7 +14,7 @@ func (m *mirror) runs(id store.Identity, o memberOptions) bool {
 	for _, mb := range m.now() {
 		if mb.identity == id {
 			secret := secrets.GroupResource() == id.GroupResource()
-			return !secret || mb.informer.Status().Persistent == o.persistSecrets
+			return !secret || mb.informer.Status().Persistent == (o.persistSecrets || m.store.Seals(id.GroupResource()))
 		}
 	}
 	return false

@@ -142,8 +142,8 @@ func TestErrors(t *testing.T) {
 		{"bad address", head + pods + "listen: 9470x\n", []string{`c:4:9: listen: "9470x" is no address; it is HOST:PORT`}},
 		{"bad port", head + pods + "listen: localhost:99999\n", []string{"is no address"}},
 		{"bad ready", head + pods + "ready: always\n", []string{`c:4:8: ready: unknown value "always"; allowed are disk, resumed`}},
-		{"several", head + "resources:\n- nmae: pods\nready: 1\nlisten: x\n", []string{
-			"c:4:3: resources[0].nmae: unknown field", "c:4:3: resources[0]: name is required", "c:5:8: ready: it must be text", "c:6:9: listen: ",
+		{"several", head + "resources:\n- nam: pods\nready: 1\nlisten: x\n", []string{
+			"c:4:3: resources[0].nam: unknown field", "c:4:3: resources[0]: name is required", "c:5:8: ready: it must be text", "c:6:9: listen: ",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestSnapshotOfASourceThatCanNot(t *testing.T) {
 	if _, err := client.Snapshot(context.Background(), SaveRequest{}); err == nil || !strings.Contains(err.Error(), "can not take snapshots") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := client.Rekey(context.Background()); err == nil || !strings.Contains(err.Error(), "seal it anew") {
+	if _, err := client.Rekey(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "seal it anew") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -125,7 +125,6 @@ func (m *watchModel) segment() {
 	<-written
 	if rapid.Bool().Draw(m.T, "restart") {
 		closeAll()
-		closeAll = func() {}
 		m.w.close(m)
 		m.w.open(m)
 	}

@@ -108,7 +108,7 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 	var reading sync.WaitGroup
 	reading.Go(func() { s.read(out) })
 	t.Cleanup(func() {
-		_, _ = io.WriteString(s.in, "\nfor job in $(jobs -p); do kill -KILL -- -$job; done 2>/dev/null; exit 0\n")
+		_, _ = io.WriteString(s.in, "\nkill -KILL $(jobs -p) 2>/dev/null; wait; exit 0\n")
 		_ = s.in.Close()
 		_ = s.cmd.Wait()
 		reading.Wait()

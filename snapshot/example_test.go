@@ -1,0 +1,94 @@
+package snapshot_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// A snapshot is taken of a store that is open, and another node's store is made of it. The key seals Secrets in both stores; the snapshot has them because it
+// is encrypted.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "larder-example-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	line, err := store.GenerateKey("")
+	if err != nil {
+		panic(err)
+	}
+	keys, err := store.ParseKeys([]byte(line)) // or store.KeysFromFile, KeysFromEnv, or a KMS
+	if err != nil {
+		panic(err)
+	}
+	options := store.Options{Encryption: &store.Encryption{Keys: keys}}
+	st, err := store.Open(filepath.Join(dir, "larder.db"), options)
+	if err != nil {
+		panic(err)
+	}
+	defer st.Close()
+	mirror(ctx, st)
+
+	recipient, err := snapshot.PassphraseRecipient("correct-horse-battery-staple")
+	if err != nil {
+		panic(err)
+	}
+	path := filepath.Join(dir, "seed.larder")
+	saved, err := snapshot.SaveStore(ctx, st, path, snapshot.SaveOptions{Recipients: []age.Recipient{recipient}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("saved", saved.Objects)
+
+	identity, err := snapshot.PassphraseIdentity("correct-horse-battery-staple")
+	if err != nil {
+		panic(err)
+	}
+	restored, err := snapshot.Restore(ctx, path, filepath.Join(dir, "node.db"), snapshot.RestoreOptions{
+		Identities: []age.Identity{identity}, Import: store.ImportOptions{Store: options},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("restored", restored.Objects, "at resourceVersion", restored.Collections[0].ResourceVersion)
+	// Output:
+	// saved 1
+	// restored 1 at resourceVersion 7
+}
+
+// mirror stands for the informers of a program.
+func mirror(ctx context.Context, st *store.Store) {
+	id := store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: store.Unstructured}
+	c, err := st.Collection(ctx, id, store.CollectionOptions{Codec: store.UnstructuredCodec()})
+	if err != nil {
+		panic(err)
+	}
+	secret := &unstructured.Unstructured{}
+	secret.SetAPIVersion("v1")
+	secret.SetKind("Secret")
+	secret.SetNamespace("shop")
+	secret.SetName("till")
+	secret.SetUID("u")
+	secret.SetResourceVersion("7")
+	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := list.Page(ctx, []runtime.Object{secret}); err != nil {
+		panic(err)
+	}
+	if _, err := list.Commit(ctx, store.Batch{ResourceVersion: "7"}); err != nil {
+		panic(err)
+	}
+}

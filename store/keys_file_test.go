@@ -1,0 +1,68 @@
+package store
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestKeyFile: a key that is put on top of the file while the store is open is the one that Rekey seals with.
+func TestKeyFile(t *testing.T) {
+	first, second := mustGenerateKey(t), mustGenerateKey(t)
+	path := filepath.Join(t.TempDir(), "keys")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := KeyFile(path); err == nil {
+		t.Error("a file that is not there was taken")
+	}
+	write(first)
+	provider, err := KeyFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(t.TempDir(), "store")
+	s, err := Open(store, Options{Logger: &quiet, Encryption: &Encryption{Keys: provider}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.CurrentKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(second + first)
+	after, err := s.CurrentKey(t.Context())
+	if err != nil || after == before {
+		t.Errorf("the current key is %q, and was %q before: %v", after, before, err)
+	}
+	if _, err := s.Rekey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(second)
+	s, err = Open(store, Options{Logger: &quiet, Encryption: &Encryption{Keys: provider}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(store); bytes.Contains(data, []byte(second)) {
+		t.Error("the key is in the store")
+	}
+}
+
+func mustGenerateKey(t *testing.T) string {
+	t.Helper()
+	line, err := GenerateKey("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
