@@ -232,7 +232,7 @@ func mirror(t *testing.T) string {
 			t.Fatalf("larder sync: %v\n%s", err, log.String())
 		case <-ctx.Done():
 			_ = sync.Process.Kill()
-			<-done
+			_ = <-done
 			t.Fatalf("larder sync has not synced in %s\n%s", patience, log.String())
 		case <-time.After(100 * time.Millisecond):
 			complete = synced(path)
