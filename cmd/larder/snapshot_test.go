@@ -57,7 +57,7 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	_ = cmd.Process.Kill() // it may have ended
-	_ = <-ended            // that it was killed
+	ts.Logf("killed: %v", <-ended)
 }
 
 // only fails unless the directory has these files, beside those of the script itself: only FILE…

@@ -232,8 +232,7 @@ func mirror(t *testing.T) string {
 			t.Fatalf("larder sync: %v\n%s", err, log.String())
 		case <-ctx.Done():
 			_ = sync.Process.Kill()
-			_ = <-done
-			t.Fatalf("larder sync has not synced in %s\n%s", patience, log.String())
+			t.Fatalf("larder sync has not synced in %s: %v\n%s", patience, <-done, log.String())
 		case <-time.After(100 * time.Millisecond):
 			complete = synced(path)
 		}
