@@ -248,14 +248,7 @@ func TestSecretsAreSealed(t *testing.T) {
 	for _, resource := range []string{"secrets", "things"} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t)
-			line, err := store.GenerateKey("")
-			if err != nil {
-				t.Fatal(err)
-			}
-			keys, err := store.ParseKeys([]byte(line))
-			if err != nil {
-				t.Fatal(err)
-			}
+			keys := newKeys(t)
 			quiet := logr.Discard()
 			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys}})
 			if err != nil {
@@ -296,14 +289,7 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		quiet := logr.Discard()
-		line, err := store.GenerateKey("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys, err := store.ParseKeys([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := newKeys(t)
 		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 		for _, encryption := range []*store.Encryption{{Keys: keys}, nil} {
 			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: encryption})
@@ -374,4 +360,17 @@ func TestTwoInformersOneStore(t *testing.T) {
 		equal(t, "its handlers", h.take(), []string{"add a/1@101=x initial"})
 		r.close()
 	})
+}
+
+func newKeys(t *testing.T) *store.Keys {
+	t.Helper()
+	line, err := store.GenerateKey("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeys([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }

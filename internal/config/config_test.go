@@ -36,7 +36,7 @@ retention:
   changes: 36h
 listen: :9470
 ready: resumed
-kubeconfig: /root/.kube/config
+kubeconfig: /etc/larder/kubeconfig
 context: edge
 `))
 	if err != nil {
@@ -54,7 +54,7 @@ context: edge
 		},
 		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}},
 		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
-		Kubeconfig: "/root/.kube/config", Context: "edge",
+		Kubeconfig: "/etc/larder/kubeconfig", Context: "edge",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
