@@ -3,19 +3,38 @@ package progress
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// terminal is one that a goroutine draws on while the test looks at it.
+type terminal struct {
+	mu  sync.Mutex
+	out bytes.Buffer // guarded by mu
+}
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.out.Write(p)
+}
+
+func (t *terminal) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.out.String()
+}
+
 func TestBusy(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out terminal
 		end := Busy(&out, true, "checking")
 		time.Sleep(showAfter - redrawAfter/2)
 		synctest.Wait()
-		if out.Len() > 0 {
+		if out.String() != "" {
 			t.Errorf("shown within a second: %q", out.String())
 		}
 		time.Sleep(5*time.Second + redrawAfter/4)
