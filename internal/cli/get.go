@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -56,11 +60,14 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 	return cmd
 }
 
+// defaultNamespace is that of get and watch.
+const defaultNamespace = "default"
+
 // addFlags adds those that watch has too.
 func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.add(cmd)
 	o.print.add(cmd)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", defaultNamespace, "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
@@ -108,6 +115,10 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 		return nil, nil, readError(o.from.path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
+	if err != nil {
+		noteLeftOut(s, o.from.path, status)
+		err = orLost(o.from.path, err, lostOf(src))
+	}
 	if len(answers) == 0 && err != nil {
 		_ = src.Close()
 		return nil, nil, err
@@ -174,6 +185,7 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() {
 		g.nothing(answers)
 	}
+	noteWhole(g.s, g.o.from.path, lostOf(g.src))
 	return errors.Join(g.missing...)
 }
 
@@ -254,6 +266,9 @@ func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unst
 	return &unstructured.Unstructured{Object: object}
 }
 
+// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once a minute.
+const contactEvery = 2 * time.Minute
+
 // freshness is the line that says how old the data is.
 func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	what := r.String()
@@ -271,18 +286,23 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	from := "from disk"
 	switch {
 	case !c.TakenAt.IsZero():
-		from, heard = "from a snapshot", "taken "+ageOf(s.Now(), c.TakenAt)+" ago"
+		from = "from a snapshot, taken " + ageOf(s.Now(), c.TakenAt) + " ago"
+		if c.LastContact.IsZero() || c.TakenAt.Sub(c.LastContact) <= contactEvery {
+			heard = ""
+		}
 	case c.Live == nil:
-	case c.Live.Source == "live":
+	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
+		from, heard = "live from the running sync", "which last heard the server "+ageOf(s.Now(), c.LastContact)+" ago"
+	case c.Live.Source == string(informer.Live):
 		from = "live from the running sync"
 	case !c.Persistent:
 		from = "from the running sync's memory, which is out of contact"
 	default:
 		from = "from disk; the running sync is out of contact"
 	}
-	line := fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	parts := []string{what + ": " + from, heard, "resourceVersion " + rv}
 	if c.Changes != nil {
-		line += fmt.Sprintf(", seq %d", c.Changes.Last)
+		parts = append(parts, fmt.Sprintf("seq %d", c.Changes.Last))
 	}
-	return line
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }

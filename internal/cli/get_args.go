@@ -33,6 +33,9 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
 		return nil, usageError{err}
 	}
+	if o.namespace == "" { // as with kubectl, that is none given
+		o.namespace = defaultNamespace
+	}
 	targets, err := targetsOf(args)
 	if err != nil {
 		return nil, err

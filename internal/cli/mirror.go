@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -207,6 +208,14 @@ func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructu
 		}
 	}
 	return m.File.Objects(ctx, q, fn)
+}
+
+// Save implements source.Saver: what is in memory only is named as left out.
+func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
+	for _, c := range inMemory(m.mirrored(), r.Filter) {
+		r.LeftOut = append(r.LeftOut, c.Identity().String()+": larder sync had them in memory only")
+	}
+	return m.File.Save(ctx, w, r)
 }
 
 // collection describes the member as its informer sees it.

@@ -106,6 +106,9 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.noteFields(ctx, s, src, chosen.choice, false); err != nil {
+		return err
+	}
 	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
 	return w.run(ctx, s, o.queries(chosen, false))
 }
