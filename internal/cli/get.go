@@ -99,7 +99,10 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
-	return errors.Join(err, g.run(ctx, answers))
+	if err = errors.Join(err, g.run(ctx, answers)); err == nil {
+		noteWhole(s, o.from.path, lostOf(src))
+	}
+	return err
 }
 
 // open opens what is to be read, finds out what of it is asked for, and says how old it is. With an error there may be answers to some
@@ -115,9 +118,12 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 		return nil, nil, readError(o.from.path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
-	if err != nil {
+	switch lost := lostOf(src); {
+	case err != nil:
 		noteLeftOut(s, o.from.path, status)
-		err = orLost(o.from.path, err, lostOf(src))
+		err = orLost(o.from.path, err, lost)
+	case lost != nil && anyCategory(targets, status.Collections): // of which others may have been in it
+		err = readError(o.from.path, lost)
 	}
 	if len(answers) == 0 && err != nil {
 		_ = src.Close()
@@ -173,19 +179,19 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 			return g.broken(err)
 		}
 	}
-	if g.o.ignoreNotFound && g.found == 0 { // as with kubectl, not even an empty list
-		return g.flush()
+	var err error
+	if !g.o.ignoreNotFound || g.found > 0 { // as with kubectl, not even an empty list
+		err = g.printer.finish()
 	}
-	if err := errors.Join(g.printer.finish(), g.flush()); err != nil {
+	if err := errors.Join(err, g.flush()); err != nil {
 		return err
 	}
 	if g.damaged.Count > 0 {
 		return readError(g.o.from.path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
 	}
-	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() {
+	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() && !g.o.ignoreNotFound {
 		g.nothing(answers)
 	}
-	noteWhole(g.s, g.o.from.path, lostOf(g.src))
 	return errors.Join(g.missing...)
 }
 
