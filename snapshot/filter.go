@@ -52,8 +52,8 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// takes says whether any object of c can be taken.
-func (f *filter) takes(c Collection) bool {
+// Takes says whether any object of c can be taken.
+func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
 	}

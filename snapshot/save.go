@@ -22,8 +22,8 @@ type SaveOptions struct {
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
-	// Header is what the snapshot says about itself. TakenAt is now by default, ClusterID that of all collections if they are of one cluster; Filter, Redaction and LeftOut are
-	// set by what is saved.
+	// Header is what the snapshot says about itself. TakenAt is now by default, ClusterID that of all collections if they are of one cluster; Filter and Redaction are
+	// set by what is saved, and LeftOut begins with what is given.
 	Header Header
 	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
 	Salvage bool
@@ -54,7 +54,7 @@ type Saved struct {
 	Size  int64
 	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
 	Skipped int
-	// LeftOut says which collections are not in the snapshot, and why, one an entry: Secrets, if it is not encrypted.
+	// LeftOut says which collections are not in the snapshot, and why, one an entry: those of Header.LeftOut, and Secrets, if it is not encrypted.
 	LeftOut []string
 	// Lost is how many objects Salvage could not read, where their number is known.
 	Lost int

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -29,6 +30,7 @@ type saving struct {
 // save writes a snapshot of all collections of src.
 func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, error) {
 	j := &saving{o: o, src: src, progress: progress{tell: o.Progress}}
+	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	told := o.Skipped
 	o.SelectOptions.Skipped = func(id store.Identity, key string) {
 		j.saved.Skipped++

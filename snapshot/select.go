@@ -60,7 +60,7 @@ func (s *selected) Collections(ctx context.Context) ([]Collection, error) {
 	}
 	var out []Collection
 	for _, c := range all {
-		if !s.filter.takes(c) {
+		if !s.filter.Takes(c) {
 			continue
 		}
 		if c, err = s.describe(c); err != nil {
@@ -129,7 +129,7 @@ func (s *selected) collection(ctx context.Context, id store.Identity) (Collectio
 		return Collection{}, err
 	}
 	for _, c := range all {
-		if c.Identity.ID() == id.ID() && s.filter.takes(c) {
+		if c.Identity.ID() == id.ID() && s.filter.Takes(c) {
 			return c, nil
 		}
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -189,6 +191,24 @@ func (s *Store) Kept(ctx context.Context, id Identity) (Kept, error) {
 	}
 	r := reader{store: s, name: id.ID()}
 	return r.Kept(ctx)
+}
+
+// FeedID tells the numbers of the changes of a collection from those of other collections and other files: 8 hex digits, which stay the same until the
+// file is made anew. Empty if the file does not tell.
+func (s *Store) FeedID(ctx context.Context, id Identity) (feed string, err error) {
+	if id, err = id.Canonical(); err != nil {
+		return "", err
+	}
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		root := tx.Bucket(bucketLarder)
+		if root == nil || root.Get(keyFileID) == nil {
+			return nil
+		}
+		sum := sha256.Sum256(slices.Concat(root.Get(keyFileID), []byte(id.ID())))
+		feed = hex.EncodeToString(sum[:4])
+		return nil
+	})
+	return feed, err
 }
 
 func (r *reader) kept(b *bolt.Bucket) (Kept, error) {

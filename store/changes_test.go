@@ -119,6 +119,32 @@ func TestChangesSinceANumber(t *testing.T) {
 }
 
 // What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not before.
+func TestFeedID(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, store.Options{CommitInterval: -1})
+	feed := func(s *store.Store, namespace string) string {
+		t.Helper()
+		id := storetest.Pods
+		id.Namespace = namespace
+		got, err := s.FeedID(t.Context(), id)
+		if err != nil || len(got) != 8 {
+			t.Fatalf("%q, %v", got, err)
+		}
+		return got
+	}
+	first := feed(s, "a")
+	other := storetest.OpenFile(t, filepath.Join(t.TempDir(), "larder.db"), store.Options{})
+	if first == feed(s, "b") || first == feed(other, "a") {
+		t.Error("another collection or file has the same")
+	}
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if feed(s, "a") != first {
+		t.Error("a compaction has changed it")
+	}
+}
+
 func TestChangesAreKeptForSoLong(t *testing.T) {
 	for _, tc := range []struct {
 		keep    time.Duration

@@ -248,6 +248,9 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte) {
 	h, payload, err := parseRecord(c.name, key, data)
 	if err == nil {
+		if h.SealedBy != 0 && !c.opens() {
+			c.report.Sealed++
+		}
 		err = c.verifySealed(bucketObjects, key, h, payload)
 	}
 	if err != nil {

@@ -153,7 +153,7 @@ func (r *reader) valueOf(index, token string) (string, error) {
 
 // verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the checksum has to do.
 func (r *reader) verifySealed(bucket []byte, key string, h header, payload []byte) error {
-	if h.SealedBy == 0 || r.store == nil || r.store.keys == nil {
+	if h.SealedBy == 0 || !r.opens() {
 		return nil
 	}
 	_, err := r.opened(bucket, key, h, payload)
@@ -162,6 +162,9 @@ func (r *reader) verifySealed(bucket []byte, key string, h header, payload []byt
 	}
 	return err
 }
+
+// opens reports whether there are keys.
+func (r *reader) opens() bool { return r.store != nil && r.store.keys != nil }
 
 // seal finds out whether the collection's records are to be sealed, and refuses one that holds such records if there are no keys.
 func (c *Collection) seal(st state) error {

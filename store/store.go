@@ -296,6 +296,8 @@ type Report struct {
 	Objects     int
 	// IndexEntries checked, both ways.
 	IndexEntries int
+	// Sealed is how many of the objects were not opened, since the store has no keys: their checksums have been verified, not what is in them.
+	Sealed int
 	// Problems, one line each, that name collection and key. Empty is good.
 	Problems []string
 }

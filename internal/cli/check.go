@@ -14,11 +14,13 @@ import (
 
 // checkResult is what check -o json prints.
 type checkResult struct {
-	Store        string   `json:"store"`
-	Collections  int      `json:"collections"`
-	Objects      int      `json:"objects"`
-	IndexEntries int      `json:"indexEntries"`
-	Problems     []string `json:"problems"`
+	Store        string `json:"store"`
+	Collections  int    `json:"collections"`
+	Objects      int    `json:"objects"`
+	IndexEntries int    `json:"indexEntries"`
+	// Sealed is how many of the objects were not opened, for want of a key.
+	Sealed   int      `json:"sealed,omitempty"`
+	Problems []string `json:"problems"`
 }
 
 func newCheck(s IO) *cobra.Command {
@@ -69,7 +71,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		hint = "take another one, or keep what can be read: larder snapshot restore %s --salvage --store NEW.db"
 	}
 	if format == "json" {
-		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Problems}
+		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.Problems}
 		if r.Problems == nil {
 			r.Problems = []string{}
 		}
@@ -78,6 +80,10 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		}
 	} else {
 		printReport(s, path, report)
+	}
+	if report.Sealed > 0 {
+		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
+			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path))
 	}
 	if len(report.Problems) > 0 {
 		fmt.Fprintf(s.Err, "hint: "+hint+"\n", path)

@@ -59,12 +59,12 @@ func choose(storePath string, all []source.Collection, r request) (choice, error
 	switch {
 	case len(cover) > 0:
 		best := slices.MinFunc(cover, better)
-		return choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(best)...)}, nil
+		return choice{res, []source.Collection{best}, append(alike(best, cover), incomplete(storePath, best)...)}, nil
 	case len(reach) == 0:
 		return choice{}, outOfScope(storePath, res, same, r)
 	case len(reach) == 1 || disjoint(reach):
 		slices.SortFunc(reach, func(a, b source.Collection) int { return cmp.Compare(a.Namespace, b.Namespace) })
-		return choice{res, reach, partial(res, reach)}, nil
+		return choice{res, reach, partial(storePath, res, reach)}, nil
 	}
 	return choice{}, withHint(
 		fmt.Errorf("%s stores %s %d times, none of them all that you ask for:\n%s", storePath, res, len(reach), list(reach)),
@@ -92,6 +92,10 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 
 // notStored is the error for a resource that the store does not have.
 func notStored(storePath string, all []source.Collection, r request) error {
+	return notStoredError{error: withoutResource(storePath, all, r), resource: r.resource}
+}
+
+func withoutResource(storePath string, all []source.Collection, r request) error {
 	if r.collection != "" {
 		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
 			"larder status --from %s lists them", storePath)
@@ -112,7 +116,7 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
-		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
+		return withHint(err, storeSecrets)
 	case len(all) == 0:
 		return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
 	}
@@ -197,9 +201,16 @@ func alike(picked source.Collection, all []source.Collection) []string {
 		picked.Resource, strings.Join(ways, " and "), picked.Representation, picked.ID)}
 }
 
-func incomplete(c source.Collection) []string {
+func incomplete(storePath string, c source.Collection) []string {
 	var notes []string
-	if !c.Complete {
+	if len(c.Filtered) > 0 {
+		notes = append(notes, partOf(storePath, c))
+	}
+	switch {
+	case c.Complete:
+	case !c.TakenAt.IsZero() && c.MustRelist != "":
+		notes = append(notes, "objects are missing: "+c.MustRelist)
+	default:
 		notes = append(notes, "the first list has not been finished: objects are missing")
 	}
 	if c.Representation == string(store.Metadata) {
@@ -208,11 +219,11 @@ func incomplete(c source.Collection) []string {
 	return notes
 }
 
-func partial(res resource, parts []source.Collection) []string {
+func partial(storePath string, res resource, parts []source.Collection) []string {
 	var notes []string
 	for _, c := range parts {
 		notes = append(notes, fmt.Sprintf("of all %s only these are stored: %s", res, scope(c)))
-		notes = append(notes, incomplete(c)...)
+		notes = append(notes, incomplete(storePath, c)...)
 	}
 	return notes
 }
@@ -237,7 +248,7 @@ func scope(c source.Collection) string {
 func list(all []source.Collection) string {
 	var lines []string
 	for _, c := range all {
-		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %d objects)", c.ID, scope(c), c.Representation, c.Objects))
+		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, scope(c), c.Representation, countedObjects(c.Objects)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -67,28 +69,35 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	if err := errors.Join(o.output.check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
 		return usageError{err}
 	}
-	a, inA, err := o.open(ctx, s, args[0])
+	a, err := o.open(ctx, s, args[0])
 	if err != nil {
 		return err
 	}
 	defer func() { _ = a.Close() }() // it was only read
-	b, inB, err := o.open(ctx, s, args[1])
+	b, err := o.open(ctx, s, args[1])
 	if err != nil {
 		return err
 	}
 	defer func() { _ = b.Close() }() // it was only read
-	filter, err := o.selects.filter(args[0]+" and "+args[1], append(inA, inB...), args[2:])
+	filter, err := o.selects.filter(args[0]+" and "+args[1], append(a.stored(), b.stored()...), args[2:])
 	if err != nil {
-		return err
+		return orLost(b.path, orLost(a.path, err, lostOf(a.Source)), lostOf(b.Source))
 	}
-	all, done, err := s.counted(ctx, "comparing", source.Records(b), o.output.format != "table")
+	all, done, err := s.counted(ctx, "comparing", b.records(), o.output.format != "table")
 	if err != nil {
 		return readError(args[1], err)
 	}
-	report, err := o.compare(ctx, s, source.Records(a), all, filter, done)
-	switch {
-	case err != nil:
+	report, err := o.compare(ctx, s, a.records(), all, filter, done)
+	if err != nil {
 		return o.compareError(args, err)
+	}
+	for _, side := range []*compared{a, b} {
+		side.tell(s, filter)
+		if lost := lostOf(side.Source); lost != nil { // what the other one has alone may have been in it
+			return readError(side.path, fmt.Errorf("%s: %w", side.path, lost))
+		}
+	}
+	switch {
 	case !report.Equal():
 		return errDiffer
 	}
@@ -110,24 +119,58 @@ func (emptySource) Records(context.Context, store.Identity, string, func(store.R
 	return snapshot.ErrNoCollection
 }
 
-func (o *diffOptions) open(ctx context.Context, s IO, path string) (source.Source, []source.Collection, error) {
+// compared is one of the files.
+type compared struct {
+	source.Source
+	path   string
+	status source.Status
+}
+
+func (o *diffOptions) open(ctx context.Context, s IO, path string) (*compared, error) {
 	src, err := o.identity.openPath(ctx, s, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	st, err := src.Status(ctx)
 	if err != nil {
-		return nil, nil, errors.Join(readError(path, err), src.Close())
+		return nil, errors.Join(readError(path, err), src.Close())
 	}
-	return src, st.Collections, nil
+	return &compared{src, path, st}, nil
 }
 
-// compareError adds what to do. It may be about either file.
+func (c *compared) stored() []source.Collection { return slices.Clone(c.status.Collections) }
+
+// records are those of the file; an error says what to do about this one of the two.
+func (c *compared) records() snapshot.Source {
+	return &comparedRecords{source.Records(c.Source), c.path}
+}
+
+// tell says what of the resources that f takes the file does not have, though the cluster had it.
+func (c *compared) tell(s IO, f snapshot.Filter) {
+	notePart(s, c.path, c.status.Collections, f)
+	if len(f.Resources) == 0 {
+		noteLeftOut(s, c.path, c.status)
+	}
+}
+
+type comparedRecords struct {
+	snapshot.Source
+	path string
+}
+
+// Records implements snapshot.Source.
+func (c *comparedRecords) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	err := c.Source.Records(ctx, id, after, fn)
+	if err == nil || errors.As(err, new(hinted)) { // fn may have read the other one
+		return err
+	}
+	return readError(c.path, err)
+}
+
+// compareError adds what to do, if that is not known yet.
 func (o *diffOptions) compareError(args []string, err error) error {
-	for _, path := range args[:2] {
-		if hint := readError(path, err); isSnapshot(path) && errors.As(hint, new(hinted)) {
-			return hint
-		}
+	if errors.As(err, new(hinted)) {
+		return err
 	}
 	return outError(args[0], err)
 }

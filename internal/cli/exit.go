@@ -72,9 +72,14 @@ func readError(path string, err error) error {
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {
-			return withHint(err, "larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)
+			return hinted{err, salvageHint(path)}
 		}
 		return withHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err
+}
+
+// salvageHint says what to do about a snapshot that is damaged.
+func salvageHint(path string) string {
+	return fmt.Sprintf("larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)
 }

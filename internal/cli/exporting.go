@@ -24,6 +24,8 @@ type exporting struct {
 	secrets bool
 	raw     bool
 	objects int
+	// lost is asked when all has been read what of src is known to be lost; an export that does not have all is an error.
+	lost func() error
 	// done is called when all has been read; notes are printed after that.
 	done  func()
 	notes []string
@@ -46,7 +48,7 @@ func (e *exporting) run(ctx context.Context, fn func(snapshot.Collection, map[st
 			return err
 		}
 	}
-	return nil
+	return e.lost()
 }
 
 // finish says what is not exported.

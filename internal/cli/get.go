@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 )
 
@@ -56,11 +60,14 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 	return cmd
 }
 
+// defaultNamespace is that of get and watch.
+const defaultNamespace = "default"
+
 // addFlags adds those that watch has too.
 func (o *getOptions) addFlags(cmd *cobra.Command) {
 	o.from.add(cmd)
 	o.print.add(cmd)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "the objects' `NAMESPACE`")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", defaultNamespace, "the objects' `NAMESPACE`")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "objects of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "label `SELECTOR`, as in app=web,tier!=db")
 	cmd.Flags().StringVar(&o.fields, "field-selector", "", "field `SELECTOR`, as in status.phase=Running,spec.nodeName!=a")
@@ -92,7 +99,10 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
-	return errors.Join(err, g.run(ctx, answers))
+	if err = errors.Join(err, g.run(ctx, answers)); err == nil {
+		noteWhole(s, o.from.path, lostOf(src))
+	}
+	return err
 }
 
 // open opens what is to be read, finds out what of it is asked for, and says how old it is. With an error there may be answers to some
@@ -108,6 +118,13 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 		return nil, nil, readError(o.from.path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
+	switch lost := lostOf(src); {
+	case err != nil:
+		noteLeftOut(s, o.from.path, status)
+		err = orLost(o.from.path, err, lost)
+	case lost != nil && anyCategory(targets, status.Collections): // of which others may have been in it
+		err = readError(o.from.path, lost)
+	}
 	if len(answers) == 0 && err != nil {
 		_ = src.Close()
 		return nil, nil, err
@@ -162,16 +179,17 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 			return g.broken(err)
 		}
 	}
-	if g.o.ignoreNotFound && g.found == 0 { // as with kubectl, not even an empty list
-		return g.flush()
+	var err error
+	if !g.o.ignoreNotFound || g.found > 0 { // as with kubectl, not even an empty list
+		err = g.printer.finish()
 	}
-	if err := errors.Join(g.printer.finish(), g.flush()); err != nil {
+	if err := errors.Join(err, g.flush()); err != nil {
 		return err
 	}
 	if g.damaged.Count > 0 {
 		return readError(g.o.from.path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
 	}
-	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() {
+	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() && !g.o.ignoreNotFound {
 		g.nothing(answers)
 	}
 	return errors.Join(g.missing...)
@@ -254,6 +272,9 @@ func dress(u *unstructured.Unstructured, c source.Collection) *unstructured.Unst
 	return &unstructured.Unstructured{Object: object}
 }
 
+// contactEvery is within what a sync that is in contact hears the server, also if nothing changes: bookmarks come once a minute.
+const contactEvery = 2 * time.Minute
+
 // freshness is the line that says how old the data is.
 func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	what := r.String()
@@ -271,18 +292,23 @@ func freshness(s IO, r resource, c source.Collection, withScope bool) string {
 	from := "from disk"
 	switch {
 	case !c.TakenAt.IsZero():
-		from, heard = "from a snapshot", "taken "+ageOf(s.Now(), c.TakenAt)+" ago"
+		from = "from a snapshot, taken " + ageOf(s.Now(), c.TakenAt) + " ago"
+		if c.LastContact.IsZero() || c.TakenAt.Sub(c.LastContact) <= contactEvery {
+			heard = ""
+		}
 	case c.Live == nil:
-	case c.Live.Source == "live":
+	case c.Live.Source == string(informer.Live) && !c.LastContact.IsZero(): // nothing has changed since
+		from, heard = "live from the running sync", "which last heard the server "+ageOf(s.Now(), c.LastContact)+" ago"
+	case c.Live.Source == string(informer.Live):
 		from = "live from the running sync"
 	case !c.Persistent:
 		from = "from the running sync's memory, which is out of contact"
 	default:
 		from = "from disk; the running sync is out of contact"
 	}
-	line := fmt.Sprintf("%s: %s, %s, resourceVersion %s", what, from, heard, rv)
+	parts := []string{what + ": " + from, heard, "resourceVersion " + rv}
 	if c.Changes != nil {
-		line += fmt.Sprintf(", seq %d", c.Changes.Last)
+		parts = append(parts, fmt.Sprintf("seq %d", c.Changes.Last))
 	}
-	return line
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }

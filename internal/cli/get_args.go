@@ -33,6 +33,9 @@ func (o *getOptions) parse(args []string) ([]target, error) {
 	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
 		return nil, usageError{err}
 	}
+	if o.namespace == "" { // as with kubectl, that is none given
+		o.namespace = defaultNamespace
+	}
 	targets, err := targetsOf(args)
 	if err != nil {
 		return nil, err
@@ -131,6 +134,11 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 		}
 	}
 	return all, errors.Join(failed...)
+}
+
+// anyCategory reports whether a category is asked for.
+func anyCategory(targets []target, stored []source.Collection) bool {
+	return slices.ContainsFunc(targets, func(t target) bool { return len(membersOf(t.resource, stored)) > 0 })
 }
 
 // membersOf returns the full names of the stored resources of a category, in the order in which a server lists its groups; none if it is not one.

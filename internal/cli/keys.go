@@ -82,7 +82,12 @@ func keyError(path string, err error) error {
 	case errors.Is(err, store.ErrWrongKey):
 		return withHint(err, "%s is as it was; name the key that it is sealed with by --key-file or %s, behind the new one if that is to follow it", path, keyVariable)
 	case errors.Is(err, store.ErrSealed):
-		return withHint(err, "name the key that %s is sealed with by --key-file or %s", path, keyVariable)
+		return hinted{err, nameKey(path)}
 	}
 	return err
+}
+
+// nameKey says how to name the key of a store.
+func nameKey(path string) string {
+	return fmt.Sprintf("name the key that %s is sealed with by --key-file or %s", path, keyVariable)
 }

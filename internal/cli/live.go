@@ -221,8 +221,8 @@ func gist(c source.Collection) string {
 }
 
 func plainLine(now time.Time, c source.Collection) string {
-	line := fmt.Sprintf("%s %s: %s, %d objects, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), c.Objects, orDash(c.ResourceVersion), ageOf(now, c.LastContact),
+	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
+		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
 		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
 	if t := trouble(*c.Live); t != "" {
 		line += ", error: " + t

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -209,6 +210,22 @@ func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructu
 		}
 	}
 	return m.File.Objects(ctx, q, fn)
+}
+
+// Save implements source.Saver: what is in memory only is named as left out.
+func (m *mirror) Save(ctx context.Context, w io.Writer, r source.SaveRequest) error {
+	infos, err := m.store.Collections(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range inMemory(m.mirrored(), r.Filter) {
+		why := "larder sync had them in memory only"
+		if slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == c.Identity() && i.Complete }) {
+			why += "; those that an earlier one has stored are older"
+		}
+		r.LeftOut = append(r.LeftOut, c.Identity().String()+": "+why)
+	}
+	return m.File.Save(ctx, w, r)
 }
 
 // collection describes the member as its informer sees it.

@@ -40,6 +40,9 @@ func (f *selectFlags) check() error {
 func (f *selectFlags) filter(path string, stored []source.Collection, args []string) (snapshot.Filter, error) {
 	out := snapshot.Filter{Namespaces: f.namespaces, Labels: f.labels, Fields: f.fields}
 	known := storedResources(stored)
+	if err := onlyResources(args); err != nil {
+		return out, err
+	}
 	for _, arg := range splitArgs(args) {
 		found := matchResource(arg, known)
 		for _, name := range membersOf(arg, stored) {

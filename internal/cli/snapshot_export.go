@@ -84,7 +84,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	filter, err := o.selects.filter(o.from.path, st.Collections, args)
 	if err != nil {
-		return err
+		return orLost(o.from.path, err, lostOf(src))
 	}
 	all, done, err := s.counted(ctx, "exporting", source.Records(src), to == "-")
 	if err != nil {
@@ -95,7 +95,20 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return usageError{err}
 	}
-	e := &exporting{s: s, src: selected, secrets: o.secrets || redaction.Secrets, raw: o.raw, done: done}
+	e := &exporting{s: s, src: selected, secrets: o.secrets || redaction.Secrets, raw: o.raw}
+	e.lost = func() error {
+		if len(filter.Resources) > 0 { // which say themselves what they have lost
+			return nil
+		}
+		return lostOf(src)
+	}
+	e.done = func() {
+		done()
+		notePart(s, o.from.path, st.Collections, filter)
+		if len(filter.Resources) == 0 {
+			noteLeftOut(s, o.from.path, st)
+		}
+	}
 	if o.output.format == exportLines {
 		err = o.lines(ctx, e, to)
 	} else {
@@ -104,6 +117,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return outError(o.from.path, err)
 	}
+	noteWhole(s, o.from.path, lostOf(src))
 	return nil
 }
 

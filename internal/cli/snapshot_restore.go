@@ -92,7 +92,8 @@ func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []s
 	if err != nil {
 		return snapshot.Filter{}, readError(path, err)
 	}
-	return o.selects.filter(path, st.Collections, args)
+	f, err := o.selects.filter(path, st.Collections, args)
+	return f, orLost(path, err, lostOf(src))
 }
 
 // noSnapshot is the error for another file.

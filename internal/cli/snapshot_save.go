@@ -26,6 +26,10 @@ type saveOptions struct {
 	secrets    bool
 	salvage    bool
 	force      bool
+
+	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said to be left out of it.
+	memory []source.Collection
+	known  int
 }
 
 func newSnapshotSave(s IO) *cobra.Command {
@@ -34,7 +38,7 @@ func newSnapshotSave(s IO) *cobra.Command {
 		Use:   "save FILE [RESOURCE…] [--from STORE]",
 		Short: "Save a store, or a live cluster, to a snapshot",
 		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits, and every collection is exactly as it was
-at its resourceVersion. What a sync has in memory only is not in it. --from may be a snapshot too, of which another one is made with less in it.
+at its resourceVersion. What a sync has in memory only, as Secrets without a key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which another one is made with less in it.
 
 Without --from the resources of a live cluster are listed, and no store is needed: those that are named, or all that can be listed and watched but events. -n and the
 selectors are asked of the server then. With no resource named, what you may not list is left out, and said.
@@ -66,7 +70,7 @@ or snapshot, those are listed first.`,
 
 func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string) error {
 	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.selects.check()); err != nil {
+	if err := errors.Join(err, o.selects.check(), onlyResources(args)); err != nil {
 		return usageError{err}
 	}
 	if o.salvage && o.from.path == "" {
@@ -131,6 +135,10 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 	st, err := src.Status(ctx)
 	if err == nil {
 		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
+		err = orLost(o.from.path, err, lostOf(src))
+	}
+	if err == nil {
+		err = o.keepInMemory(inMemory(st.Collections, so.Filter), so.Filter)
 	}
 	if err != nil {
 		return snapshot.Saved{}, errors.Join(readError(o.from.path, err), src.Close())
@@ -140,6 +148,16 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 		err = outError(o.from.path, err)
 	}
 	return saved, errors.Join(err, src.Close())
+}
+
+// keepInMemory notes what the sync that holds the store has in memory only, which can not be saved, and refuses if it was asked for.
+func (o *saveOptions) keepInMemory(memory []source.Collection, f snapshot.Filter) error {
+	o.memory = memory
+	if len(memory) == 0 || len(f.Resources) == 0 && !o.secrets {
+		return nil
+	}
+	what := names(storedResources(memory), resource.String)
+	return withHint(fmt.Errorf("%s of %s can not be saved: the larder sync that holds it has them in memory only", what, o.from.path), saveElsewhere, what)
 }
 
 func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
@@ -191,6 +209,9 @@ func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapsh
 		return snapshot.Saved{}, lost
 	}
 	m := from.Manifest()
+	if len(so.Filter.Resources) == 0 {
+		so.Header.LeftOut, o.known = m.LeftOut, len(m.LeftOut)
+	}
 	so.Header.TakenAt, so.Header.ClusterID, so.Header.ServerVersion = m.TakenAt, m.ClusterID, m.ServerVersion
 	return snapshot.SaveSource(ctx, from, path, so)
 }
@@ -205,7 +226,10 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) {
 	for _, left := range saved.LeftOut {
 		fmt.Fprintln(s.Err, "note: not saved:", left)
 	}
-	if len(saved.LeftOut) > 0 && !o.secrets && !o.recipients.asked() {
+	if len(o.memory) > 0 {
+		fmt.Fprintf(s.Err, "hint: "+saveElsewhere+"\n", names(storedResources(o.memory), resource.String))
+	}
+	if len(saved.LeftOut) > len(o.memory)+o.known && !o.secrets && !o.recipients.asked() {
 		fmt.Fprintln(s.Err, "hint: --recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are")
 	}
 	if saved.Lost > 0 {

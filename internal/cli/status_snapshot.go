@@ -35,7 +35,13 @@ func printSnapshot(s IO, status source.Status) {
 		cluster = []string{"unknown"}
 	}
 	fmt.Fprintf(s.Out, "Cluster:   %s\n", strings.Join(cluster, ", "))
+	for _, left := range about.LeftOut {
+		fmt.Fprintf(s.Out, "Left out:  %s\n", left)
+	}
 	for _, loss := range about.Damaged {
 		fmt.Fprintf(s.Out, "Damaged:   %s\n", loss)
+	}
+	if len(about.Damaged) > 0 {
+		fmt.Fprintf(s.Err, "hint: %s\n", salvageHint(status.Store))
 	}
 }

@@ -112,6 +112,9 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if len(splitArgs(args)) == 0 {
 		return usagef("no resource is named")
 	}
+	if err := onlyResources(args); err != nil {
+		return err
+	}
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
@@ -219,6 +222,16 @@ func newDisplay(s IO, verbosity int) (display, logr.Logger) {
 // splitArgs takes "pods,nodes" apart, as kubectl does.
 func splitArgs(args []string) []string {
 	return strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+}
+
+// onlyResources refuses what names an object.
+func onlyResources(args []string) error {
+	for _, arg := range splitArgs(args) {
+		if r, name, ok := strings.Cut(arg, "/"); ok {
+			return usagef("%q names an object, and resources are wanted; of one object write: %s --field-selector metadata.name=%s", arg, r, name)
+		}
+	}
+	return nil
 }
 
 // stopped is the collections as they are left: neither live nor out of contact.

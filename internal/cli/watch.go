@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -30,8 +29,8 @@ func newWatch(s IO) *cobra.Command {
 		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed after a number. No API
 server is needed.
 
-Every change of a resource has a number, its seq. Where larder sync is told to keep changes (--keep-changes 24h), a watch can go on after
-any of them: one that ends says on standard error which, larder get and larder status -o json say which is the last, and -o json
+Every change of a resource has a number, its seq, which means nothing in another store. Where larder sync is told to keep changes (--keep-changes 24h), a watch can go on after
+any of them: one that ends says on standard error which, in a form (SEQ@FEED) that other stores and resources refuse; larder get and larder status -o json say which is the last, and -o json
 says which each event has. Of an object that has changed several times the last state is told. Such a watch tells what has been
 stored, a second after it happened. Without --keep-changes, changes are told as they come from now on, and have no seq; a reader that takes none of
 them for half a minute is told so, and has to start over.
@@ -57,18 +56,6 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 	return cmd
 }
 
-// parseSince returns the number that --since gives, or nil.
-func (o *watchOptions) parseSince() (*uint64, error) {
-	if o.since == "" {
-		return nil, nil
-	}
-	since, err := strconv.ParseUint(o.since, 10, 64)
-	if err != nil {
-		return nil, usagef("--since %q: it must be a number, as larder watch and larder get print it", o.since)
-	}
-	return &since, nil
-}
-
 func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	targets, err := o.parse(args)
 	if err != nil {
@@ -80,7 +67,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	case n > 1:
 		return usagef("one object can be watched, or all of a resource, not %d", n)
 	}
-	since, err := o.parseSince()
+	since, err := parseSince(o.since)
 	if err != nil {
 		return err
 	}
@@ -101,9 +88,17 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		return withHint(fmt.Errorf("%s stores %s in several parts, and each has a seq of its own:\n%s", o.from.path, chosen.resource, list(chosen.collections)),
 			"choose one with --collection ID")
 	}
+	if since != nil {
+		if err := since.of(o.from.path, chosen.resource, chosen.collections[0]); err != nil {
+			return err
+		}
+	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
 	printer, err := newEventPrinter(out, s, &o.getOptions, chosen.choice)
 	if err != nil {
+		return err
+	}
+	if err := o.noteFields(ctx, s, src, chosen.choice, false); err != nil {
 		return err
 	}
 	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
@@ -115,7 +110,7 @@ type watching struct {
 	o        *watchOptions
 	watcher  source.Watcher
 	resource resource
-	since    *uint64
+	since    *since
 
 	mu      sync.Mutex
 	out     *bufio.Writer // guarded by mu
@@ -145,7 +140,7 @@ func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) err
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", w.resource, w.o.from.path)
 		default:
-			err = errors.Join(err, w.explain(failed, reached[i]))
+			err = errors.Join(err, w.explain(failed, q.collection, reached[i]))
 		}
 	}
 	return err
@@ -154,7 +149,11 @@ func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) err
 // one watches one collection, and returns the number up to which everything has been printed.
 func (w *watching) one(ctx context.Context, s IO, q collectionQuery) (reached uint64, err error) {
 	begun := false
-	err = w.watcher.Watch(ctx, source.WatchQuery{Query: q.Query, List: w.o.list, Since: w.since}, func(e source.Event) error {
+	query := source.WatchQuery{Query: q.Query, List: w.o.list}
+	if w.since != nil {
+		query.Since = &w.since.seq
+	}
+	err = w.watcher.Watch(ctx, query, func(e source.Event) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if e.Type == source.Bookmark {
@@ -191,16 +190,16 @@ func (w *watching) sayWhere(s IO, c source.Collection, reached uint64, several b
 	switch {
 	case reached == 0:
 	case several:
-		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %d\n", w.resource, scope(c), c.ID, reached)
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", w.resource, scope(c), c.ID, placeOf(c, reached))
 	default:
-		fmt.Fprintf(s.Err, "%s: go on with --since %d\n", w.resource, reached)
+		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", w.resource, placeOf(c, reached))
 	}
 }
 
 // explain adds to why a watch has ended what to do.
-func (w *watching) explain(err error, reached uint64) error {
+func (w *watching) explain(err error, c source.Collection, reached uint64) error {
 	path := w.o.from.path
-	var since *store.SinceError
+	var gone *store.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
 		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, w.resource),
@@ -208,10 +207,10 @@ func (w *watching) explain(err error, reached uint64) error {
 	case errors.Is(err, store.ErrNotKept):
 		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
-	case errors.As(err, &since):
-		return withHint(fmt.Errorf("%s: %w", w.resource, since), "start over with: larder get %s -w", w.resource)
+	case errors.As(err, &gone):
+		return withHint(fmt.Errorf("%s: %w", w.resource, gone), "start over with: larder get %s -w", w.resource)
 	case reached > 0:
-		return withHint(err, "go on with --since %d once a larder sync runs", reached)
+		return withHint(err, "go on with --since %s once a larder sync runs", placeOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):
 		return withHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}

@@ -43,7 +43,11 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		if err != nil {
 			return Status{}, err
 		}
-		c.Changes = changesOf(kept)
+		feed, err := f.store.FeedID(ctx, info.Identity)
+		if err != nil {
+			return Status{}, err
+		}
+		c.Changes = changesOf(kept, feed)
 		s.Collections = append(s.Collections, c)
 	}
 	Sort(s.Collections)

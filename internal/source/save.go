@@ -22,6 +22,8 @@ type SaveRequest struct {
 	Salvage bool `json:"salvage,omitempty"`
 	// Larder is the version of the program that saves.
 	Larder string `json:"-"`
+	// LeftOut says what there is that is not stored, and why, one an entry.
+	LeftOut []string `json:"-"`
 }
 
 // Saver is a Source of which a snapshot can be taken while it is written: the store of a running sync.
@@ -45,7 +47,7 @@ func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
 // Options are those of package snapshot.
 func (r SaveRequest) Options() snapshot.SaveOptions {
 	return snapshot.SaveOptions{
-		Secrets: r.Secrets, Salvage: r.Salvage, Header: snapshot.Header{Larder: r.Larder},
+		Secrets: r.Secrets, Salvage: r.Salvage, Header: snapshot.Header{Larder: r.Larder, LeftOut: r.LeftOut},
 		SelectOptions: snapshot.SelectOptions{Filter: r.Filter, Redaction: r.Redaction},
 	}
 }

@@ -37,6 +37,8 @@ type SnapshotInfo struct {
 	// Format is the version of the file's format. Encrypted is set if the file is.
 	Format    uint32 `json:"format"`
 	Encrypted bool   `json:"encrypted,omitempty"`
+	// LeftOut says which collections were there and are not in the snapshot, and why, one an entry.
+	LeftOut []string `json:"leftOut,omitempty"`
 	// Damaged says, a line each, what of the file can not be read; empty if nothing is known to be. Check reads all.
 	Damaged []string `json:"damaged,omitempty"`
 }
@@ -91,6 +93,7 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 	m := s.file.Manifest()
 	st := Status{Store: s.path, Bytes: s.bytes, Collections: []Collection{}, Snapshot: &SnapshotInfo{
 		TakenAt: m.TakenAt, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Larder: m.Larder, Format: m.Format, Encrypted: m.Encrypted,
+		LeftOut: m.LeftOut,
 	}}
 	for _, loss := range s.losses {
 		st.Snapshot.Damaged = append(st.Snapshot.Damaged, loss.Error())

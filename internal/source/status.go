@@ -97,13 +97,15 @@ type Changes struct {
 	// Oldest and Last are the lowest and the highest number that a watch can go on after.
 	Oldest uint64 `json:"oldest"`
 	Last   uint64 `json:"last"`
+	// Feed tells these numbers from those of other collections and stores: see store.Store.FeedID.
+	Feed string `json:"feed,omitempty"`
 }
 
-func changesOf(k store.Kept) *Changes {
+func changesOf(k store.Kept, feed string) *Changes {
 	if k.For == 0 {
 		return nil
 	}
-	return &Changes{KeptFor: k.For.String(), Oldest: k.Oldest, Last: k.Last}
+	return &Changes{KeptFor: k.For.String(), Oldest: k.Oldest, Last: k.Last, Feed: feed}
 }
 
 // handlersOf returns the durable handlers of a collection.

@@ -128,6 +128,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uid>"},
 	{regexp.MustCompile(`\b[0-9a-f]{20,64}\b`), "<id>"},
+	{regexp.MustCompile(`@[0-9a-f]{8}\b`), "@<feed>"},
 	{regexp.MustCompile(`age1[0-9a-z]{20,}`), "<recipient>"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+\b`), "<t>"},
 	{regexp.MustCompile(`\b\d[\d,.]*( ?([kKMG]i?)?B)?\b`), "<n>"},

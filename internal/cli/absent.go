@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+)
+
+// storeSecrets says what has Secrets stored.
+const storeSecrets = "larder sync keeps secrets in memory only, unless it is given a key (--key-file FILE) or --persist-secrets"
+
+// saveElsewhere is storeSecrets where a snapshot is to have them; it takes their name.
+const saveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --from, takes them from the server"
+
+// inMemory returns those of the collections that f takes and that a running sync has in memory only.
+func inMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
+	var memory []source.Collection
+	for _, c := range all {
+		if !c.Persistent && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+			memory = append(memory, c)
+		}
+	}
+	return memory
+}
+
+// notStoredError says that a file does not have a resource.
+type notStoredError struct {
+	error
+	resource string
+}
+
+func (e notStoredError) Unwrap() error { return e.error }
+
+// lostOf is what is known to be lost of a snapshot that is damaged; nil if nothing is.
+func lostOf(src source.Source) error {
+	if s, ok := src.(*source.Snapshot); ok {
+		return s.Lost()
+	}
+	return nil
+}
+
+// orLost is err, or where that is of a resource that may have been in what is lost, that.
+func orLost(path string, err, lost error) error {
+	var absent notStoredError
+	if lost == nil || !errors.As(err, &absent) {
+		return err
+	}
+	return readError(path, fmt.Errorf("%s has no resource %q, as far as it can be read: %w", path, absent.resource, lost))
+}
+
+// noteWhole says of a snapshot that is damaged that what was asked for is not.
+func noteWhole(s IO, path string, lost error) {
+	if lost != nil {
+		fmt.Fprintf(s.Err, "note: what is printed is whole, but not all of %s: %v\nhint: %s\n", path, lost, salvageHint(path))
+	}
+}
+
+// noteLeftOut says which collections were there when a snapshot was taken, and are not in it.
+func noteLeftOut(s IO, path string, status source.Status) {
+	if status.Snapshot == nil {
+		return
+	}
+	for _, left := range status.Snapshot.LeftOut {
+		fmt.Fprintf(s.Err, "note: not in %s: %s\n", path, left)
+	}
+}
+
+// notePart says of which of the collections that f takes a snapshot has a part only.
+func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
+	for _, c := range all {
+		if len(c.Filtered) > 0 && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+			fmt.Fprintln(s.Err, "note:", partOf(path, c))
+		}
+	}
+}
+
+// partOf says what part of a collection was saved.
+func partOf(path string, c source.Collection) string {
+	return fmt.Sprintf("%s does not have all %s: %s", path, resource{c.GVR(), c.ResourceInfo()}, strings.Join(c.Filtered, "; "))
+}
