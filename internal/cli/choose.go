@@ -107,14 +107,14 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	}
 	if members := source.Members(r.resource); len(members) > 0 {
 		return withHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
-			"mirror it with: larder sync %s --store %s", r.resource, storePath)
+			"mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
 		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
 	case len(all) == 0:
-		return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
+		return withHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	return withHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
 }
@@ -127,8 +127,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 			return ""
 		}
 	}
-	return fmt.Sprintf(": larder sync %s %s --store %s",
-		strings.ReplaceAll(names(storedResources(all), resource.String), ",", ""), added, storePath)
+	return ": " + syncCommand(storePath, all, strings.ReplaceAll(names(storedResources(all), resource.String), ",", "")+" "+added)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.

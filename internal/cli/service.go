@@ -72,7 +72,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 }
 
 func (sv *service) memberOptions(set settings) memberOptions {
-	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, observer: sv.metrics}
+	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, configured: sv.configured, observer: sv.metrics}
 }
 
 // run mirrors, shows it and answers until ctx ends. follow, if it is not nil, runs meanwhile.

@@ -63,7 +63,7 @@ func (w wanted) at(err error) error {
 
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
-	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: o.keepChanges, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
+	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges), maxSize: int64(o.maxSize), ready: config.ReadyDisk}
 	var err error
 	if s.encryption, err = o.key.sealing(nil); err != nil {
 		return s, err

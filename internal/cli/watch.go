@@ -145,7 +145,7 @@ func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) err
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", w.resource, w.o.from.path)
 		default:
-			err = errors.Join(err, w.explain(failed, reached[i]))
+			err = errors.Join(err, w.explain(failed, q.collection, reached[i]))
 		}
 	}
 	return err
@@ -198,13 +198,13 @@ func (w *watching) sayWhere(s IO, c source.Collection, reached uint64, several b
 }
 
 // explain adds to why a watch has ended what to do.
-func (w *watching) explain(err error, reached uint64) error {
+func (w *watching) explain(err error, c source.Collection, reached uint64) error {
 	path := w.o.from.path
 	var since *store.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
 		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, w.resource),
-			"start one with: larder sync %s --store %s", w.resource, path)
+			"start one with: %s", syncCommand(path, []source.Collection{c}, w.resource.String()))
 	case errors.Is(err, store.ErrNotKept):
 		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
