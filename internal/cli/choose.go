@@ -101,6 +101,9 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	if len(known) > 0 {
 		holds = "it has " + names(known, resource.String)
 	}
+	if meant := didYouMean(r.resource, known); meant != "" {
+		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds), "%s", meant)
+	}
 	if isSnapshot(storePath) {
 		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
 			"a snapshot has what larder snapshot save was given, and secrets only if it is encrypted or they were asked for")
@@ -112,7 +115,7 @@ func notStored(storePath string, all []source.Collection, r request) error {
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
-		return withHint(err, "larder sync keeps secrets in memory unless it is given --persist-secrets")
+		return withHint(err, "larder sync keeps secrets in memory, unless it is given --key-file FILE, which stores them sealed, or --persist-secrets")
 	case len(all) == 0:
 		return withHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}

@@ -52,7 +52,7 @@ func newSync(s IO) *cobra.Command {
 from the store. It starts without the API server too, and goes on when that comes back.
 
 A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless
---persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
+there is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
 
 With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at SIGHUP, and when it has
 changed: what is new in it begins, what is gone stops and stays in the store, and the rest goes on. One that is wrong is refused, and the old one goes on.
