@@ -30,7 +30,7 @@ help: ## print this list
 .PHONY: setup
 setup: ## download modules, build kube-apiserver, kubectl and etcd (minutes, once per machine)
 	@for m in . informer/controllerruntime examples bench test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
-	@$(MAKE) --no-print-directory cluster $(LINT)
+	@$(MAKE) --no-print-directory $(LINT) cluster
 
 .PHONY: cluster
 cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are

@@ -139,7 +139,7 @@ func auditFile(ctx context.Context, config *rest.Config, path string, encryption
 		if err != nil {
 			return nil, err
 		}
-		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity, conn: conn}
+		p := planned{resource: resource{info.Identity.GroupVersionResource, info.Resource}, identity: info.Identity, conn: conn, wanted: wanted{residency: store.None}}
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}

@@ -62,7 +62,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.Re
 		}
 	}()
 	pl := planner{storePath: path, config: server.Config()}
-	plan, err := pl.plan(t.Context(), nil, []wanted{{name: "widgets", representation: store.Unstructured}})
+	plan, err := pl.plan(t.Context(), nil, []wanted{{name: "widgets", representation: store.Unstructured, residency: store.None}})
 	if err != nil {
 		t.Fatal(err)
 	}

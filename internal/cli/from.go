@@ -39,6 +39,8 @@ func (f *fromFlag) open(ctx context.Context, s IO) (source.Source, error) {
 type identityFlag struct {
 	files []string
 	key   keyFlag
+	// made are the identities, once they have been asked for: a passphrase is asked for once, also for two files.
+	made []age.Identity
 }
 
 func (f *identityFlag) add(cmd *cobra.Command) {
@@ -49,6 +51,9 @@ func (f *identityFlag) add(cmd *cobra.Command) {
 
 // identities reads the files. A passphrase is asked for when a snapshot needs it, not before.
 func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
+	if f.made != nil {
+		return f.made, nil
+	}
 	all := []age.Identity{}
 	for _, file := range f.files {
 		ids, err := snapshot.ReadIdentities(file)
@@ -57,7 +62,8 @@ func (f *identityFlag) identities(s IO) ([]age.Identity, error) {
 		}
 		all = append(all, ids...)
 	}
-	return append(all, &passphraseIdentity{ask: s.passphrase}), nil
+	f.made = append(all, &passphraseIdentity{ask: s.passphrase})
+	return f.made, nil
 }
 
 // openPath opens a store or snapshot for reading; its error says what to do.

@@ -45,7 +45,9 @@ type member struct {
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
 	watches  watches
-	keeps    bool // the file keeps what changes
+	// fromMemory: objects are kept decoded, and answers come from there.
+	fromMemory bool
+	keeps      bool // the file keeps what changes
 }
 
 // memberOptions are the same for all members.
@@ -62,7 +64,7 @@ type memberOptions struct {
 func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions) (*member, error) {
 	r, id, conn := p.resource, p.identity, p.conn
 	o := informer.Options{
-		Residency: store.None, // nobody reads through this informer
+		Residency: p.wanted.residency,
 
 		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
 		ClusterID:     informer.KubeSystemUID(conn.raw),
@@ -80,7 +82,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{})}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), fromMemory: o.Residency != store.None}
 	kept := keptBefore(ctx, st, id)
 	mb.keepChanges(ctx, mo.keepChanges)
 	if mo.keepChanges == 0 {
@@ -208,7 +210,7 @@ func (m *mirror) mirrored() []source.Collection {
 // Objects implements source.Source.
 func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
 	for _, mb := range m.now() {
-		if mb.identity.ID() == q.Collection && !mb.informer.Status().Persistent {
+		if mb.identity.ID() == q.Collection && (mb.fromMemory || !mb.informer.Status().Persistent) {
 			return source.Each(ctx, mb.informer.Reader(), q, fn)
 		}
 	}

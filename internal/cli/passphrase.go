@@ -19,6 +19,8 @@ var errPassphrase = errors.New("the passphrase")
 // passphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
 type passphraseIdentity struct {
 	ask func(prompt string) (string, error)
+	// fits is what has decrypted something: it is tried before another one is asked for.
+	fits string
 }
 
 // Unwrap implements age.Identity.
@@ -32,19 +34,31 @@ func (p *passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 }
 
 func (p *passphraseIdentity) unwrap(stanzas []*age.Stanza) ([]byte, error) {
+	if p.fits != "" {
+		if key, err := unwrapWith(p.fits, stanzas); err == nil {
+			return key, nil
+		}
+	}
 	text, err := p.ask("Passphrase: ")
 	if err != nil {
 		return nil, err
 	}
-	id, err := snapshot.PassphraseIdentity(text)
-	if err != nil {
-		return nil, passphraseError{err}
+	key, err := unwrapWith(text, stanzas)
+	if err == nil {
+		p.fits = text
 	}
-	key, err := id.Unwrap(stanzas)
 	if errors.Is(err, age.ErrIncorrectIdentity) {
 		return nil, passphraseError{withHint(errors.New("the snapshot can not be decrypted with that passphrase"), "it is that of "+passphraseVariable+" if this is set, else it is asked for")}
 	}
 	return key, err
+}
+
+func unwrapWith(text string, stanzas []*age.Stanza) ([]byte, error) {
+	id, err := snapshot.PassphraseIdentity(text)
+	if err != nil {
+		return nil, passphraseError{err}
+	}
+	return id.Unwrap(stanzas)
 }
 
 // passphraseError is an error of which errPassphrase says what it is about.

@@ -30,7 +30,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			}
 			var all []wanted
 			for _, name := range names {
-				all = append(all, wanted{name: name, representation: store.Unstructured})
+				all = append(all, wanted{name: name, representation: store.Unstructured, residency: store.None})
 			}
 			plan, err := pl.plan(t.Context(), infos, all)
 			if err != nil {
@@ -90,7 +90,7 @@ func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	m := newMirror(st)
 	replace := func(name string) {
 		t.Helper()
-		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil, []wanted{{name: name, representation: store.Unstructured}})
+		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil, []wanted{{name: name, representation: store.Unstructured, residency: store.None}})
 		if err != nil {
 			t.Fatal(err)
 		}

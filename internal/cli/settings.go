@@ -30,6 +30,7 @@ type wanted struct {
 	namespaces     []string // none is all
 	labels, fields string
 	representation store.Representation
+	residency      store.Residency // the zero value is All
 	// place is where the configuration asks for it; empty for an argument.
 	place string
 }
@@ -70,7 +71,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		return s, err
 	}
 	for _, arg := range splitArgs(args) {
-		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured}
+		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured, residency: store.None}
 		if o.namespace != "" && !o.allNamespaces {
 			w.namespaces = []string{o.namespace}
 		}
@@ -103,7 +104,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	for _, r := range c.Resources {
 		s.wanted = append(s.wanted, wanted{
 			name: r.Name, namespaces: r.Namespaces, labels: r.LabelSelector, fields: r.FieldSelector,
-			representation: r.Representation, place: fmt.Sprintf("%s:%d", c.File, r.Line),
+			representation: r.Representation, residency: r.Residency, place: fmt.Sprintf("%s:%d", c.File, r.Line),
 		})
 	}
 	return s, nil

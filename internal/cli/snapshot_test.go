@@ -131,6 +131,47 @@ func TestPassphraseOnATerminal(t *testing.T) {
 	}
 }
 
+// A passphrase that fits is asked for once, however often a command opens what it has sealed; another one is asked for too.
+func TestPassphraseIsAskedForOnce(t *testing.T) {
+	t.Setenv(passphraseVariable, "")
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		recipient, err := age.NewScryptRecipient(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recipient.SetWorkFactor(10)
+		var b bytes.Buffer
+		w, err := snapshot.NewWriter(&b, snapshot.Header{}, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
+		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	for _, tc := range []struct {
+		args []string
+		asks []string // what is answered
+	}{
+		{[]string{"snapshot", "restore", one, "-n", "a", "--store", filepath.Join(dir, "a.db")}, []string{"one"}},
+		{[]string{"diff", one, one}, []string{"one"}},
+		{[]string{"diff", one, two}, []string{"one", "two"}},
+	} {
+		asks := tc.asks
+		var out, errs bytes.Buffer
+		s := IO{Out: &out, Err: &errs, Now: time.Now, AskSecret: func(string) (string, error) {
+			if len(asks) == 0 {
+				return "", errors.New("asked once too often")
+			}
+			text := asks[0]
+			asks = asks[1:]
+			return text, nil
+		}}
+		if code := Run(context.Background(), tc.args, s); code != exitOK || len(asks) > 0 {
+			t.Errorf("%q: %d %q, %d not asked for", tc.args, code, errs.String(), len(asks))
+		}
+	}
+}
+
 func TestEverythingOfAServer(t *testing.T) {
 	var o offers
 	for _, gvr := range []schema.GroupVersionResource{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/store"
@@ -47,6 +48,8 @@ type Resource struct {
 	LabelSelector, FieldSelector string
 	// Representation is store.Unstructured (full) or store.Metadata.
 	Representation store.Representation
+	// Residency is which objects are kept decoded in memory, to answer from. Default store.None.
+	Residency store.Residency
 	// Line is where it begins in the file.
 	Line int
 }
@@ -136,6 +139,7 @@ func (c *Config) RestartNeeded(next *Config) []string {
 		{"maxSize", c.MaxSize == next.MaxSize},
 		{"encryption", c.Encryption.equal(next.Encryption)},
 		{"retention", c.Retention == next.Retention},
+		{"resources[].residency", c.sameResidencies(next)},
 		{"listen", c.Listen == next.Listen},
 		{"kubeconfig", c.Kubeconfig == next.Kubeconfig},
 		{"context", c.Context == next.Context},
@@ -145,6 +149,24 @@ func (c *Config) RestartNeeded(next *Config) []string {
 		}
 	}
 	return all
+}
+
+// sameResidencies reports whether what both mirror is to be kept in memory alike: an informer can not change that.
+func (c *Config) sameResidencies(next *Config) bool {
+	for _, r := range next.Resources {
+		for _, old := range c.Resources {
+			if old.Residency != r.Residency && old.same(r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// same reports whether two are of the same collections, as far as their names say.
+func (r Resource) same(o Resource) bool {
+	return r.Name == o.Name && slices.Equal(r.Namespaces, o.Namespaces) && r.LabelSelector == o.LabelSelector && r.FieldSelector == o.FieldSelector &&
+		r.Representation == o.Representation
 }
 
 // beside returns a path of the file, which is relative to the file's directory.
