@@ -19,7 +19,7 @@ func didYouMean(arg string, known []resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is a letter or two away from it.
+// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few letters away from it: one, or one in four.
 func nearest(arg string, known []resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
 	if len(name) < 3 { // everything short is near
@@ -39,7 +39,7 @@ func nearest(arg string, known []resource) (near []string) {
 		}
 	}
 	// What cobra does for commands is right for resources.
-	for words.SuggestionsMinimumDistance = 1; len(near) == 0 && words.SuggestionsMinimumDistance <= (len(name)+1)/3; words.SuggestionsMinimumDistance++ {
+	for words.SuggestionsMinimumDistance = 1; len(near) == 0 && words.SuggestionsMinimumDistance <= max(1, len(name)/4); words.SuggestionsMinimumDistance++ {
 		for _, word := range words.SuggestionsFor(name) {
 			for _, r := range of[word] {
 				if s := r.String(); len(near) < mostSuggested && !slices.Contains(near, s) {

@@ -41,6 +41,7 @@ func TestDidYouMean(t *testing.T) {
 		"nonsenses":     "",
 		"services":      "",
 		"networkpolicy": "",
+		"gadgets":       "",
 	} {
 		if got := didYouMean(arg, known); got != want {
 			t.Errorf("%q: got %q, want %q", arg, got, want)
