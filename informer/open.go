@@ -22,10 +22,10 @@ import (
 // write.
 const openWait = reflector.MaxStop + 15*time.Second
 
-// Reasons in Status.NotPersistent.
+// Reasons in Status.NotPersistent, which users of programs read, too. That of Secrets ends with store.Options.Encryption, or Options.PersistSecrets.
 const (
 	whyInMemory = "Options.InMemory is set"
-	whySecrets  = "Secrets are kept in memory only unless the store has keys (store.Options.Encryption) or Options.PersistSecrets is set"
+	whySecrets  = "Secrets are kept in memory only: the store has no keys to seal them with, and they are not to be stored without"
 )
 
 func (o Options) withDefaults(example runtime.Object) Options {

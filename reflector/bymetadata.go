@@ -17,7 +17,7 @@ import (
 const lackingShare = 4
 
 // errOtherObject is why objects can not be fetched one by one.
-var errOtherObject = errors.New("the ListerWatcher overwrites the field selector, or the server ignores it, so single objects can not be fetched")
+var errOtherObject = errors.New("the field selector of the requests is overwritten on the way, or the server ignores it, so single objects can not be fetched")
 
 // byMetadata reports whether the list is to come by metadata (Options.ListMetadata). Only where what is held is of this history and in order: else all bodies
 // are wanted.

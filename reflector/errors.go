@@ -40,7 +40,7 @@ var (
 
 // ErrStrays: objects came that are none of those asked for (Status.Stray wraps it); or a list had nothing else, or was of another shard, so it was
 // thrown away.
-var ErrStrays = errors.New("the ListerWatcher lists something else")
+var ErrStrays = errors.New("something else is listed than was asked for")
 
 // isExpired reports a 410: the history, or the continue token, is gone.
 func isExpired(err error) bool {

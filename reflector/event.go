@@ -140,7 +140,7 @@ func (s *session) logSkipped(ctx context.Context, ref ObjectRef, err error) {
 	case s.skippedCount < skippedLogged:
 		logger.Error(err, "Skipped an object", "key", ref.Key)
 	case s.skippedCount == skippedLogged:
-		logger.Error(err, "Skipped an object; more are counted in Status.Skipped, and logged at level 2 for the next hour", "key", ref.Key)
+		logger.Error(err, "Skipped an object; more are counted, and logged at level 2 for the next hour", "key", ref.Key)
 	default:
 		logger.V(2).Info("Skipped an object", "key", ref.Key, "err", err)
 	}

@@ -200,7 +200,7 @@ func (q *inquiry) take(ctx context.Context, a reply) outcome {
 	obj, usable := q.pick(ctx, a.list, u.key)
 	switch {
 	case !usable:
-		q.s.giveUpLookups(ctx, "the ListerWatcher overwrites the field selector, or the server ignores it")
+		q.s.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
 		return q.s.listFor(ReasonAudit)
 	case !comparableRV(a.rv):
 		return q.s.listFor(ReasonAudit)

@@ -16,7 +16,7 @@ import (
 )
 
 // rewound is what the look-ups show, as the log says it.
-const rewound = "it was rewound, or the ListerWatcher's namespace or selector is not that of the Identity"
+const rewound = "it was rewound, or what is listed is of another namespace or selector than what is held"
 
 // finding is what one look-up says about the server's history.
 type finding string
@@ -151,7 +151,7 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 	s.heard()
 	ref, found, other, err := s.pick(list, key)
 	if err == nil && !found && other {
-		s.giveUpLookups(ctx, "the ListerWatcher overwrites the field selector, or the server ignores it")
+		s.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
 		return ObjectRef{}, false, false, nil
 	}
 	return ref, found, true, err
@@ -161,7 +161,7 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 func (s *session) giveUpLookups(ctx context.Context, why string) {
 	s.noLookups = true
 	s.r.board.update(func(st *Status) { st.NoLookups = why })
-	klog.FromContext(ctx).Info("Objects can not be looked up one by one: a server that was rewound and has overtaken us will not be noticed; set Options.Lookup", "why", why)
+	klog.FromContext(ctx).Info("Objects can not be looked up one by one: a server that was rewound and has overtaken us will not be noticed", "why", why)
 }
 
 // pick finds the object of that key in the answer, and tells whether there were others. An empty

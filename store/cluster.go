@@ -28,7 +28,7 @@ func (c *Collection) ClaimCluster(id string, exchanged bool) error {
 	c.cluster = ""
 	if !exchanged && id != "" {
 		if other := s.otherClusterLocked(id); other != "" {
-			return fmt.Errorf("%w: %s has objects of another one; open a store.Store for each cluster", ErrOtherCluster, other)
+			return fmt.Errorf("%w: %s has objects of another one; each cluster needs a store of its own", ErrOtherCluster, other)
 		}
 	}
 	c.cluster = id

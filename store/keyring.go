@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,34 @@ func newKeyring(e *Encryption) (*keyring, error) {
 	k := &keyring{provider: e.Keys}
 	k.now.Store(&heldKeys{})
 	return k, nil
+}
+
+// unlock gets the data keys of a file that is opened ready. Without keys it notes which would be needed.
+func (s *Store) unlock(ctx context.Context, h *handle, write bool) error {
+	if s.keys != nil {
+		return s.keys.unlock(ctx, h, write)
+	}
+	return h.view(func(tx *bolt.Tx) error {
+		stored, _ := getKeys(tx) // what can not be read is not needed yet
+		for _, r := range stored {
+			if !slices.Contains(s.sealedUnder, r.Key) {
+				s.sealedUnder = append(s.sealedUnder, r.Key)
+			}
+		}
+		return nil
+	})
+}
+
+// errSealed is ErrSealed with the keys that are needed.
+func (s *Store) errSealed() error {
+	if len(s.sealedUnder) == 0 {
+		return ErrSealed
+	}
+	ids := make([]string, len(s.sealedUnder))
+	for i, id := range s.sealedUnder {
+		ids[i] = legible(id)
+	}
+	return fmt.Errorf("%w: it needs key %s", ErrSealed, strings.Join(ids, ", "))
 }
 
 // unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing.
@@ -120,7 +149,7 @@ func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*dataKey, error) {
 	}
 	switch {
 	case errors.Is(err, ErrWrongKey):
-		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: add that key to those that are given, behind the current one, or remove the file to have all listed anew",
+		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, which may be behind the current one; if it is lost, have everything listed anew into another file",
 			r.ID, legible(r.Key), err)
 	case err != nil:
 		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, legible(r.Key), err)

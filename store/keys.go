@@ -59,7 +59,7 @@ func ParseKeys(text []byte) (*Keys, error) {
 		k.all = append(k.all, one)
 	}
 	if len(k.all) == 0 {
-		return nil, fmt.Errorf("there is no key in %d bytes of text; make one with store.GenerateKey", len(text))
+		return nil, fmt.Errorf("there is no key in %d bytes of text; a key is a line of %d random bytes in base64", len(text), keySize)
 	}
 	return k, nil
 }
@@ -76,7 +76,7 @@ func parseKey(line []byte) (namedKey, error) {
 		n, err = base64.RawStdEncoding.Decode(key, line)
 	}
 	if err != nil { // which says where in the key, and is not needed
-		return k, fmt.Errorf("it is not base64; a key is %d bytes in base64, as store.GenerateKey makes it", keySize)
+		return k, fmt.Errorf("it is not base64; a key is %d random bytes in base64", keySize)
 	}
 	if n != keySize {
 		return k, fmt.Errorf("the key has %d bytes; it must have %d", n, keySize)

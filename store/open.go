@@ -108,7 +108,7 @@ func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time
 	if err != nil {
 		return err
 	}
-	if err := s.keys.unlock(ctx, h, true); err != nil {
+	if err := s.unlock(ctx, h, true); err != nil {
 		return errors.Join(o.judge(err), h.close())
 	}
 	return o.judge(s.start(h, rt, o.unseen))
@@ -127,7 +127,7 @@ func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.keys.unlock(ctx, h, false); err != nil {
+	if err := s.unlock(ctx, h, false); err != nil {
 		return errors.Join(o.judge(err), h.close())
 	}
 	s.handle = h

@@ -7,7 +7,7 @@ import (
 )
 
 // errNoKeys: Rekey was called for a store that was opened without keys.
-var errNoKeys = errors.New("the store was opened without keys; set store.Options.Encryption")
+var errNoKeys = errors.New("the store was opened without keys")
 
 // Rekey rekeys the store at path, which no process may have open, and closes it: see Store.Rekey. Of the options it takes Encryption, which must be given, LockTimeout,
 // MaxSize and Logger. As Compact it makes no file and moves none aside.

@@ -84,7 +84,7 @@ func (c *Collection) sealsAs(h header) bool {
 // keyOf returns the data key of that id.
 func (s *Store) keyOf(id uint64) (*dataKey, error) {
 	if s.keys == nil {
-		return nil, ErrSealed
+		return nil, s.errSealed()
 	}
 	k := s.keys.held().byID[id]
 	if k == nil {
@@ -170,9 +170,9 @@ func (r *reader) opens() bool { return r.store != nil && r.store.keys != nil }
 func (c *Collection) seal(st state) error {
 	switch {
 	case st.Sealed && c.store.keys == nil:
-		return fmt.Errorf("%w; set store.Options.Encryption", ErrSealed)
+		return c.store.errSealed()
 	case c.mustSeal && c.store.keys == nil:
-		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys; set store.Options.Encryption")
+		return errors.New("it is to be sealed (CollectionOptions.Seal), and the store has no keys (Options.Encryption)")
 	}
 	sealing := c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
 	if sealing {

@@ -153,7 +153,7 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 			t.Errorf("%d widgets", n)
 		}
 		if c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, ErrSealed) ||
-			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "Options.Encryption") {
+			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "it needs key \"") {
 			t.Errorf("open it: %v", err)
 		}
 		wantSealedView(t, s)

@@ -153,6 +153,7 @@ type Store struct {
 	usedNotes            usedNotes
 	steady               atomic.Pointer[steady] // set by Open, and when it gets its file
 	keys                 *keyring               // nil without Options.Encryption; set by Open
+	sealedUnder          []string               // ids of the keys that open what is sealed; set by Open where there are none
 	plainTold            sync.Map               // names of collections; see Collection.tellPlainText
 
 	// writer has room for the one that writes; see takeWriter.

@@ -83,7 +83,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	}
 	if report.Sealed > 0 {
 		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
-			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path))
+			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
 	if len(report.Problems) > 0 {
 		fmt.Fprintf(s.Err, "hint: "+hint+"\n", path)

@@ -105,20 +105,23 @@ func withoutResource(storePath string, all []source.Collection, r request) error
 	if len(known) > 0 {
 		holds = "it has " + names(known, resource.String)
 	}
+	if meant := didYouMean(r.resource, known); meant != "" {
+		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds), "%s", meant)
+	}
 	if isSnapshot(storePath) {
 		return withHint(fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds),
 			"a snapshot has what larder snapshot save was given, and secrets only if it is encrypted or they were asked for")
 	}
 	if members := source.Members(r.resource); len(members) > 0 {
 		return withHint(fmt.Errorf("%s has no resource of the category %q: %s", storePath, r.resource, holds),
-			"mirror it with: larder sync %s --store %s", r.resource, storePath)
+			"mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
 		return withHint(err, storeSecrets)
 	case len(all) == 0:
-		return withHint(err, "mirror it with: larder sync %s --store %s", r.resource, storePath)
+		return withHint(err, "mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	return withHint(err, "add it to the resources of your larder sync%s", exampleSync(storePath, all, r.resource))
 }
@@ -131,8 +134,7 @@ func exampleSync(storePath string, all []source.Collection, added string) string
 			return ""
 		}
 	}
-	return fmt.Sprintf(": larder sync %s %s --store %s",
-		strings.ReplaceAll(names(storedResources(all), resource.String), ",", ""), added, storePath)
+	return ": " + syncCommand(storePath, all, strings.ReplaceAll(names(storedResources(all), resource.String), ",", "")+" "+added)
 }
 
 // outOfScope is the error for a namespace that was not mirrored.

@@ -134,6 +134,8 @@ func compactError(path string, err error) error {
 		return wrongPlace(path)
 	case errors.Is(err, fs.ErrNotExist) && !exists(path):
 		return withHint(fmt.Errorf("no store at %s", path), "name the file of a store with --store")
+	case missing(path):
+		return emptyError(path)
 	case errors.Is(err, store.ErrLocked):
 		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):

@@ -130,12 +130,19 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 	case len(found) == 0 && r.offers.failed != nil:
 		return nil, fmt.Errorf("the server has no resource %q in the groups that it could list: %w", arg, r.offers.failed)
 	case len(found) == 0:
-		return nil, withHint(fmt.Errorf("the server has no resource %q", arg), "kubectl api-resources lists what it has")
+		err := fmt.Errorf("the server has no resource %q", arg)
+		if meant := didYouMean(arg, r.offers.watchable()); meant != "" {
+			err = fmt.Errorf("%w; %s", err, meant)
+		}
+		return nil, withHint(err, "kubectl api-resources lists what it has")
 	case r.offers.unwatchable[found[0].GroupVersionResource]:
 		return nil, fmt.Errorf("%s can not be mirrored: the server does not let it be listed and watched", found[0])
 	}
 	return found[:1], nil
 }
+
+// asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
+func (r *resolver) asked() bool { return r.offers != nil }
 
 // ask asks the server; not for long if there is something to go on with.
 func (r *resolver) ask(ctx context.Context, patient bool) (offers, error) {
@@ -170,6 +177,11 @@ func inCategory(name string, known []resource) []resource {
 		}
 	}
 	return members
+}
+
+// watchable are the resources that can be mirrored.
+func (o *offers) watchable() []resource {
+	return slices.DeleteFunc(slices.Clone(o.all), func(r resource) bool { return o.unwatchable[r.GroupVersionResource] })
 }
 
 // inCategory returns each resource of the category that can be mirrored once, in its preferred version.

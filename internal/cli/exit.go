@@ -68,7 +68,7 @@ func exitCode(err error) int {
 // readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
 	if errors.Is(err, store.ErrSealed) || errors.Is(err, store.ErrWrongKey) {
-		return keyError(path, err)
+		return keyError(path, err, byFlag)
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {

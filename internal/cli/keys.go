@@ -62,11 +62,8 @@ func (f *keyFlag) sealing(c *config.Encryption) (*store.Encryption, error) {
 		return e, err
 	}
 	keys, err := keysOf(c)
-	if err != nil {
-		return nil, fmt.Errorf("encryption: %w", err)
-	}
 	e.Keys = keys
-	return e, nil
+	return e, err
 }
 
 func keysOf(c *config.Encryption) (store.KeyProvider, error) {
@@ -76,18 +73,22 @@ func keysOf(c *config.Encryption) (store.KeyProvider, error) {
 	return store.KeysFromEnv(c.KeyEnv)
 }
 
-// keyError adds to an error of a sealed store what to do.
-func keyError(path string, err error) error {
+// byFlag is where a key is named on the command line.
+const byFlag = "--key-file or " + keyVariable
+
+// keyError adds to an error of a sealed store what to do. by is where a key is named.
+func keyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, store.ErrWrongKey):
-		return withHint(err, "%s is as it was; name the key that it is sealed with by --key-file or %s, behind the new one if that is to follow it", path, keyVariable)
+		return withHint(err, "name the key that %s is sealed with by %s, behind the new one if that is to follow it: it can be opened only with that, and is as it was. "+
+			"If the key is lost, what is not sealed can be read without keys, and a larder sync into another file lists everything anew", path, by)
 	case errors.Is(err, store.ErrSealed):
-		return hinted{err, nameKey(path)}
+		return hinted{err, nameKey(path, by)}
 	}
 	return err
 }
 
 // nameKey says how to name the key of a store.
-func nameKey(path string) string {
-	return fmt.Sprintf("name the key that %s is sealed with by --key-file or %s", path, keyVariable)
+func nameKey(path, by string) string {
+	return fmt.Sprintf("name the key that %s is sealed with by %s", path, by)
 }

@@ -32,19 +32,21 @@ func newConfigFlags() *genericclioptions.ConfigFlags {
 
 // clientConfig reads the kubeconfig, or what a pod is given; it does not contact the server.
 func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
-	const nameOne = "name a kubeconfig with --kubeconfig or KUBECONFIG"
 	loader := flags.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return nil, withHint(err, nameOne)
+		return nil, unusable(err)
 	}
 	files := kubeconfigFiles(loader)
 	if err := checkContext(raw, *flags.Context, files); err != nil {
 		return nil, err
 	}
 	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, withHint(err, nameOne)
+	switch {
+	case err != nil && len(raw.Contexts)+len(raw.Clusters) == 0 && *flags.APIServer == "":
+		return nil, noCluster(raw, files)
+	case err != nil:
+		return nil, unusable(err)
 	}
 	if *flags.APIServer == "" && !namesCluster(raw, flags) && isFallback(config) {
 		return nil, noCluster(raw, files)
@@ -54,6 +56,11 @@ func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	return config, nil
+}
+
+// unusable is the error for a kubeconfig that can not be read, or does not hold together.
+func unusable(err error) error {
+	return usageError{withHint(err, "name a kubeconfig with --kubeconfig or KUBECONFIG")}
 }
 
 // checkContext fails if the context that is asked for is not in the kubeconfig.

@@ -56,6 +56,8 @@ type memberOptions struct {
 	persistSecrets bool
 	// keepChanges is how long the file keeps what changes; 0 is not at all.
 	keepChanges time.Duration
+	// configured: they come from a file.
+	configured bool
 	// observer counts for the metrics. Default: nobody does.
 	observer informer.Observer
 }
@@ -82,7 +84,11 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), fromMemory: o.Residency != store.None}
+	kept := keptBefore(ctx, st, id)
 	mb.keepChanges(ctx, mo.keepChanges)
+	if mo.keepChanges == 0 {
+		mb.sayFreed(ctx, st, kept, mo.configured)
+	}
 	return mb, nil
 }
 

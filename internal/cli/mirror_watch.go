@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/store"
 )
 
 // Watch implements source.Watcher: from what the file keeps, or, where it keeps no changes, from the informer.
@@ -38,6 +39,28 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 		klog.FromContext(ctx).Error(err, "Changes are not kept for larder watch --since", "resource", mb.resource.String())
 	}
 	mb.keeps = err == nil && keep > 0
+}
+
+// keptBefore is what an earlier sync has kept of the changes of a collection; nothing if there is none yet.
+func keptBefore(ctx context.Context, st *store.Store, id store.Identity) store.Kept {
+	kept, err := st.Kept(ctx, id)
+	if err != nil {
+		return store.Kept{}
+	}
+	return kept
+}
+
+// sayFreed says that what an earlier sync has kept is gone, if it is: who started this one may not have meant it.
+func (mb *member) sayFreed(ctx context.Context, st *store.Store, was store.Kept, configured bool) {
+	if was.For == 0 || keptBefore(ctx, st, mb.identity).For > 0 {
+		return
+	}
+	keep := "--keep-changes " + span(was.For)
+	if configured {
+		keep = "retention.changes: " + span(was.For) + " in the configuration"
+	}
+	klog.FromContext(ctx).Info("What an earlier sync has kept of the changes is freed: larder watch --since can not go on after them any more",
+		"resource", label(mb.collection()), "keptFor", span(was.For), "changes", was.Last-was.Oldest, "since", was.Oldest, "hint", keep+" keeps what changes from now on")
 }
 
 // watches are those of one member. They end before its informer does, which waits for their handlers.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/larder-dev/larder/internal/holder"
@@ -25,12 +26,60 @@ func storeError(path string, err error) error {
 			return withHint(err, "a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs", holdingAs(false, holders))
 		}
 		return withHint(err, "a program other than larder sync holds the file: stop it, since only a larder sync answers while it runs")
+	case isDirectory(path):
+		return directoryError(path)
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("no store at %s", path), "make one with: larder sync RESOURCE… --store %s", path)
+		return absentError(path)
+	case missing(path):
+		return emptyError(path)
 	}
 	return pathError(path, err)
+}
+
+// snapshotSuffix is how snapshots are called by custom; stores may be called so too.
+const snapshotSuffix = ".larder"
+
+// makeSnapshot says how to come by a snapshot.
+func makeSnapshot(path string) string {
+	return fmt.Sprintf("larder snapshot save %s --from STORE makes one of a store, and of a live cluster without --from", path)
+}
+
+// absentError is the error for a file to read that is not there.
+func absentError(path string) error {
+	if strings.HasSuffix(path, snapshotSuffix) {
+		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "%s", makeSnapshot(path))
+	}
+	return withHint(fmt.Errorf("no store at %s", path), "make one with: larder sync RESOURCE… --store %s", path)
+}
+
+// emptyError is the error for a file to read that has nothing in it.
+func emptyError(path string) error {
+	err := fmt.Errorf("%s is empty: it is no store and no snapshot", path)
+	if strings.HasSuffix(path, snapshotSuffix) {
+		return withHint(err, "remove it; %s", makeSnapshot(path))
+	}
+	return withHint(err, "fill it with: larder sync RESOURCE… --store %s", path)
+}
+
+// directoryError is the error for a directory where a file is to be read.
+func directoryError(path string) error {
+	err := fmt.Errorf("%s is a directory, not a store or snapshot", path)
+	var there []string
+	for _, pattern := range []string{"*.db", "*" + snapshotSuffix} {
+		found, _ := filepath.Glob(filepath.Join(path, pattern)) // the patterns are right
+		there = append(there, found...)
+	}
+	if len(there) == 0 {
+		return withHint(err, "name a file; there is no store (*.db) and no snapshot (*%s) in it", snapshotSuffix)
+	}
+	return withHint(err, "name a file in it, such as %s", there[0])
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // pathError adds to an error of opening or making the store's file what is wrong with its path or content, and what to do.
@@ -41,7 +90,7 @@ func pathError(path string, err error) error {
 	case wrongPlace(path) != nil:
 		return wrongPlace(path)
 	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrSealed):
-		return keyError(path, err)
+		return keyError(path, err, byFlag)
 	case errors.Is(err, store.ErrForeign) && isSnapshot(path):
 		return snapshotOnly(path, "no store")
 	case errors.Is(err, store.ErrForeign):

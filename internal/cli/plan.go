@@ -59,13 +59,19 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 	return plan, nil
 }
 
-// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet.
+// resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet. Its error has all that the
+// server does not know.
 func (pl planner) resolve(ctx context.Context, infos []store.Info, all []wanted) (plan []planned, err error) {
 	r := newResolver(pl.storePath, infos, func(ctx context.Context) (offers, error) { return discover(ctx, pl.config) })
+	var unknown []error
 	for _, w := range all {
 		resources, err := r.resolve(ctx, w.name)
 		if err != nil {
-			return plan, w.at(err)
+			unknown = append(unknown, w.at(err))
+			if r.asked() {
+				continue // the others may be wrong, too
+			}
+			break
 		}
 		for _, res := range resources {
 			ids, err := w.identities(res)
@@ -86,7 +92,7 @@ func (pl planner) resolve(ctx context.Context, infos []store.Info, all []wanted)
 			}
 		}
 	}
-	return plan, nil
+	return plan, errors.Join(unknown...)
 }
 
 // closeIdle gives up the connections of a plan that is not carried out.

@@ -103,12 +103,14 @@ func (r *reloader) look(ctx context.Context) {
 func (r *reloader) reload(ctx context.Context) {
 	next, err := readConfigured(r.path)
 	r.again = time.Time{}
+	what := "The new configuration is refused; the old one goes on"
 	if err == nil {
 		r.tried = next.data
 		if needed := r.applied.config.RestartNeeded(next.config); len(needed) > 0 {
 			err = withHint(fmt.Errorf("%s: %s can not change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
 		} else if err = r.apply(ctx, next.config); err != nil {
 			r.again = time.Now().Add(applyAgain)
+			what = "The new configuration can not be applied now; the old one goes on, and the new one is tried again"
 		}
 	} else if data, readErr := config.Read(r.path); readErr == nil {
 		r.tried = data
@@ -123,7 +125,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	if text := err.Error(); text != r.said {
 		r.said = text
-		klog.FromContext(ctx).Error(err, "The new configuration is refused; the old one goes on", hintOf(err)...)
+		klog.FromContext(ctx).Error(err, what, hintOf(err)...)
 	}
 }
 

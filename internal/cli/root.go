@@ -29,10 +29,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 			if len(args) == 0 {
 				return nil
 			}
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				return usagef("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
-			}
-			return usagef("unknown command %q; see larder --help", args[0])
+			return unknownCommand(cmd, args[0])
 		},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: displayName(s.Program)},
@@ -42,9 +39,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SuggestionsMinimumDistance = 2
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
 	return root
 }

@@ -62,7 +62,7 @@ func (sv *service) listen(ctx context.Context) error {
 func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 	m, err := openMirror(ctx, sv.planner, sv.settings, sv.memberOptions(sv.settings), logger)
 	if err != nil {
-		return err
+		return keyError(sv.settings.store, err, sv.settings.keyBy)
 	}
 	sv.mu.Lock()
 	sv.mirror = m
@@ -72,7 +72,7 @@ func (sv *service) open(ctx context.Context, logger logr.Logger) error {
 }
 
 func (sv *service) memberOptions(set settings) memberOptions {
-	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, observer: sv.metrics}
+	return memberOptions{persistSecrets: set.persistSecrets, keepChanges: set.keepChanges, configured: sv.configured, observer: sv.metrics}
 }
 
 // run mirrors, shows it and answers until ctx ends. follow, if it is not nil, runs meanwhile.
@@ -124,15 +124,15 @@ func (sv *service) close() error {
 
 // warnOfSecrets says which resources are in memory only, and what is in the file all the same.
 func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
-	stores := "--persist-secrets stores"
+	stores := "--key-file FILE stores them sealed, --persist-secrets as they are"
 	if sv.configured {
-		stores = "persistSecrets in the configuration stores"
+		stores = "encryption.keyFile in the configuration stores them sealed, persistSecrets as they are"
 	}
 	for _, mb := range members {
 		if mb.informer.Status().Persistent {
 			continue
 		}
-		fmt.Fprintf(sv.io.Err, "%s: kept in memory only, nothing of them is stored; %s them\n", mb.resource, stores)
+		fmt.Fprintf(sv.io.Err, "%s: kept in memory only, nothing of them is stored; %s\n", mb.resource, stores)
 		status, err := sv.mirror.File.Status(ctx)
 		if err != nil {
 			continue

@@ -19,6 +19,7 @@ type settings struct {
 	forgetAfter    time.Duration
 	keepChanges    time.Duration
 	encryption     *store.Encryption
+	keyBy          string // where its key is named, for hints
 	listen         string
 	ready          config.Ready
 }
@@ -64,7 +65,7 @@ func (w wanted) at(err error) error {
 
 // fromArgs are the settings of the command line.
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
-	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: o.keepChanges, maxSize: o.maxSize.Value(), ready: config.ReadyDisk}
+	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges), maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
 	var err error
 	if s.encryption, err = o.key.sealing(nil); err != nil {
 		return s, err
@@ -88,11 +89,14 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	s := settings{
 		store: c.Store, persistSecrets: c.PersistSecrets, maxSize: c.MaxSize, forgetAfter: c.Retention.ForgetAfter, keepChanges: c.Retention.Changes,
-		listen: c.Listen, ready: c.Ready,
+		listen: c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
 	}
 	var err error
 	if s.encryption, err = o.key.sealing(c.Encryption); err != nil {
-		return s, withHint(err, "see encryption in %s", c.File)
+		if c.Encryption != nil {
+			err = usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
+		}
+		return s, err
 	}
 	if o.store.path != "" {
 		s.store = o.store.path

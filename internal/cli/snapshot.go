@@ -14,10 +14,11 @@ for. They do not change. Every command that reads a store reads them too: larder
 			if len(args) == 0 {
 				return nil
 			}
-			return usagef("unknown command %q; see %s --help", cmd.Name()+" "+args[0], cmd.CommandPath())
+			return unknownCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(newSnapshotSave(s), newSnapshotRestore(s), newSnapshotExport(s))
 	return cmd
 }

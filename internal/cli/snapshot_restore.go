@@ -98,8 +98,13 @@ func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []s
 
 // noSnapshot is the error for another file.
 func (o *restoreOptions) noSnapshot(path string) error {
-	if !exists(path) {
-		return withHint(fmt.Errorf("no snapshot at %s", path), "make one with: larder snapshot save FILE")
+	switch {
+	case !exists(path):
+		return withHint(fmt.Errorf("no snapshot at %s", path), "%s", makeSnapshot(path))
+	case isDirectory(path):
+		return directoryError(path)
+	case missing(path):
+		return emptyError(path)
 	}
 	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store", path)
 }

@@ -9,11 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/klog/v2"
@@ -39,8 +37,8 @@ type syncOptions struct {
 	labels, fields string
 	persistSecrets bool
 	key            keyFlag
-	maxSize        quantity.QuantityValue
-	keepChanges    time.Duration
+	maxSize        sizeValue
+	keepChanges    ageValue
 	listen         string
 	verbosity      int
 }
@@ -54,10 +52,11 @@ func newSync(s IO) *cobra.Command {
 from the store. It starts without the API server too, and goes on when that comes back.
 
 A RESOURCE is called as kubectl calls it, or is a category such as all. Secrets are kept in memory only, unless
---persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
+there is a key that seals them in the store (--key-file), or --persist-secrets is given. While sync runs, the other commands ask it through a socket beside the store.
 
 With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at SIGHUP, and when it has
 changed: what is new in it begins, what is gone stops and stays in the store, and the rest goes on. One that is wrong is refused, and the old one goes on.
+Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
 It shows a table on a terminal, and lines elsewhere:
 
@@ -88,7 +87,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.BoolVar(&o.persistSecrets, "persist-secrets", false, "store secrets in the file, also without keys that seal them")
 	o.key.add(cmd)
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
-	f.DurationVar(&o.keepChanges, "keep-changes", 0, "keep what changes for `DURATION`, such as 24h, for larder watch --since; default is not to, and frees what an earlier sync has kept")
+	f.Var(&o.keepChanges, "keep-changes", "keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 	o.cluster.AddFlags(f)
@@ -118,12 +117,6 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
-	}
-	if cmd.Flags().Changed("max-size") && o.maxSize.CmpInt64(store.LeastMaxSize) < 0 {
-		return usagef("--max-size %s is less than a store needs; %dMi is the least", o.maxSize.String(), store.LeastMaxSize>>20)
-	}
-	if o.keepChanges < 0 {
-		return usagef("--keep-changes %s: it must not be negative", o.keepChanges)
 	}
 	return nil
 }
@@ -164,8 +157,8 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 }
 
 func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
-	hangups := o.hangups()
-	defer signal.Stop(hangups)
+	ctx, hangups, release := o.hangups(ctx)
+	defer release()
 	set, c, err := o.settings(args)
 	if err != nil {
 		return err
@@ -196,13 +189,19 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	return sv.run(ctx, follow)
 }
 
-// hangups delivers SIGHUP, where that has a meaning: without a configuration it ends the process, as it does when a terminal is closed.
-func (o *syncOptions) hangups() chan os.Signal {
-	c := make(chan os.Signal, 1)
+// hangups delivers SIGHUP to who follows a configuration. Without one it ends the context, as SIGTERM does: the terminal has been closed. If it is
+// ignored (nohup), it stays so.
+func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups chan os.Signal, release func()) {
+	hangups = make(chan os.Signal, 1)
 	if o.config != "" {
-		signal.Notify(c, syscall.SIGHUP)
+		signal.Notify(hangups, syscall.SIGHUP)
+		return ctx, hangups, func() { signal.Stop(hangups) }
 	}
-	return c
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, hangups, func() {}
+	}
+	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP) // a second one does no more: a shell and the kernel may both send it
+	return ctx, hangups, release
 }
 
 // mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.

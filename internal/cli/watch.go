@@ -203,7 +203,7 @@ func (w *watching) explain(err error, c source.Collection, reached uint64) error
 	switch {
 	case errors.Is(err, source.ErrNotLive):
 		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, w.resource),
-			"start one with: larder sync %s --store %s", w.resource, path)
+			"start one with: %s", syncCommand(path, []source.Collection{c}, w.resource.String()))
 	case errors.Is(err, store.ErrNotKept):
 		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")

@@ -60,6 +60,8 @@ type Encryption struct {
 	KeyEnv  string
 	// Resources by name; never empty.
 	Resources []string
+	// Line is where the file says where the key is.
+	Line int
 }
 
 // Retention says how long what is not needed any more is kept.

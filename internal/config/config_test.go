@@ -57,7 +57,7 @@ context: edge
 			{Name: "secrets", Representation: store.Metadata, Residency: store.None, Line: 12},
 			{Name: "all", Representation: store.Unstructured, Residency: store.All, Line: 13},
 		},
-		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}},
+		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}, Line: 18},
 		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
 		Kubeconfig: "/etc/larder/kubeconfig", Context: "edge",
 	}
@@ -136,7 +136,9 @@ func TestErrors(t *testing.T) {
 		{"bad namespace", head + "resources:\n- {name: pods, namespaces: [A_b]}\n", []string{`c:4:29: resources[0].namespaces[0]: "A_b" is no namespace's name`}},
 		{"a namespace twice", head + "resources:\n- {name: pods, namespaces: [a, a]}\n", []string{"the namespace a is given twice"}},
 		{"bad representation", head + "resources:\n- {name: pods, representation: typed}\n", []string{`unknown value "typed"; allowed are full, metadata`}},
-		{"bad size", head + pods + "maxSize: many\n", []string{"c:4:10: maxSize: it must be a size such as 512Mi"}},
+		{"bad size", head + pods + "maxSize: many\n", []string{`c:4:10: maxSize: "many" is no size; it is a number of bytes, also with Ki, Mi or Gi, such as 512Mi`}},
+		{"size with B", head + pods + "maxSize: 64MB\n", []string{`c:4:10: maxSize: "64MB" is no size; write it without the B, as in 64M`}},
+		{"a list for a size", head + pods + "maxSize: [1]\n", []string{"c:4:10: maxSize: it must be a size such as 512Mi; it is a list"}},
 		{"small size", head + pods + "maxSize: 1Mi\n", []string{"c:4:10: maxSize: 1Mi is less than a store needs; 5Mi is the least"}},
 		{"bad residency", head + "resources: [{name: pods, residency: some}]\n",
 			[]string{`c:3:37: resources[0].residency: it must be none, all, or a size such as 64Mi; it is text`}},
@@ -144,7 +146,7 @@ func TestErrors(t *testing.T) {
 		{"negative size", head + pods + "maxSize: -1\n", []string{"maxSize: -1 is less than"}},
 		{"bad age", head + pods + "retention: {forgetAfter: soon}\n", []string{`c:4:26: retention.forgetAfter: "soon" is no time span; it is a number with d, h, m or s, such as 30d or 36h, or never`}},
 		{"no age", head + pods + "retention: {forgetAfter: 0s}\n", []string{`"0s" is no time span`}},
-		{"too long an age", head + pods + "retention: {forgetAfter: 99999999999d}\n", []string{"is no time span"}},
+		{"too long an age", head + pods + "retention: {forgetAfter: 99999999999d}\n", []string{`"99999999999d" is too long; 36500d is the most, or never`}},
 		{"no key", head + pods + "encryption: {resources: [secrets]}\n", []string{"c:4:13: encryption: either keyFile or keyEnv is required"}},
 		{"two keys", head + pods + "encryption: {keyFile: a, keyEnv: B}\n", []string{"either keyFile or keyEnv is required"}},
 		{"bad address", head + pods + "listen: 9470x\n", []string{`c:4:9: listen: "9470x" is no address; it is HOST:PORT`}},
@@ -171,6 +173,30 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSyntaxErrors: what is no YAML is told with the line, also where the parser does not say it, or counts otherwise.
+func TestSyntaxErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: [1\nb: 2\n":              "c:2:1: this is no YAML: did not find expected ',' or ']'",
+		"x: 1\ny: 2\nr: [1,\nb: 2\n": "c:3:1: this is no YAML: did not find expected ',' or ']'",
+		"x: 1\ny: 2\nz: {1\n":        "c:3:1: this is no YAML: did not find expected ',' or '}'",
+		"a: 1\nr:\n- n: p\n m: x\n":  "c:4:1: this is no YAML: did not find expected key",
+		"a: b: c\n":                  "c:1:1: this is no YAML: mapping values are not allowed",
+		"x: 1\nk: y: z\n":            "c:2:1: this is no YAML: mapping values are not allowed",
+		"\tk: y\n":                   "c:1:1: this is no YAML: found character that cannot start any token",
+		"x: 1\n\tk: y\n":             "c:2:1: this is no YAML: found a tab character",
+		"x: 1\ny: 2\nk: \"y\n":       "c:3:1: this is no YAML: found unexpected end of stream",
+		"x: 1\nb\nc: 2\n":            "c:2:1: this is no YAML: could not find expected ':'",
+		"x: 1\ny: 2\nb: \x01\n":      "c:3:1: this is no YAML: control characters are not allowed",
+		"x: 1\ny: 2\nb: \xff\n":      "c:3:1: this is no YAML: invalid leading UTF-8 octet",
+		"x: 1\ny: *anchor\n":         "c:2:1: this is no YAML: unknown anchor 'anchor' referenced",
+		head + "resources: [{name: pods}]\n---\nx: 1\ny: *a\n": "c:6:1: this is no YAML: unknown anchor 'a' referenced",
+	} {
+		if _, err := Parse("c", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
 	}
 }
 

@@ -3,9 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -167,23 +165,22 @@ func (r *reader) path(to *string) func(value) {
 
 // size reads a number of bytes.
 func (r *reader) size(v value) int64 {
-	q, err := resource.ParseQuantity(v.Value)
-	switch tag := v.ShortTag(); {
-	case v.Kind != yaml.ScalarNode || err != nil || tag != "!!str" && tag != "!!int":
+	if tag := v.ShortTag(); v.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!int" {
 		r.fail(v, "it must be a size such as 512Mi; it is %s", describe(v.Node))
 		return 0
-	case q.CmpInt64(store.LeastMaxSize) < 0:
-		r.fail(v, "%s is less than a store needs; %dMi is the least", v.Value, store.LeastMaxSize>>20)
-		return 0
 	}
-	return q.Value()
+	n, err := Size(v.Value)
+	if err != nil {
+		r.fail(v, "%v", err)
+	}
+	return n
 }
 
 func (r *reader) encryption(v value) *Encryption {
-	e := &Encryption{}
+	e := &Encryption{Line: v.Line}
 	seen := r.mapping(v,
-		field{"keyFile", r.path(&e.KeyFile)},
-		field{"keyEnv", r.into(&e.KeyEnv)},
+		field{"keyFile", func(v value) { e.Line = v.Line; r.path(&e.KeyFile)(v) }},
+		field{"keyEnv", func(v value) { e.Line = v.Line; r.into(&e.KeyEnv)(v) }},
 		field{"resources", func(v value) {
 			r.list(v, "resources", func(v value) {
 				if s, ok := r.text(v); ok {
@@ -215,30 +212,15 @@ func (r *reader) retention(v value, to *Retention) {
 	)
 }
 
-// forever is what store.Options take for it.
-const forever = -1
-
-// age reads a time span: Go's units and d for days, or never.
+// age reads a time span, or never.
 func (r *reader) age(v value) time.Duration {
 	s, ok := r.text(v)
 	if !ok {
 		return 0
 	}
-	if s == "never" {
-		return forever
-	}
-	d, err := time.ParseDuration(s)
-	if days, isDays := strings.CutSuffix(s, "d"); isDays {
-		var n int
-		n, err = strconv.Atoi(days)
-		if n > 36500 {
-			err = errors.New("too long")
-		}
-		d = time.Duration(n) * 24 * time.Hour
-	}
-	if err != nil || d <= 0 {
-		r.fail(v, "%q is no time span; it is a number with d, h, m or s, such as 30d or 36h, or never", s)
-		return 0
+	d, err := Age(s)
+	if err != nil {
+		r.fail(v, "%v", err)
 	}
 	return d
 }
@@ -254,17 +236,4 @@ func (r *reader) address(v value) string {
 		r.fail(v, "%v", err)
 	}
 	return address
-}
-
-// Address returns host:port with a host: loopback, if it has none.
-func Address(s string) (string, error) {
-	host, port, err := net.SplitHostPort(s)
-	n, portErr := strconv.ParseUint(port, 10, 16)
-	if err != nil || portErr != nil {
-		return "", fmt.Errorf("%q is no address; it is HOST:PORT, such as 127.0.0.1:9470, or 0.0.0.0:9470 for every interface", s)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }

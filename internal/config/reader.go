@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -34,9 +32,6 @@ func (r *reader) fail(at value, format string, args ...any) {
 	r.errors = append(r.errors, e)
 }
 
-// yamlLine finds the line in an error of the YAML parser, which has it in its text only.
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
 // document returns the root of the only document.
 func (r *reader) document(data []byte) (value, bool) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -47,7 +42,7 @@ func (r *reader) document(data []byte) (value, bool) {
 		r.fail(value{}, "the file is empty; it begins with apiVersion: %s and kind: %s", APIVersion, Kind)
 		return value{}, false
 	case err != nil:
-		r.noYAML(err)
+		r.noYAML(data, err)
 		return value{}, false
 	}
 	switch err := decoder.Decode(&more); {
@@ -55,22 +50,10 @@ func (r *reader) document(data []byte) (value, bool) {
 		r.fail(value{Node: &more}, "a second document begins here; the file has one")
 		return value{}, false
 	case !errors.Is(err, io.EOF):
-		r.noYAML(err)
+		r.noYAML(data, err)
 		return value{}, false
 	}
 	return value{Node: resolve(doc.Content[0])}, true
-}
-
-func (r *reader) noYAML(err error) {
-	e := &Error{File: r.file}
-	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
-	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
-		e.Line, _ = strconv.Atoi(text[m[2]:m[3]])
-		e.Column = 1
-		text = text[:m[0]] + text[m[1]:]
-	}
-	e.Problem = "this is no YAML: " + text
-	r.errors = append(r.errors, e)
 }
 
 // resolve follows an alias.

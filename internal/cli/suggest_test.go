@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+func TestDidYouMean(t *testing.T) {
+	named := func(group, plural, singular, kind string, short ...string) resource {
+		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}, store.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
+	}
+	known := []resource{
+		named("", "pods", "pod", "Pod", "po"),
+		named("", "podtemplates", "podtemplate", "PodTemplate"),
+		named("", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim", "pvc"),
+		named("", "nodes", "node", "Node", "no"),
+		named("apps", "deployments", "deployment", "Deployment", "deploy"),
+		named("", "events", "event", "Event", "ev"),
+		named("events.k8s.io", "events", "event", "Event", "ev"),
+		named("example.com", "widgets", "", ""), // of which little is known
+	}
+	for arg, want := range map[string]string{
+		"podz":          "did you mean pods?",
+		"Podz":          "did you mean pods?",
+		"podz.v1.":      "did you mean pods?",
+		"deploymnts":    "did you mean deployments.apps?",
+		"deplyoments":   "did you mean deployments.apps?",
+		"deplo":         "did you mean deployments.apps?",
+		"DEPLOYMENT5":   "did you mean deployments.apps?",
+		"pvs":           "did you mean persistentvolumeclaims?",
+		"persistent":    "did you mean persistentvolumeclaims?",
+		"evnts":         "did you mean events or events.events.k8s.io?",
+		"widgetz":       "did you mean widgets.example.com?",
+		"p":             "", // everything short is near
+		"px":            "",
+		"":              "",
+		"configmaps":    "",
+		"nonsenses":     "",
+		"services":      "",
+		"networkpolicy": "",
+		"gadgets":       "",
+	} {
+		if got := didYouMean(arg, known); got != want {
+			t.Errorf("%q: got %q, want %q", arg, got, want)
+		}
+	}
+	if got := didYouMean("podz", nil); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}

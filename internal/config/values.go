@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// The values that the command line has in flags are read there as they are read in a file: by [Size], [Age] and [Address].
+
+// withB are the sizes that others write with a B, as in 64MB and 64MiB.
+var withB = regexp.MustCompile(`^[0-9.]+ *([KkMGTP]i?)?[Bb]$`)
+
+// Size returns the number of bytes of a quantity, such as 512Mi, which a store may grow to.
+func Size(s string) (int64, error) {
+	q, err := resource.ParseQuantity(s)
+	switch {
+	case err != nil && withB.MatchString(s):
+		return 0, fmt.Errorf("%q is no size; write it without the B, as in %s", s, strings.ReplaceAll(strings.TrimRight(s, "Bb"), " ", ""))
+	case err != nil:
+		return 0, fmt.Errorf("%q is no size; it is a number of bytes, also with Ki, Mi or Gi, such as 512Mi", s)
+	case q.CmpInt64(store.LeastMaxSize) < 0:
+		return 0, fmt.Errorf("%s is less than a store needs; %dMi is the least", s, store.LeastMaxSize>>20)
+	}
+	return q.Value(), nil
+}
+
+// Forever is the time span that never ends, which store.Options take for it.
+const Forever = -1
+
+// mostDays is the longest time span.
+const mostDays = 36500
+
+// Age returns a time span: a number with d, h, m or s (or several, as Go has them, without d); Forever for never.
+func Age(s string) (time.Duration, error) {
+	if s == "never" {
+		return Forever, nil
+	}
+	d, err := time.ParseDuration(s)
+	if days, isDays := strings.CutSuffix(s, "d"); isDays {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 32)
+		if n > mostDays {
+			return 0, fmt.Errorf("%q is too long; %dd is the most, or never", s, mostDays)
+		}
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is no time span; it is a number with d, h, m or s, such as 30d or 36h, or never", s)
+	}
+	return d, nil
+}
+
+// Address returns host:port with a host: loopback, if it has none.
+func Address(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil {
+		return "", fmt.Errorf("%q is no address; it is HOST:PORT, such as 127.0.0.1:9470, or 0.0.0.0:9470 for every interface", s)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+)
+
+// aliased is a KMS that is asked for an alias and answers with the key's own id.
+type aliased struct{ *Keys }
+
+func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
+
+// TestAliasedKeys: of a provider whose ids are not stable everything can be read, and each open adds a data key, as the doc of KeyProvider says; Rekey
+// leaves one.
+func TestAliasedKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	keys, err := ParseKeys([]byte(mustKey(t, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := sealing(t, mustKey(t, ""))
+	e.Keys = aliased{keys}
+	for n := 1; n <= 3; n++ {
+		writeSealed(t, path, 10*n, e)
+		s := mustOpen(t, path, Options{ReadOnly: true, Encryption: e})
+		if got := len(s.keys.held().byID); got != n {
+			t.Errorf("%d data keys after %d opens", got, n)
+		}
+		mustClose(t, s)
+	}
+	if _, err := Rekey(t.Context(), path, Options{Encryption: e, Logger: &quiet}); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path, Options{ReadOnly: true, Encryption: e})
+	if got := len(s.keys.held().byID); got != 1 {
+		t.Errorf("%d data keys after Rekey", got)
+	}
+	mustClose(t, s)
+}
