@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -28,7 +29,8 @@ func newDiff(s IO) *cobra.Command {
 		Short: "Compare two stores or snapshots, object by object",
 		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is a snapshot, a store, or a store that
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
---strict nothing. An object with another UID was deleted and made again: it is replaced.
+--strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
+resource, a namespace or what a selector selects, that part is compared, and a note says so.
 
   -o table  how many objects of each resource are different
   -o name   a line for each of them: how, resource, namespace/name
@@ -67,28 +69,24 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	if err := errors.Join(o.output.check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
 		return usageError{err}
 	}
-	a, inA, err := o.open(ctx, s, args[0])
+	a, err := o.open(ctx, s, "A", args[0])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Close() }() // it was only read
-	b, inB, err := o.open(ctx, s, args[1])
+	defer func() { _ = a.src.Close() }() // it was only read
+	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Close() }() // it was only read
-	filter, err := o.selects.filter(args[0]+" and "+args[1], append(inA, inB...), args[2:])
+	defer func() { _ = b.src.Close() }() // it was only read
+	filter, err := o.filter(a, b, args[2:])
 	if err != nil {
 		return err
 	}
-	all, done, err := s.counted(ctx, "comparing", source.Records(b), o.output.format != "table")
-	if err != nil {
-		return readError(args[1], err)
-	}
-	report, err := o.compare(ctx, s, source.Records(a), all, filter, done)
+	report, err := o.compare(ctx, s, a, b, filter)
 	switch {
 	case err != nil:
-		return o.compareError(args, err)
+		return compareError(err)
 	case !report.Equal():
 		return errDiffer
 	}
@@ -110,37 +108,44 @@ func (emptySource) Records(context.Context, store.Identity, string, func(store.R
 	return snapshot.ErrNoCollection
 }
 
-func (o *diffOptions) open(ctx context.Context, s IO, path string) (source.Source, []source.Collection, error) {
-	src, err := o.identity.openPath(ctx, s, path)
-	if err != nil {
-		return nil, nil, err
+// filter is what the command line selects. A resource need not be in both.
+func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, error) {
+	stored := slices.Concat(a.stored, b.stored)
+	for _, arg := range splitArgs(args) {
+		if len(namedBy(arg, stored)) > 0 {
+			continue
+		}
+		holds := "both are empty"
+		if known := storedResources(stored); len(known) > 0 {
+			holds = "they have " + names(known, resource.String)
+		}
+		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds)
 	}
-	st, err := src.Status(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(readError(path, err), src.Close())
-	}
-	return src, st.Collections, nil
+	return o.selects.filter(a.path, stored, args)
 }
 
-// compareError adds what to do. It may be about either file.
-func (o *diffOptions) compareError(args []string, err error) error {
-	for _, path := range args[:2] {
-		if hint := readError(path, err); isSnapshot(path) && errors.As(hint, new(hinted)) {
-			return hint
-		}
+// compareError adds what to do, of the file that it is about.
+func compareError(err error) error {
+	var of *sideError
+	if errors.As(err, &of) {
+		return outError(of.path, err)
 	}
-	return outError(args[0], err)
+	return err
 }
 
-func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, filter snapshot.Filter, done func()) (snapshot.DiffReport, error) {
-	if !filter.Empty() {
-		var err error
-		if a, err = snapshot.Select(a, snapshot.SelectOptions{Filter: filter}); err != nil {
-			return snapshot.DiffReport{}, usageError{err}
-		}
-		if b, err = snapshot.Select(b, snapshot.SelectOptions{Filter: filter}); err != nil {
-			return snapshot.DiffReport{}, usageError{err}
-		}
+func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter) (snapshot.DiffReport, error) {
+	counted, done, err := s.counted(ctx, "comparing", b, o.output.format != "table")
+	if err != nil {
+		return snapshot.DiffReport{}, err
+	}
+	defer done()
+	ofA, err := selectAll(a, filter, b.covers)
+	if err != nil {
+		return snapshot.DiffReport{}, err
+	}
+	ofB, err := selectAll(counted, filter, a.covers)
+	if err != nil {
+		return snapshot.DiffReport{}, err
 	}
 	ignore := append([]string{}, o.ignore...)
 	if !o.strict {
@@ -148,10 +153,35 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, f
 	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
 	p := newDiffPrinter(out, o.output.format)
-	report, err := snapshot.Diff(ctx, a, b, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
+	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)
 	}
-	return report, errors.Join(err, out.Flush())
+	if err = flushed(err, out); err == nil {
+		tellParts(s, a, b, report, filter)
+	}
+	return report, err
+}
+
+// selectAll selects what all filters do.
+func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
+	for _, f := range filters {
+		if f.Empty() {
+			continue
+		}
+		var err error
+		if src, err = snapshot.Select(src, snapshot.SelectOptions{Filter: f}); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return src, nil
+}
+
+// flushed flushes after what returned err. An error that both have is told once.
+func flushed(err error, out *bufio.Writer) error {
+	if last := out.Flush(); last != nil && !errors.Is(err, last) {
+		return errors.Join(err, last)
+	}
+	return err
 }
