@@ -51,6 +51,9 @@ func Run(ctx context.Context, args []string, s IO) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = ifInterrupted(ctx, err, "")
+	}
 	report(s.Err, err)
 	return exitCode(err)
 }

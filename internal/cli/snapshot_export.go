@@ -91,9 +91,20 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	e := &exporting{s: s, secrets: o.secrets || redaction.Secrets, raw: o.raw || o.output.format == exportLines}
 	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
-		return outError(o.from.path, err)
+		return ifInterrupted(ctx, outError(o.from.path, err), o.left(to))
 	}
 	return nil
+}
+
+// left is how an export that did not come to its end leaves things.
+func (o *exportOptions) left(to string) string {
+	switch {
+	case to == "-":
+		return ""
+	case o.output.format == exportLines:
+		return "nothing was written"
+	}
+	return "some files may be written, and none was removed; export again to go on"
 }
 
 func (o *exportOptions) export(ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions) error {

@@ -76,7 +76,7 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	restored, err := snapshot.Restore(ctx, path, o.store.path, ro)
 	done()
 	if err != nil {
-		return o.restoreError(path, err)
+		return ifInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
 	o.tell(s, restored)
 	return nil
@@ -108,6 +108,9 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
 	for _, left := range r.LeftOut {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
+	if o.hidesSecrets(r) {
+		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their values; larder sync lists what is not there")
+	}
 	for _, loss := range r.Losses {
 		fmt.Fprintln(s.Err, "note: lost:", loss.Error())
 	}
@@ -116,6 +119,11 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
 			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", nameOf(c), c.MustRelist)
 		}
 	}
+}
+
+// hidesSecrets says whether something was left out that one of the flags would have stored.
+func (o *restoreOptions) hidesSecrets(r snapshot.Restored) bool {
+	return len(r.LeftOut) > 0 && !o.persistSecrets && len(o.redact.what) == 0
 }
 
 // restoreError adds what to do.

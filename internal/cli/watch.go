@@ -53,6 +53,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
+	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
 	cmd.Flags().BoolVar(&o.events, "output-watch-events", true, "print what each event is, not only its object")
 	return cmd
 }
@@ -80,6 +81,9 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	case n > 1:
 		return usagef("one object can be watched, or all of a resource, not %d", n)
 	}
+	if o.print.sortBy != "" {
+		return usagef("--sort-by needs all objects at once: it can not be used while changes are printed as they come")
+	}
 	since, err := o.parseSince()
 	if err != nil {
 		return err
@@ -90,7 +94,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	if len(answers) != 1 || err != nil {
-		return errors.Join(err, usagef("%q is a category: name the one resource that is to be watched", targets[0].resource))
+		return usagef("%q is a category: name the one resource that is to be watched", targets[0].resource)
 	}
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
@@ -106,6 +110,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	tellAll(s, answers)
 	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
 	return w.run(ctx, s, o.queries(chosen, false))
 }
