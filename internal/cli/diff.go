@@ -45,6 +45,7 @@ Exits with 0 if there is no difference, 1 if there is one, and more than 1 if th
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return diffError(runDiff(cmd.Context(), s, &o, args))
 		},
+		ValidArgsFunction: completeFiles(2, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
 	}
 	o.identity.add(cmd)
 	o.selects.add(cmd)

@@ -46,6 +46,9 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	if name := displayName(s.Program); name != "larder" {
+		asNamed(root, name)
+	}
 	return root
 }
 

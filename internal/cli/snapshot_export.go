@@ -57,6 +57,7 @@ given or they are redacted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
 	}
 	o.from.add(cmd)
 	o.selects.add(cmd)

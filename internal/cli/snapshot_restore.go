@@ -38,6 +38,7 @@ The store appears in one step when it is complete; a file that is there is never
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
 	}
 	o.store.add(cmd)
 	cmd.Flags().Lookup("store").Usage = "the store's `FILE`, which is made (required)"

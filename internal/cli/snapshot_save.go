@@ -52,6 +52,7 @@ or snapshot, those are listed first.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
 	}
 	f := cmd.Flags()
 	o.from.add(cmd)
