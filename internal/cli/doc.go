@@ -3,7 +3,7 @@
 // One file per command (sync.go, get.go, watch.go, status.go, check.go, diff.go, snapshot_save.go, snapshot_restore.go, snapshot_export.go, compact.go,
 // demo.go, version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
-// resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), path.go
+// resource.go and discover.go (what people call a resource), choose.go (which collection answers a question), interrupted.go (commands that were asked to end), path.go
 // (what is wrong with a store's path), from.go, passphrase.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
 // table.go (tables of status and sync), exit.go (errors and exit codes).
 //

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +63,36 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%v is there, and before it was %v", now, before)
 	}
 }
+
+// An output that can not be written is one error, also if it is met again when what is left is flushed.
+func TestErrorsAreToldOnce(t *testing.T) {
+	server := startServer(t)
+	dir := t.TempDir()
+	host := "--server=" + server.Config().Host
+	for _, name := range []string{"a", "b"} {
+		for i := range 700 { // more than is written at a time
+			createPod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
+		}
+		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods", host); code != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	for _, args := range [][]string{
+		{"diff", filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder"), "-o", "name"},
+		{"snapshot", "export", "-", "-o", "jsonl", "--from", filepath.Join(dir, "a.larder")},
+	} {
+		var errs bytes.Buffer
+		Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs})
+		if strings.Count(errs.String(), "full") != 1 {
+			t.Errorf("%s: %q", args[0], errs.String())
+		}
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
 
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()

@@ -209,6 +209,5 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 
 func (e *exporting) lines(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<16)
-	err := e.run(ctx, lineExport{out})
-	return errors.Join(err, out.Flush())
+	return flushed(e.run(ctx, lineExport{out}), out)
 }
