@@ -179,29 +179,34 @@ func (d *Dir) Finish() (Counts, error) {
 // clear removes a file of an earlier export if it is gone, and says whether it is left.
 func (d *Dir) clear(file string, was entry) (left bool, err error) {
 	there, err := d.root.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	case d.kept[file]:
+	}
+	if d.kept[file] {
 		return true, nil
-	case !d.covered.cover(file, was):
+	}
+	if !d.covered.cover(file, was) {
 		d.counts.Left++
 		return true, nil
-	case err != nil:
+	}
+	if err != nil {
 		return false, err
-	case !was.wrote(there):
+	}
+	if !was.wrote(there) {
 		return false, fmt.Errorf("%s: %w", file, ErrEdited)
 	}
 	if err := d.root.Remove(file); err != nil {
 		return false, err
 	}
 	d.counts.Removed++
-	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
-		if d.root.Remove(dir) != nil { // it is not empty
-			break
-		}
-	}
+	d.removeEmpty(path.Dir(file))
 	return false, nil
+}
+
+// removeEmpty removes a directory, and those that it is in, as far as they are empty.
+func (d *Dir) removeEmpty(dir string) {
+	for ; dir != "." && d.root.Remove(dir) == nil; dir = path.Dir(dir) {
+	}
 }
 
 // Close lets go of the directory. Without Finish, what was written stays, and the next export knows it.
