@@ -2,9 +2,11 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,7 +39,7 @@ const (
 // Change is one difference between two sources. It is valid until the function that gets it returns.
 type Change struct {
 	Kind ChangeKind
-	// Collection is that of the second source, and of the first for what was Removed.
+	// Collection is that of the second source, and of the first for what was Removed. Where only a part of it is compared its Identity is that of the part: Overlap.Scope.
 	Collection Collection
 	Key        string
 	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known. Those of Added and Removed are nil if they can not be decoded, which is no error.
@@ -51,15 +53,17 @@ type DiffReport struct {
 	Added, Removed, Changed, Replaced, Same int
 	// OnlyInA and OnlyInB are the collections that one source has alone. Their objects are not counted.
 	OnlyInA, OnlyInB []Collection
+	// Overlaps are the collections of which only what both sources cover was compared.
+	Overlaps []Overlap
 }
 
-// Equal says whether there was no difference.
+// Equal says whether there was no difference in what was compared.
 func (r DiffReport) Equal() bool {
 	return r.Added+r.Removed+r.Changed+r.Replaced == 0 && len(r.OnlyInA)+len(r.OnlyInB) == 0
 }
 
 // Diff calls fn with what is different in b, in the order of b's collections and of keys. Collections are matched by resource, namespace and selectors, and typed ones with unstructured ones, too: then
-// null and empty fields count as absent. It holds a block of each source. An error of fn ends it and is returned.
+// null and empty fields count as absent. Of those that are left, what both sources cover is compared: one of a namespace, or with selectors, with one of all (Overlap). It holds a block of each source. An error of fn ends it and is returned.
 func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error) (DiffReport, error) {
 	if o.Ignore == nil {
 		o.Ignore = DefaultIgnore()
@@ -78,17 +82,31 @@ func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error
 			a: NewDecoder(p.a), b: NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore, skip: o.SkipUnknown,
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,
 		}
-		if err := d.run(ctx, a, b); err != nil {
+		ofA, ofB := a, b
+		if p.scope != nil {
+			report.Overlaps = append(report.Overlaps, Overlap{p.a, p.b, *p.scope})
+			d.before.Identity, d.after.Identity = *p.scope, *p.scope
+			if ofA, err = within(a, p.a, *p.scope); err != nil {
+				return report, err
+			}
+			if ofB, err = within(b, p.b, *p.scope); err != nil {
+				return report, err
+			}
+		}
+		if err := d.run(ctx, p, ofA, ofB); err != nil {
 			return report, fmt.Errorf("compare %s: %w", p.b.Identity, err)
 		}
 	}
 	return report, nil
 }
 
-// pair is one collection in both sources.
-type pair struct{ a, b Collection }
+// pair is one collection in both sources; scope is set if only that of them is compared.
+type pair struct {
+	a, b  Collection
+	scope *store.Identity
+}
 
-// matchCollections finds the collections that both have: by identity, then by identity but for the representation, where both have whole objects.
+// matchCollections finds the collections that both have: by identity, then by identity but for the representation, where both have whole objects, then those that overlap.
 func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]pair, error) {
 	inA, err := a.Collections(ctx)
 	if err != nil {
@@ -124,7 +142,7 @@ func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]p
 	var pairs []pair
 	for _, c := range inB {
 		if other, ok := matched[exact(c)]; ok {
-			pairs = append(pairs, pair{other, c})
+			pairs = append(pairs, pair{a: other, b: c})
 		} else {
 			report.OnlyInB = append(report.OnlyInB, c)
 		}
@@ -134,10 +152,17 @@ func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]p
 			report.OnlyInA = append(report.OnlyInA, c)
 		}
 	}
+	pairs = append(pairs, overlapping(report, pairs)...)
+	slices.SortStableFunc(pairs, func(x, y pair) int { return cmp.Compare(at(inB, x.b), at(inB, y.b)) })
 	return pairs, nil
 }
 
-// differ compares one collection.
+// at is where a collection is.
+func at(all []Collection, c Collection) int {
+	return slices.IndexFunc(all, func(o Collection) bool { return o.Identity == c.Identity })
+}
+
+// differ compares one collection. before and after are as changes have them.
 type differ struct {
 	a, b          *Decoder
 	before, after Collection
@@ -148,10 +173,10 @@ type differ struct {
 }
 
 // run merges the records of both.
-func (d *differ) run(ctx context.Context, a, b Source) error {
-	left, stopLeft := pull(ctx, a, d.before.Identity)
+func (d *differ) run(ctx context.Context, p pair, a, b Source) error {
+	left, stopLeft := pull(ctx, a, p.a.Identity)
 	defer stopLeft()
-	right, stopRight := pull(ctx, b, d.after.Identity)
+	right, stopRight := pull(ctx, b, p.b.Identity)
 	defer stopRight()
 	l, lok, err := left()
 	if err != nil {

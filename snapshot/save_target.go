@@ -19,25 +19,30 @@ import (
 // suffixNew is what the names of files that are being made have behind that of their target, and something random after it.
 const suffixNew = ".new-"
 
-// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk.
+// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk. Of several saves at a time the last one stays.
 func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
 	target, err := targetOf(path)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
 	}
 	removeDebris(target)
-	name := target + suffixNew + rand.Text()
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(target)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
 	}
+	name := f.Name()
 	saved, err := write(f, target)
 	if err == nil {
 		err = f.Sync()
 	}
-	err = errors.Join(err, f.Close())
+	if runtime.GOOS == "windows" { // where a file that is open can not be renamed
+		err = errors.Join(err, f.Close())
+	}
 	if err == nil {
 		err = os.Rename(name, target)
+	}
+	if runtime.GOOS != "windows" { // until it has its name, another save may take it for debris if nobody has it locked
+		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, errors.Join(err, removeIfThere(name)))
@@ -98,7 +103,35 @@ func isStore(path string) (bool, error) {
 	return binary.LittleEndian.Uint32(magic) == boltMagic || binary.BigEndian.Uint32(magic) == boltMagic, nil
 }
 
-// removeDebris removes what saves that were killed have left beside their target. What can not be removed is tried again next time.
+// createNew makes a file beside the target and locks it, by which other saves see that it is no debris.
+func createNew(target string) (*os.File, error) {
+	for {
+		name := target + suffixNew + rand.Text()
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if isFree(f) && hasName(f, name) {
+			return f, nil
+		}
+		// Another save has taken it for debris, before it was locked.
+		if err := errors.Join(f.Close(), removeIfThere(name)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hasName says whether the name still is that of the open file.
+func hasName(f *os.File, name string) bool {
+	named, err := os.Lstat(name)
+	if err != nil {
+		return false
+	}
+	opened, err := f.Stat()
+	return err == nil && os.SameFile(named, opened)
+}
+
+// removeDebris removes what saves that were killed have left beside their target, and nothing that another one has locked. What can not be removed is tried again next time.
 func removeDebris(target string) {
 	dir, prefix := filepath.Dir(target), filepath.Base(target)+suffixNew
 	entries, err := os.ReadDir(dir)
@@ -107,8 +140,25 @@ func removeDebris(target string) {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) && e.Type().IsRegular() {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
+			removeDead(filepath.Join(dir, e.Name()))
 		}
+	}
+}
+
+// removeDead removes a file unless a process makes it.
+func removeDead(name string) {
+	f, err := os.Open(name)
+	if err != nil {
+		_ = os.Remove(name)
+		return
+	}
+	dead := isFree(f)
+	if dead && runtime.GOOS != "windows" { // while it is locked
+		_ = os.Remove(name)
+	}
+	_ = f.Close() // it was only looked at
+	if dead && runtime.GOOS == "windows" {
+		_ = os.Remove(name)
 	}
 }
 

@@ -43,9 +43,9 @@ they compare themselves.`,
 				return usageError{err}
 			}
 			if server.asked {
-				return server.run(cmd.Context(), s, &file, output.format)
+				return ifInterrupted(cmd.Context(), server.run(cmd.Context(), s, &file, output.format), "not everything was compared; what was found to differ until then is repaired")
 			}
-			return runCheck(cmd.Context(), s, &file, output.format)
+			return ifInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.format), "not everything was verified")
 		},
 	}
 	file.add(cmd)

@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
@@ -100,7 +102,7 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 	if err != nil {
 		return nil, err
 	}
-	return auditFile(ctx, config, path, encryption)
+	return auditFile(ctx, s, config, path, encryption)
 }
 
 // announce says how much there is to compare.
@@ -118,8 +120,9 @@ func announce(ctx context.Context, s IO, src source.Source) {
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
-func auditFile(ctx context.Context, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
-	logger := klog.FromContext(ctx)
+func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err))) // what becomes of the file is said; the rest is in the results
+	ctx = klog.NewContext(ctx, logr.Discard())
 	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption})
 	if err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func runCompact(ctx context.Context, s IO, path string, do compaction) error {
 	done, err := compact(ctx, path, do)
 	idle()
 	if err != nil {
-		return compactError(path, err)
+		return ifInterrupted(ctx, compactError(path, err), "the file is as it was")
 	}
 	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", path, size(done.Before), size(done.After))
 	return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -30,7 +29,8 @@ func newDiff(s IO) *cobra.Command {
 		Short: "Compare two stores or snapshots, object by object",
 		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is a snapshot, a store, or a store that
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
---strict nothing. An object with another UID was deleted and made again: it is replaced.
+--strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
+resource, a namespace or what a selector selects, that part is compared, and a note says so.
 
   -o table  how many objects of each resource are different
   -o name   a line for each of them: how, resource, namespace/name
@@ -45,6 +45,7 @@ Exits with 0 if there is no difference, 1 if there is one, and more than 1 if th
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return diffError(runDiff(cmd.Context(), s, &o, args))
 		},
+		ValidArgsFunction: completeFiles(2, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
 	}
 	o.identity.add(cmd)
 	o.selects.add(cmd)
@@ -69,36 +70,30 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	if err := errors.Join(o.output.check(), o.selects.check(), checkPaths(o.ignore)); err != nil {
 		return usageError{err}
 	}
-	a, err := o.open(ctx, s, args[0])
+	a, err := o.open(ctx, s, "A", args[0])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Close() }() // it was only read
-	b, err := o.open(ctx, s, args[1])
+	defer func() { _ = a.src.Close() }() // it was only read
+	b, err := o.open(ctx, s, "B", args[1])
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Close() }() // it was only read
-	filter, err := o.selects.filter(args[0]+" and "+args[1], append(a.stored(), b.stored()...), args[2:])
+	defer func() { _ = b.src.Close() }() // it was only read
+	filter, err := o.filter(a, b, args[2:])
 	if err != nil {
-		return orLost(b.path, orLost(a.path, err, lostOf(a.Source)), lostOf(b.Source))
+		return orLost(b.path, orLost(a.path, err, lostOf(a.src)), lostOf(b.src))
 	}
-	all, done, err := s.counted(ctx, "comparing", b.records(), o.output.format != "table")
+	report, err := o.compare(ctx, s, a, b, filter)
 	if err != nil {
-		return readError(args[1], err)
+		return compareError(err)
 	}
-	report, err := o.compare(ctx, s, a.records(), all, filter, done)
-	if err != nil {
-		return o.compareError(args, err)
-	}
-	for _, side := range []*compared{a, b} {
-		side.tell(s, filter)
-		if lost := lostOf(side.Source); lost != nil { // what the other one has alone may have been in it
+	for _, side := range []*diffSide{a, b} {
+		if lost := lostOf(side.src); lost != nil { // what the other one has alone may have been in it
 			return readError(side.path, fmt.Errorf("%s: %w", side.path, lost))
 		}
 	}
-	switch {
-	case !report.Equal():
+	if !report.Equal() {
 		return errDiffer
 	}
 	return nil
@@ -119,71 +114,44 @@ func (emptySource) Records(context.Context, store.Identity, string, func(store.R
 	return snapshot.ErrNoCollection
 }
 
-// compared is one of the files.
-type compared struct {
-	source.Source
-	path   string
-	status source.Status
-}
-
-func (o *diffOptions) open(ctx context.Context, s IO, path string) (*compared, error) {
-	src, err := o.identity.openPath(ctx, s, path)
-	if err != nil {
-		return nil, err
-	}
-	st, err := src.Status(ctx)
-	if err != nil {
-		return nil, errors.Join(readError(path, err), src.Close())
-	}
-	return &compared{src, path, st}, nil
-}
-
-func (c *compared) stored() []source.Collection { return slices.Clone(c.status.Collections) }
-
-// records are those of the file; an error says what to do about this one of the two.
-func (c *compared) records() snapshot.Source {
-	return &comparedRecords{source.Records(c.Source), c.path}
-}
-
-// tell says what of the resources that f takes the file does not have, though the cluster had it.
-func (c *compared) tell(s IO, f snapshot.Filter) {
-	notePart(s, c.path, c.status.Collections, f)
-	if len(f.Resources) == 0 {
-		noteLeftOut(s, c.path, c.status)
-	}
-}
-
-type comparedRecords struct {
-	snapshot.Source
-	path string
-}
-
-// Records implements snapshot.Source.
-func (c *comparedRecords) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
-	err := c.Source.Records(ctx, id, after, fn)
-	if err == nil || errors.As(err, new(hinted)) { // fn may have read the other one
-		return err
-	}
-	return readError(c.path, err)
-}
-
-// compareError adds what to do, if that is not known yet.
-func (o *diffOptions) compareError(args []string, err error) error {
-	if errors.As(err, new(hinted)) {
-		return err
-	}
-	return outError(args[0], err)
-}
-
-func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, filter snapshot.Filter, done func()) (snapshot.DiffReport, error) {
-	if !filter.Empty() {
-		var err error
-		if a, err = snapshot.Select(a, snapshot.SelectOptions{Filter: filter}); err != nil {
-			return snapshot.DiffReport{}, usageError{err}
+// filter is what the command line selects. A resource need not be in both.
+func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, error) {
+	stored := slices.Concat(a.status.Collections, b.status.Collections)
+	for _, arg := range splitArgs(args) {
+		if len(namedBy(arg, stored)) > 0 {
+			continue
 		}
-		if b, err = snapshot.Select(b, snapshot.SelectOptions{Filter: filter}); err != nil {
-			return snapshot.DiffReport{}, usageError{err}
+		holds := "both are empty"
+		if known := storedResources(stored); len(known) > 0 {
+			holds = "they have " + names(known, resource.String)
 		}
+		return snapshot.Filter{}, notStoredError{fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds), arg}
+	}
+	return o.selects.filter(a.path, stored, args)
+}
+
+// compareError adds what to do, of the file that it is about.
+func compareError(err error) error {
+	var of *sideError
+	if errors.As(err, &of) {
+		return outError(of.path, err)
+	}
+	return err
+}
+
+func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter) (snapshot.DiffReport, error) {
+	counted, done, err := s.counted(ctx, "comparing", b, o.output.format != "table")
+	if err != nil {
+		return snapshot.DiffReport{}, err
+	}
+	defer done()
+	ofA, err := selectAll(a, filter, b.covers)
+	if err != nil {
+		return snapshot.DiffReport{}, err
+	}
+	ofB, err := selectAll(counted, filter, a.covers)
+	if err != nil {
+		return snapshot.DiffReport{}, err
 	}
 	ignore := append([]string{}, o.ignore...)
 	if !o.strict {
@@ -191,10 +159,35 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b snapshot.Source, f
 	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
 	p := newDiffPrinter(out, o.output.format)
-	report, err := snapshot.Diff(ctx, a, b, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
+	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
 	done()
 	if err == nil {
 		err = p.finish(report)
 	}
-	return report, errors.Join(err, out.Flush())
+	if err = flushed(err, out); err == nil {
+		tellParts(s, a, b, report, filter)
+	}
+	return report, err
+}
+
+// selectAll selects what all filters do.
+func selectAll(src snapshot.Source, filters ...snapshot.Filter) (snapshot.Source, error) {
+	for _, f := range filters {
+		if f.Empty() {
+			continue
+		}
+		var err error
+		if src, err = snapshot.Select(src, snapshot.SelectOptions{Filter: f}); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return src, nil
+}
+
+// flushed flushes after what returned err. An error that both have is told once.
+func flushed(err error, out *bufio.Writer) error {
+	if last := out.Flush(); last != nil && !errors.Is(err, last) {
+		return errors.Join(err, last)
+	}
+	return err
 }

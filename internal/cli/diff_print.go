@@ -228,6 +228,8 @@ type diffSummary struct {
 	Same     int      `json:"same"`
 	OnlyInA  []string `json:"onlyInA"`
 	OnlyInB  []string `json:"onlyInB"`
+	// Overlaps are the parts of collections that were compared, where the files do not cover the same.
+	Overlaps []string `json:"overlaps,omitempty"`
 }
 
 func (p *diffJSON) change(c snapshot.Change) error {
@@ -261,6 +263,9 @@ func (p *diffJSON) finish(r snapshot.DiffReport) error {
 	}
 	for _, c := range r.OnlyInB {
 		sum.OnlyInB = append(sum.OnlyInB, c.Identity.String())
+	}
+	for _, o := range r.Overlaps {
+		sum.Overlaps = append(sum.Overlaps, o.Scope.String())
 	}
 	text, err := json.MarshalIndent(sum, "    ", "    ")
 	if err != nil {

@@ -3,7 +3,8 @@
 // One file per command (sync.go, get.go, watch.go, status.go, check.go, diff.go, snapshot_save.go, snapshot_restore.go, snapshot_export.go, compact.go,
 // demo.go, version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
-// resource.go, discover.go and suggest.go (what people call a resource, and what they may have meant), choose.go (which collection answers a question), path.go
+// resource.go, discover.go and suggest.go (what people call a resource, and what they may have meant), choose.go (which collection answers a question), absent.go (what a file
+// does not have), interrupted.go (commands that were asked to end), path.go
 // (what is wrong with a store's path), from.go, passphrase.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
 // table.go (tables of status and sync), exit.go (errors and exit codes).
 //

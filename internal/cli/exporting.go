@@ -10,9 +10,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
-	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -24,38 +22,51 @@ type exporting struct {
 	secrets bool
 	raw     bool
 	objects int
-	// lost is asked when all has been read what of src is known to be lost; an export that does not have all is an error.
-	lost func() error
-	// done is called when all has been read; notes are printed after that.
-	done  func()
-	notes []string
+	// lost is what of src is known to be lost: an export that does not have all is an error, once what there is has been read.
+	lost error
+	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
+	done, absent func()
+	notes        []string
+	// left is how many files of earlier exports are none of this one's business.
+	left int
 }
 
-// run calls fn with every object. An object that is stored more than once comes from the collection that knows it best, the others may follow.
-func (e *exporting) run(ctx context.Context, fn func(snapshot.Collection, map[string]any) error) error {
+// exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those that can not be decoded.
+type exportTo interface {
+	begin(c snapshot.Collection)
+	object(c snapshot.Collection, object map[string]any) error
+	unknown(c snapshot.Collection, key string)
+}
+
+// run exports every object. One that is stored more than once comes from the collection that knows it best, the others may follow.
+func (e *exporting) run(ctx context.Context, to exportTo) error {
 	all, err := e.src.Collections(ctx)
 	if err != nil {
 		return err
 	}
-	defer e.finish()
 	slices.SortStableFunc(all, exportedFirst)
 	for _, c := range all {
 		if why := e.leavesOut(c); why != "" {
 			e.notes = append(e.notes, fmt.Sprintf("%s: %s", nameOf(c), why))
 			continue
 		}
-		if err := e.collection(ctx, c, fn); err != nil {
+		to.begin(c)
+		if err := e.collection(ctx, c, to); err != nil {
 			return err
 		}
 	}
-	return e.lost()
+	return e.lost
 }
 
-// finish says what is not exported.
-func (e *exporting) finish() {
+// tell says what is not exported.
+func (e *exporting) tell() {
 	e.done()
+	e.absent()
 	for _, note := range e.notes {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
+	}
+	if e.left > 0 {
+		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n", counted(e.left, "file"))
 	}
 }
 
@@ -74,20 +85,21 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 	return ""
 }
 
-func (e *exporting) collection(ctx context.Context, c snapshot.Collection, fn func(snapshot.Collection, map[string]any) error) error {
+func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo) error {
 	decoder := snapshot.NewDecoder(c)
 	unknown := 0
 	err := e.src.Records(ctx, c.Identity, "", func(r store.Record) error {
 		u, err := decoder.Decode(r)
 		if errors.Is(err, snapshot.ErrUndecodable) {
 			unknown++
+			to.unknown(c, r.Key)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		e.objects++
-		return fn(c, e.dress(u, c))
+		return to.object(c, e.dress(u, c))
 	})
 	if err == nil && unknown > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%s of %s, of a Go program's own type that larder can not decode", countedObjects(unknown), nameOf(c)))
@@ -127,22 +139,14 @@ func (e *exporting) dress(u *unstructured.Unstructured, c snapshot.Collection) m
 	return object
 }
 
-// file writes an object to its file.
-func (e *exporting) file(d *yamldir.Dir, c snapshot.Collection, object map[string]any) error {
-	u := unstructured.Unstructured{Object: object}
-	path := yamldir.Path(u.GetNamespace(), c.Identity.GroupResource().String(), u.GetName())
-	if d.Has(path) {
-		return nil
-	}
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("%s can not be written as YAML", path) // the reason may quote it
-	}
-	return d.Put(path, text)
-}
+// lineExport writes a line of JSON for each object.
+type lineExport struct{ w io.Writer }
 
-func writeLine(w io.Writer, object map[string]any) error {
-	enc := json.NewEncoder(w)
+func (lineExport) begin(snapshot.Collection)           {}
+func (lineExport) unknown(snapshot.Collection, string) {}
+
+func (l lineExport) object(_ snapshot.Collection, object map[string]any) error {
+	enc := json.NewEncoder(l.w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(object)
 }

@@ -98,6 +98,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
+	tellAll(s, answers)
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
 	if err = errors.Join(err, g.run(ctx, answers)); err == nil {
 		noteWhole(s, o.from.path, lostOf(src))
@@ -105,7 +106,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	return err
 }
 
-// open opens what is to be read, finds out what of it is asked for, and says how old it is. With an error there may be answers to some
+// open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
 // of the targets; the source is nil if there are none.
 func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.Source, []answer, error) {
 	src, err := o.from.open(ctx, s)
@@ -129,10 +130,14 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 		_ = src.Close()
 		return nil, nil, err
 	}
+	return src, answers, err
+}
+
+// tellAll says how old the answers are, and what they leave out.
+func tellAll(s IO, answers []answer) {
 	for _, a := range answers {
 		a.tell(s)
 	}
-	return src, answers, err
 }
 
 // one reports whether one object is asked for, by name.

@@ -53,6 +53,7 @@ func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "larder/" + version()
+	config.WarningHandler = rest.NoWarnings{} // of deprecated resources, which nobody here can do anything about
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	return config, nil

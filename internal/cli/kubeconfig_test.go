@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 // What a pod is told by its service account, and what KUBERNETES_MASTER says, are servers that somebody meant.
@@ -17,5 +22,34 @@ func TestFallbackServer(t *testing.T) {
 	t.Setenv("KUBERNETES_MASTER", "http://localhost:8080")
 	if isFallback(&rest.Config{Host: "http://localhost:8080"}) {
 		t.Error("the server of KUBERNETES_MASTER is taken for nobody's")
+	}
+}
+
+// A server's warnings of deprecated resources are not logged.
+func TestNoWarnings(t *testing.T) {
+	var errs bytes.Buffer
+	klog.LogToStderr(false)
+	klog.SetOutput(&errs)
+	t.Cleanup(func() {
+		klog.SetOutput(os.Stderr)
+		klog.LogToStderr(true)
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "v1 ComponentStatus is deprecated in v1.19+"`)
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	flags := newConfigFlags()
+	*flags.APIServer = server.URL
+	config, err := clientConfig(flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := discover(t.Context(), config); err == nil {
+		t.Error("it was answered")
+	}
+	klog.Flush()
+	if errs.Len() > 0 {
+		t.Error(errs.String())
 	}
 }

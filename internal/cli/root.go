@@ -41,6 +41,9 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	if name := displayName(s.Program); name != "larder" {
+		asNamed(root, name)
+	}
 	return root
 }
 

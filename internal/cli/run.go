@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -50,7 +52,13 @@ func Run(ctx context.Context, args []string, s IO) int {
 	}
 	root := newRoot(s)
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		forCompletion(root)
+	}
 	err := root.ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = ifInterrupted(ctx, err, "")
+	}
 	report(s.Err, err)
 	return exitCode(err)
 }

@@ -44,10 +44,7 @@ func (f *selectFlags) filter(path string, stored []source.Collection, args []str
 		return out, err
 	}
 	for _, arg := range splitArgs(args) {
-		found := matchResource(arg, known)
-		for _, name := range membersOf(arg, stored) {
-			found = append(found, matchResource(name, known)...)
-		}
+		found := namedBy(arg, stored)
 		if len(found) == 0 {
 			return out, notStored(path, stored, request{resource: arg})
 		}
@@ -58,6 +55,16 @@ func (f *selectFlags) filter(path string, stored []source.Collection, args []str
 		}
 	}
 	return out, nil
+}
+
+// namedBy returns the stored resources that an argument names: one, or those of a category.
+func namedBy(arg string, stored []source.Collection) []resource {
+	known := storedResources(stored)
+	found := matchResource(arg, known)
+	for _, name := range membersOf(arg, stored) {
+		found = append(found, matchResource(name, known)...)
+	}
+	return found
 }
 
 // filterName names one resource of those that are known: a plural alone would also name those of other groups, and a group those of all versions.

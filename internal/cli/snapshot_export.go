@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +44,9 @@ Fields are in alphabetical order, without status and what the server sets (manag
 last-applied-configuration; --raw keeps all. ownerReferences stay: what another object has made goes again where that is not. In names, what some
 file systems do not take is written as %XX, and long names are cut.
 
-An export to the same directory writes what has changed, and removes what is gone: files that it has written itself, which are listed in DIR/` + yamldir.Marker + `. It never replaces or removes
-another one.
+An export to the same directory writes what has changed, and removes what is gone of what it selects: of its resources, in its namespaces. Files of other ones stay. With -l or --field-selector
+those are removed that the same selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export has written them, as DIR/` + yamldir.Marker + ` says,
+and nobody has edited them since: else nothing is changed, and they are named.
 
 -o jsonl writes whole objects to one file, or with - to standard output, a line each. Secrets are left out, unless --include-secrets is
 given or they are redacted.`,
@@ -55,6 +57,7 @@ given or they are redacted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
 	}
 	o.from.add(cmd)
 	o.selects.add(cmd)
@@ -86,74 +89,124 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return orLost(o.from.path, err, lostOf(src))
 	}
-	all, done, err := s.counted(ctx, "exporting", source.Records(src), to == "-")
-	if err != nil {
-		return readError(o.from.path, err)
+	e := &exporting{s: s, secrets: o.secrets || redaction.Secrets, raw: o.raw || o.output.format == exportLines}
+	if len(filter.Resources) == 0 { // those that are named say themselves what they have lost
+		e.lost = lostOf(src)
 	}
-	defer done()
-	selected, err := snapshot.Select(all, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
-	if err != nil {
-		return usageError{err}
-	}
-	e := &exporting{s: s, src: selected, secrets: o.secrets || redaction.Secrets, raw: o.raw}
-	e.lost = func() error {
-		if len(filter.Resources) > 0 { // which say themselves what they have lost
-			return nil
-		}
-		return lostOf(src)
-	}
-	e.done = func() {
-		done()
+	e.absent = func() {
 		notePart(s, o.from.path, st.Collections, filter)
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
 	}
-	if o.output.format == exportLines {
-		err = o.lines(ctx, e, to)
-	} else {
-		err = o.files(ctx, e, to)
-	}
+	err = o.export(ctx, e, source.Records(src), to, snapshot.SelectOptions{Filter: filter, Redaction: redaction})
 	if err != nil {
-		return outError(o.from.path, err)
+		return ifInterrupted(ctx, outError(o.from.path, err), o.left(to))
 	}
 	noteWhole(s, o.from.path, lostOf(src))
 	return nil
 }
 
-// files writes a directory.
-func (o *exportOptions) files(ctx context.Context, e *exporting, dir string) error {
-	d, err := yamldir.Open(dir)
-	if err != nil {
-		return withHint(fmt.Errorf("no export can be made in %s: %w", dir, err), "name a directory that you may write to, or one that is not there yet")
+// left is how an export that did not come to its end leaves things.
+func (o *exportOptions) left(to string) string {
+	switch {
+	case to == "-":
+		return ""
+	case o.output.format == exportLines:
+		return "nothing was written"
 	}
-	defer func() { _ = d.Close() }() // Finish says what is wrong
-	err = e.run(ctx, func(c snapshot.Collection, object map[string]any) error { return e.file(d, c, object) })
-	if errors.Is(err, yamldir.ErrForeign) {
-		return withHint(fmt.Errorf("%s: %w", dir, err), "move it away, or name another directory")
-	}
+	return "some files may be written, and none was removed; export again to go on"
+}
+
+func (o *exportOptions) export(ctx context.Context, e *exporting, src snapshot.Source, to string, so snapshot.SelectOptions) error {
+	counted, done, err := e.s.counted(ctx, "exporting", src, to == "-")
 	if err != nil {
 		return err
+	}
+	e.done = done
+	defer e.tell()
+	selected, err := snapshot.Select(counted, so)
+	if err != nil {
+		return usageError{err}
+	}
+	e.src = selected
+	if o.output.format == exportLines {
+		return o.lines(ctx, e, to)
+	}
+	y, err := newYAMLExport(ctx, src, so.Filter)
+	if err != nil {
+		return err
+	}
+	return o.files(ctx, e, y, to)
+}
+
+// files writes a directory.
+func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, dir string) error {
+	d, err := yamldir.Open(dir)
+	if err != nil {
+		return unusableDir(dir, err)
+	}
+	defer func() { _ = d.Close() }() // Finish says what is wrong
+	if err := e.rehearse(ctx, y, d, dir); err != nil {
+		return err
+	}
+	y.files, y.make = d, func() error {
+		if err := d.Make(); err != nil {
+			return unusableDir(dir, err)
+		}
+		return nil
+	}
+	if err := e.run(ctx, y); err != nil {
+		return dirError(dir, err)
+	}
+	if e.objects == 0 {
+		return nothingExported(o.from.path)
 	}
 	done, err := d.Finish()
 	if err != nil {
-		return err
+		return dirError(dir, err)
 	}
+	e.left = done.Left
 	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"), done.Written, done.Unchanged, done.Removed)
 	return err
 }
 
+// rehearse fails if files have been edited that the export would replace or remove. Nothing has been changed then.
+func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
+	r := d.Rehearse()
+	if r == nil {
+		return nil
+	}
+	y.files, y.make = r, func() error { return nil }
+	quiet := *e
+	if err := quiet.run(ctx, y); err != nil {
+		return err
+	}
+	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {
+		return editedFiles(dir, files)
+	}
+	return nil
+}
+
 // lines writes one file, which appears when it is complete, or standard output.
 func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) error {
-	e.raw = true
 	if path == "-" {
-		return e.lines(ctx, e.s.Out)
+		if err := e.lines(ctx, e.s.Out); err != nil || e.objects > 0 {
+			return err
+		}
+		return nothingExported(o.from.path)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory", filepath.Join(path, "cluster.jsonl"))
 	}
 	temp, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return withHint(err, "name a file in a directory that you may write to")
 	}
 	err = errors.Join(e.lines(ctx, temp), temp.Close())
+	if err == nil && e.objects == 0 {
+		err = nothingExported(o.from.path)
+	}
 	if err == nil {
 		err = os.Rename(temp.Name(), path)
 	}
@@ -166,6 +219,5 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 
 func (e *exporting) lines(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<16)
-	err := e.run(ctx, func(_ snapshot.Collection, object map[string]any) error { return writeLine(out, object) })
-	return errors.Join(err, out.Flush())
+	return flushed(e.run(ctx, lineExport{out}), out)
 }

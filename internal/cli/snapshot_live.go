@@ -25,7 +25,7 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 		return snapshot.Saved{}, err
 	}
 	defer conn.http.CloseIdleConnections()
-	lists, err := o.listings(ctx, config, conn, args)
+	lists, err := o.listings(ctx, config, conn, path, args)
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
@@ -43,10 +43,13 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 }
 
 // listings are the collections that are saved: those of the arguments, or all.
-func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *connection, args []string) ([]snapshot.Listing, error) {
+func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *connection, path string, args []string) ([]snapshot.Listing, error) {
 	found, err := discover(ctx, config)
 	if err != nil {
 		return nil, serverError(err, "")
+	}
+	if err := noResource(path, found.all); err != nil {
+		return nil, err
 	}
 	resources, optional := found.everything(len(o.selects.namespaces) > 0), true
 	if names := splitArgs(args); len(names) > 0 {

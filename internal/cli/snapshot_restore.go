@@ -38,6 +38,7 @@ The store appears in one step when it is complete; a file that is there is never
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
 	}
 	o.store.add(cmd)
 	cmd.Flags().Lookup("store").Usage = "the store's `FILE`, which is made (required)"
@@ -76,7 +77,7 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	restored, err := snapshot.Restore(ctx, path, o.store.path, ro)
 	done()
 	if err != nil {
-		return o.restoreError(path, err)
+		return ifInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
 	o.tell(s, restored)
 	return nil
@@ -114,6 +115,9 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
 	for _, left := range r.LeftOut {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
+	if o.hidesSecrets(r) {
+		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their values; larder sync lists what is not there")
+	}
 	for _, loss := range r.Losses {
 		fmt.Fprintln(s.Err, "note: lost:", loss.Error())
 	}
@@ -122,6 +126,11 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
 			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", nameOf(c), c.MustRelist)
 		}
 	}
+}
+
+// hidesSecrets says whether something was left out that one of the flags would have stored.
+func (o *restoreOptions) hidesSecrets(r snapshot.Restored) bool {
+	return len(r.LeftOut) > 0 && !o.persistSecrets && len(o.redact.what) == 0
 }
 
 // restoreError adds what to do.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -54,6 +56,7 @@ or snapshot, those are listed first.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
+		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
 	}
 	f := cmd.Flags()
 	o.from.add(cmd)
@@ -96,7 +99,7 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	saved, err := save(ctx, s, path, args, so)
 	done()
 	if err != nil {
-		return saveError(path, err)
+		return ifInterrupted(ctx, saveError(path, err), "nothing was written")
 	}
 	o.tell(s, path, saved)
 	return nil
@@ -116,8 +119,25 @@ func (o *saveOptions) mayWrite(path string) error {
 		return withHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
 	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
 		return usagef("%s is the store that is to be saved, and would be replaced", path)
+	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
+		return withHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path), "name another file, or remove it if it is of no more use")
 	}
 	return nil
+}
+
+// noResource refuses a file that is called like a resource: it has been left out of the command line.
+func noResource(path string, known []resource) error {
+	names := splitArgs([]string{path})
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if len(matchResource(name, known)) == 0 && len(inCategory(name, known)) == 0 && !slices.Contains(source.WellKnown(), name) {
+			return nil
+		}
+	}
+	return usageError{withHint(fmt.Errorf("the file to make comes first, and %s is a resource", path),
+		"larder snapshot save FILE.larder %s; a file of that name would be .%c%[1]s", path, filepath.Separator)}
 }
 
 func sameFile(a, b string) bool {
@@ -133,6 +153,9 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 		return snapshot.Saved{}, err
 	}
 	st, err := src.Status(ctx)
+	if err == nil {
+		err = noResource(path, storedResources(st.Collections))
+	}
 	if err == nil {
 		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
 		err = orLost(o.from.path, err, lostOf(src))

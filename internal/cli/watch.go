@@ -52,6 +52,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
+	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
 	cmd.Flags().BoolVar(&o.events, "output-watch-events", true, "print what each event is, not only its object")
 	return cmd
 }
@@ -67,6 +68,9 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	case n > 1:
 		return usagef("one object can be watched, or all of a resource, not %d", n)
 	}
+	if o.print.sortBy != "" {
+		return usagef("--sort-by needs all objects at once: it can not be used while changes are printed as they come")
+	}
 	since, err := parseSince(o.since)
 	if err != nil {
 		return err
@@ -77,7 +81,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	if len(answers) != 1 || err != nil {
-		return errors.Join(err, usagef("%q is a category: name the one resource that is to be watched", targets[0].resource))
+		return usagef("%q is a category: name the one resource that is to be watched", targets[0].resource)
 	}
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
@@ -98,6 +102,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	tellAll(s, answers)
 	if err := o.noteFields(ctx, s, src, chosen.choice, false); err != nil {
 		return err
 	}

@@ -25,9 +25,6 @@ type eventPrinter struct {
 }
 
 func newEventPrinter(w io.Writer, s IO, o *getOptions, c choice) (*eventPrinter, error) {
-	if o.print.sortBy != "" {
-		return nil, usagef("--sort-by needs all objects at once: it can not be used while changes are printed as they come")
-	}
 	to, err := o.print.printer(IO{Out: w, Err: s.Err, Now: s.Now}, true, o.all)
 	if err != nil {
 		return nil, err

@@ -20,15 +20,20 @@ const (
 	journal   = Marker + ".journal"
 	temporary = Marker + ".new"
 
-	markerHead = "# Files that larder snapshot export has written, and may replace and remove."
+	markerHead = "# Files that larder snapshot export has written, and may replace and remove while they are as it wrote them."
 )
 
-// ErrForeign: a file is in the way that no export has written.
-var ErrForeign = errors.New("it is there already, and no export has written it")
+var (
+	// ErrForeign: a file is in the way that no export has written.
+	ErrForeign = errors.New("it is there already, and no export has written it")
+	// ErrEdited: a file of an earlier export has been changed by somebody else.
+	ErrEdited = errors.New("it was edited after it was exported")
+)
 
-// readList reads the names in a list; there are none if there is no list. Names that lead out of the directory, and half a line at the end, are left out.
-func readList(root *os.Root, name string) (map[string]bool, error) {
-	all := map[string]bool{}
+// readList reads the lines of a list; there are none if there is no list. Names that lead out of the directory, and half a line at the end, are left out. Of a name that is there
+// several times all digests count.
+func readList(root *os.Root, name string) (map[string]entry, error) {
+	all := map[string]entry{}
 	f, err := root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
@@ -46,15 +51,41 @@ func readList(root *os.Root, name string) (map[string]bool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		line = strings.TrimRight(line, "\r\n")
-		if strings.HasSuffix(line, ".yaml") && filepath.IsLocal(filepath.FromSlash(line)) {
-			all[line] = true
+		if file, e := parseLine(strings.TrimRight(line, "\r\n")); file != "" {
+			add(all, file, e)
 		}
 	}
 }
 
+// parseLine returns the file of a line, empty if it has none, and what is said of it.
+func parseLine(line string) (string, entry) {
+	file, rest, hasSum := strings.Cut(line, " ")
+	if !strings.HasSuffix(file, ".yaml") || !filepath.IsLocal(filepath.FromSlash(file)) {
+		return "", entry{}
+	}
+	var e entry
+	if sum, selection, _ := strings.Cut(rest, " "); hasSum {
+		e = entry{sums: strings.Split(sum, ","), selection: selection}
+	}
+	return file, e
+}
+
+// line is what parseLine parses.
+func line(file string, e entry) string {
+	for _, part := range []string{strings.Join(e.sums, ","), e.selection} {
+		if part != "" {
+			file += " " + part
+		}
+	}
+	return file + "\n"
+}
+
 // listText is what readList reads.
-func listText(names map[string]bool) []byte {
-	lines := append([]string{markerHead}, slices.Sorted(maps.Keys(names))...)
-	return []byte(strings.Join(lines, "\n") + "\n")
+func listText(all map[string]entry) []byte {
+	var b strings.Builder
+	b.WriteString(markerHead + "\n")
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		b.WriteString(line(file, all[file]))
+	}
+	return []byte(b.String())
 }

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/internal/source"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// diffSide is one of the two files of a diff. It is a snapshot.Source, whose errors say which of them it is.
+type diffSide struct {
+	// name is A or B.
+	name, path string
+	src        source.Source
+	records    snapshot.Source
+	status     source.Status
+	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
+	covers snapshot.Filter
+}
+
+// sideError is an error of reading one of the files.
+type sideError struct {
+	path string
+	error
+}
+
+func (e *sideError) Unwrap() error { return e.error }
+
+func (o *diffOptions) open(ctx context.Context, s IO, name, path string) (*diffSide, error) {
+	src, err := o.identity.openPath(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := src.Status(ctx)
+	if err != nil {
+		return nil, errors.Join(readError(path, err), src.Close())
+	}
+	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
+	if file, ok := src.(*source.Snapshot); ok {
+		if f := file.File().Manifest().Filter; f != nil {
+			d.covers = snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
+		}
+	}
+	return d, nil
+}
+
+// Collections implements snapshot.Source.
+func (d *diffSide) Collections(ctx context.Context) ([]snapshot.Collection, error) {
+	all, err := d.records.Collections(ctx)
+	if err != nil {
+		return nil, &sideError{d.path, err}
+	}
+	return all, nil
+}
+
+// Records implements snapshot.Source. An error of fn is not the file's.
+func (d *diffSide) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	var failed error
+	err := d.records.Records(ctx, id, after, func(r store.Record) error {
+		failed = fn(r)
+		return failed
+	})
+	if err == nil || failed != nil {
+		return err
+	}
+	return &sideError{d.path, err}
+}
+
+// tellParts says of which resources no more was compared than what both files cover, unless that is what was asked for.
+func tellParts(s IO, a, b *diffSide, r snapshot.DiffReport, asked snapshot.Filter) {
+	for _, o := range r.Overlaps {
+		if scopeOfID(o.Scope) == "namespace "+strings.Join(asked.Namespaces, ", ") {
+			continue
+		}
+		fmt.Fprintf(s.Err, "note: %s: compared is what both have: %s (A has %s, B %s)\n", nameOf(o.B), scopeOfID(o.Scope), scopeOfID(o.A.Identity), scopeOfID(o.B.Identity))
+	}
+	a.tellPart(s, b, asked)
+	b.tellPart(s, a, asked)
+}
+
+// tellPart says what the snapshot was saved with, where that limits what is compared, and what it does not have.
+func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
+	if len(asked.Resources) == 0 {
+		noteLeftOut(s, d.path, d.status)
+	}
+	if d.cutTwice() {
+		notePart(s, d.path, d.status.Collections, asked)
+	}
+	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
+		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
+	}
+}
+
+// cutTwice: it is of another snapshot that had a part only, of which covers says nothing.
+func (d *diffSide) cutTwice() bool {
+	known := 0
+	for _, given := range []bool{len(d.covers.Namespaces) > 0, d.covers.Labels != "", d.covers.Fields != ""} {
+		if given {
+			known++
+		}
+	}
+	return slices.ContainsFunc(d.status.Collections, func(c source.Collection) bool { return len(c.Filtered) > known })
+}
+
+// filterText is a filter as flags.
+func filterText(f snapshot.Filter) string {
+	var parts []string
+	for _, ns := range f.Namespaces {
+		parts = append(parts, "-n "+ns)
+	}
+	for _, part := range []struct{ name, value string }{{"-l ", f.Labels}, {"--field-selector ", f.Fields}} {
+		if part.value != "" {
+			parts = append(parts, part.name+part.value)
+		}
+	}
+	return strings.Join(parts, " ")
+}

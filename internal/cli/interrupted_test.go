@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+)
+
+// runs runs a command, and returns its exit code and what it printed.
+func runs(ctx context.Context, args ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = Run(ctx, args, IO{Out: &o, Err: &e, Now: time.Now})
+	return code, o.String(), e.String()
+}
+
+// A command that is asked to end says so, and how it leaves things, and not what failed because of it.
+func TestInterrupted(t *testing.T) {
+	server := startServer(t)
+	createPod(t, server, "a", "x", nil)
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	host := "--server=" + server.Config().Host
+	for _, args := range [][]string{
+		{"snapshot", "save", file("s.larder"), "pods", host}, {"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
+	} {
+		if code, _, errs := runs(t.Context(), args...); code != exitOK {
+			t.Fatalf("%v: %s", args, errs)
+		}
+	}
+	before := filesIn(t, dir)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, tc := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"snapshot", "save", file("n.larder"), "--from", file("s.db")}, "interrupted: nothing was written", 1},
+		{[]string{"snapshot", "save", file("n.larder"), "--from", file("s.larder")}, "interrupted: nothing was written", 1},
+		{[]string{"snapshot", "restore", file("s.larder"), "--store", file("n.db")}, "interrupted: no store was made", 1},
+		{[]string{"snapshot", "export", file("out"), "--from", file("s.larder")}, "interrupted: some files may be written, and none was removed; export again to go on", 1},
+		{[]string{"snapshot", "export", file("out"), "-o", "jsonl", "--from", file("s.larder")}, "interrupted: nothing was written", 1},
+		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
+		{[]string{"check", "--against-server", "--from", file("s.db"), host}, "interrupted: not everything was compared; what was found to differ until then is repaired", 1},
+		{[]string{"compact", "--store", file("s.db")}, "interrupted: the file is as it was", 1},
+		{[]string{"diff", file("s.larder"), file("s.db")}, "interrupted", 3},
+	} {
+		code, out, errs := runs(ended, tc.args...)
+		if code != tc.code || out != "" || !strings.HasSuffix(errs, "error: "+tc.want+"\n") || strings.Contains(errs, "hint") {
+			t.Errorf("%s: %d %q %q", strings.Join(tc.args[:2], " "), code, out, errs)
+		}
+	}
+	if now := filesIn(t, dir); !slices.Equal(now, before) {
+		t.Errorf("%v is there, and before it was %v", now, before)
+	}
+}
+
+// An output that can not be written is one error, also if it is met again when what is left is flushed.
+func TestErrorsAreToldOnce(t *testing.T) {
+	server := startServer(t)
+	dir := t.TempDir()
+	host := "--server=" + server.Config().Host
+	for _, name := range []string{"a", "b"} {
+		for i := range 700 { // more than is written at a time
+			createPod(t, server, name, strings.Repeat("long-name-", 10)+fmt.Sprint(i), nil)
+		}
+		if code, _, errs := runs(t.Context(), "snapshot", "save", filepath.Join(dir, name+".larder"), "pods", host); code != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	for _, args := range [][]string{
+		{"diff", filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder"), "-o", "name"},
+		{"snapshot", "export", "-", "-o", "jsonl", "--from", filepath.Join(dir, "a.larder")},
+	} {
+		var errs bytes.Buffer
+		Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs})
+		if strings.Count(errs.String(), "full") != 1 {
+			t.Errorf("%s: %q", args[0], errs.String())
+		}
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// The server does not answer while the command is asked to end: it was reached, and that is not why.
+func TestInterruptedLiveSave(t *testing.T) {
+	for _, verb := range []string{"discovery", "list"} {
+		server := startServer(t)
+		createPod(t, server, "a", "x", nil)
+		server.InjectFault(fakeapi.Fault{Verb: verb, Hang: true})
+		dir := t.TempDir()
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			for len(server.Requests()) == 0 || verb == "list" && !slices.ContainsFunc(server.Requests(), func(r string) bool { return strings.Contains(r, "/pods") }) {
+				time.Sleep(time.Millisecond)
+			}
+			interrupt()
+		}()
+		code, out, errs := runs(ctx, "snapshot", "save", filepath.Join(dir, "s.larder"), "pods", "--server="+server.Config().Host)
+		if code != exitFailed || out != "" || errs != "error: interrupted: nothing was written\n" {
+			t.Errorf("%s: %d %q %q", verb, code, out, errs)
+		}
+		if left := filesIn(t, dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", verb, left)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package snapshot
+
+import (
+	"context"
+	"slices"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where the other one has some.
+type Overlap struct {
+	A, B Collection
+	// Scope is what both cover: the namespace and the selectors of either.
+	Scope store.Identity
+}
+
+// overlapOf returns what both cover. ok is false if that is nothing, or can not be told: of different shards, and of metadata and whole objects.
+func overlapOf(a, b store.Identity) (scope store.Identity, ok bool) {
+	sameForm := a.Representation == b.Representation || a.Representation != store.Metadata && b.Representation != store.Metadata
+	otherNamespace := a.Namespace != "" && b.Namespace != "" && a.Namespace != b.Namespace
+	if a.GroupVersionResource != b.GroupVersionResource || !sameForm || a.ShardSelector != b.ShardSelector || otherNamespace {
+		return scope, false
+	}
+	scope = b
+	if scope.Namespace == "" {
+		scope.Namespace = a.Namespace
+	}
+	scope.LabelSelector = bothSelectors(a.LabelSelector, b.LabelSelector)
+	scope.FieldSelector = bothSelectors(a.FieldSelector, b.FieldSelector)
+	return scope, true
+}
+
+// bothSelectors selects what both do.
+func bothSelectors(a, b string) string {
+	switch {
+	case a == "" || a == b:
+		return b
+	case b == "":
+		return a
+	}
+	return a + "," + b
+}
+
+// overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes them out of the report. No object is in two of the pairs,
+// nor in one of those that are matched.
+func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
+	var done []store.Identity
+	for _, p := range matched {
+		done = append(done, p.b.Identity)
+	}
+	pairedA, pairedB := map[store.Identity]bool{}, map[store.Identity]bool{}
+	for _, b := range report.OnlyInB {
+		for _, a := range report.OnlyInA {
+			scope, ok := overlapOf(a.Identity, b.Identity)
+			if !ok || slices.ContainsFunc(done, func(id store.Identity) bool { return mayShare(id, scope) }) {
+				continue
+			}
+			done = append(done, scope)
+			pairs = append(pairs, pair{a, b, &scope})
+			pairedA[a.Identity], pairedB[b.Identity] = true, true
+		}
+	}
+	report.OnlyInA = slices.DeleteFunc(report.OnlyInA, func(c Collection) bool { return pairedA[c.Identity] })
+	report.OnlyInB = slices.DeleteFunc(report.OnlyInB, func(c Collection) bool { return pairedB[c.Identity] })
+	return pairs
+}
+
+// mayShare says whether an object can be in both scopes: selectors may select the same.
+func mayShare(a, b store.Identity) bool {
+	return a.GroupVersionResource == b.GroupVersionResource && (a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
+}
+
+// within is a collection of src, and no more of it than is in the scope.
+func within(src Source, c Collection, scope store.Identity) (Source, error) {
+	var f Filter
+	if c.Identity.Namespace == "" && scope.Namespace != "" {
+		f.Namespaces = []string{scope.Namespace}
+	}
+	if c.Identity.LabelSelector != scope.LabelSelector {
+		f.Labels = scope.LabelSelector
+	}
+	if c.Identity.FieldSelector != scope.FieldSelector {
+		f.Fields = scope.FieldSelector
+	}
+	c.Resource.Namespaced = c.Resource.Namespaced || len(f.Namespaces) > 0 // else Select would leave it out
+	return Select(&only{src, c}, SelectOptions{Filter: f})
+}
+
+// only is one collection of a Source.
+type only struct {
+	Source
+	c Collection
+}
+
+// Collections implements Source.
+func (o *only) Collections(context.Context) ([]Collection, error) { return []Collection{o.c}, nil }
