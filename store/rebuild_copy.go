@@ -67,11 +67,10 @@ func (c *copying) keys() error {
 	record := c.s.keys.held().record
 	if c.s.keys == nil && !c.unsafe[""] {
 		err := c.old.view(func(tx *bolt.Tx) error {
-			_, err := getKeys(tx)
-			if err == nil {
+			if _, err := getKeys(tx); !isDamaged(err) { // that of a newer program too
 				record = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
 			}
-			return err
+			return nil
 		})
 		if err != nil && !isDamaged(err) {
 			return err
