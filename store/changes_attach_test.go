@@ -3,7 +3,10 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -216,5 +219,87 @@ func TestChangesWhosePlaceIsDamaged(t *testing.T) {
 				sound(t, s)
 			})
 		})
+	}
+}
+
+// TestAttachIsPatientAfterEachHolder: that the file was free once, before another process had it for long, is no reason to go over what that has written.
+func TestAttachIsPatientAfterEachHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "larder.db")
+		old := storetest.OpenFile(t, path, store.Options{CommitInterval: -1})
+		c := openPods(t, old, nil)
+		relist(t, c, store.ReplaceOptions{}, "10", oldPods...)
+		catchUp(t, feedOf(t, c, "h"))
+		apply(t, c, "30", upsert("a/late", "30"))
+		s := openDetached(t, path, store.Options{})
+		relist(t, openPods(t, s, nil), store.ReplaceOptions{}, "20", oldPods...)
+		closeStore(t, old)
+		time.Sleep(2 * time.Minute)
+		if attached(s) {
+			t.Fatal("it has gone over what is newer")
+		}
+		other := storetest.OpenFile(t, path, store.Options{CommitInterval: -1, LockTimeout: time.Minute})
+		c = openPods(t, other, nil)
+		apply(t, c, "40", upsert("a/later", "40"))
+		time.Sleep(10 * time.Minute)
+		closeStore(t, other)
+		time.Sleep(2 * time.Minute)
+		if attached(s) {
+			t.Error("it has gone over what another process has written, two minutes after that")
+		}
+		time.Sleep(4 * time.Minute)
+		if !attached(s) {
+			t.Errorf("still in memory: %v", s.Detached())
+		}
+		closeStore(t, s)
+	})
+}
+
+// TestChangesAreTheStateAtEachCommit: however many updates come between commits, what is told since the last one, applied in order, is the state of then.
+func TestChangesAreTheStateAtEachCommit(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
+	c := openPods(t, s, nil)
+	apply(t, c, "1", upsert("a/0", "1"))
+	flush(t, s)
+	keepChanges(t, c, time.Hour)
+	v, random := viewPods(t, s, c), rand.New(rand.NewPCG(1, 2))
+	now, told := map[string]string{"a/0": "1"}, map[string]string{"a/0": "1"}
+	after, updates, changes := kept(t, s, c).Last, 0, 0
+	for rv := 2; rv < 3000; rv++ {
+		key, at := fmt.Sprintf("a/%d", random.IntN(5)), strconv.Itoa(rv)
+		if _, there := now[key]; there && random.IntN(20) == 0 {
+			apply(t, c, at, remove(key, at))
+			delete(now, key)
+		} else {
+			apply(t, c, at, upsert(key, at))
+			now[key] = at
+		}
+		if updates++; rv%300 != 0 {
+			continue
+		}
+		flush(t, s)
+		for more := true; more; {
+			p, err := v.Changes(t.Context(), after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, change := range p.Changes {
+				if changes++; change.Type == store.Delete {
+					delete(told, change.Key)
+					continue
+				}
+				if _, there := told[change.Key]; there == (change.Born > after) {
+					t.Errorf("%s at %s: there %v, created at %d, read up to %d", change.Key, change.ResourceVersion, there, change.Born, after)
+				}
+				told[change.Key] = change.ResourceVersion
+			}
+			after, more = p.End, p.More
+		}
+		if !maps.Equal(told, now) {
+			t.Fatalf("at %d it tells %v, and there is %v", rv, told, now)
+		}
+	}
+	if changes == 0 || changes > updates/20 {
+		t.Errorf("%d changes are told of %d updates in %d commits", changes, updates, updates/300)
 	}
 }

@@ -199,7 +199,10 @@ func alike(picked source.Collection, all []source.Collection) []string {
 
 func incomplete(c source.Collection) []string {
 	var notes []string
-	if !c.Complete {
+	switch {
+	case !c.Complete && c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
+		notes = append(notes, "this is not what the server has, and is to be listed anew: "+c.MustRelist)
+	case !c.Complete:
 		notes = append(notes, "the first list has not been finished: objects are missing")
 	}
 	if c.Representation == string(store.Metadata) {
