@@ -51,7 +51,7 @@ type Restored struct {
 const redactedTransform = "redacted: "
 
 // Restore makes a store at storePath of the snapshot at path. Each collection resumes its watch from the resourceVersion of the snapshot, with no list, where the server still has the
-// history; those of which objects or parts are missing are listed first (MustRelist), and those of which objects are missing are not Complete: no informer serves them before.
+// history; those of which objects or parts are missing, or redacted, are listed first (MustRelist), and are not Complete: no informer serves them before.
 //
 // It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
 // dies the next restore to storePath, or open for writing, removes what is left.
@@ -248,8 +248,8 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	return nil
 }
 
-// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing, and one that has a part of the objects is not
-// complete: an informer that starts from the disk would take them for all.
+// state is that of a collection whose records have been read: of a stream it is known only then. What has been skipped is missing, and one that has a part of the objects, or other
+// bodies than the server, is not complete: an informer that starts from the disk would take them for all, and for what they are.
 func (j *restoring) state(ctx context.Context, selected Source, c Collection, skipped int) (store.ImportState, error) {
 	if _, ok := j.src.(*streamSource); ok {
 		now, err := selected.Collections(ctx)
@@ -259,6 +259,14 @@ func (j *restoring) state(ctx context.Context, selected Source, c Collection, sk
 		c.setState(now[0].State())
 	}
 	as := c.State().without(skipped)
-	as.Complete = as.Complete && len(c.Filtered) == 0
+	as.Complete = as.Complete && len(c.Filtered) == 0 && !redacted(c)
+	if redacted(c) && as.MustRelist == "" { // of a store that a redacted one was restored to
+		as.MustRelist = "objects were redacted"
+	}
 	return store.ImportState(as), nil
+}
+
+// redacted reports whether bodies of a collection are not what a server has, now or in the store that it was saved from.
+func redacted(c Collection) bool {
+	return len(c.Redacted) > 0 || strings.HasPrefix(c.Attributes.Transform, redactedTransform)
 }

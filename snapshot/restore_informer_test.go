@@ -2,13 +2,18 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -114,8 +119,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
-	// 997 of the snapshot are still there, redacted: all of them are written anew.
-	runInformer(t, srv, redacted, fmt.Sprintf("%d added, %d updated, 3 deleted", servedPods+3, servedPods-3))
+	// Nobody is told of what is redacted: it is as if there were nothing.
+	runInformer(t, srv, redacted, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
 	if counts := srv.Counts(savedPods.GroupVersionResource); counts.Lists == 0 {
 		t.Errorf("%+v", counts)
 	}
@@ -129,5 +134,74 @@ func TestRestoredStoreResumes(t *testing.T) {
 		if obj.(*corev1.Pod).Annotations["note"] == redactedText {
 			t.Fatalf("%s is still redacted", r.Key)
 		}
+	}
+}
+
+// TestRestoredPartIsNoSync: an informer that syncs from the disk does not take objects that are redacted, or a part of them, for what the server has: it is not synced, and tells
+// nobody of them, while the server can not be reached.
+func TestRestoredPartIsNoSync(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole.larder")
+	if _, err := SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	redact := SelectOptions{Redaction: Redaction{Annotations: []string{"note"}}}
+	before, twice := filepath.Join(dir, "redacted.larder"), filepath.Join(dir, "twice.larder")
+	s, _ := mustRestore(t, whole, RestoreOptions{SelectOptions: redact})
+	if _, err := SaveStore(t.Context(), s, twice, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "b.db")), before, SaveOptions{SelectOptions: redact}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		path   string
+		o      RestoreOptions
+		synced bool
+	}{
+		"whole":               {whole, RestoreOptions{}, true},
+		"redacted on the way": {whole, RestoreOptions{SelectOptions: redact}, false},
+		"redacted before":     {before, RestoreOptions{}, false},
+		"redacted twice ago":  {twice, RestoreOptions{}, false},
+		"filtered":            {whole, RestoreOptions{SelectOptions: SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := mustRestore(t, tc.path, tc.o)
+			path := s.Path()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			h := &told{}
+			synctest.Test(t, func(t *testing.T) {
+				s := mustOpen(t, path)
+				refused := errors.New("connection refused")
+				i, err := informer.New(&cache.ListWatch{
+					ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, refused },
+					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, refused },
+				}, &corev1.Pod{}, informer.Options{Store: s, Identity: savedPods, SyncPolicy: informer.Disk, Logger: &quiet})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := i.AddEventHandler(h); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); i.RunWithContext(ctx) }()
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if i.HasSynced() != tc.synced {
+					t.Errorf("synced: %v", !tc.synced)
+				}
+				cancel()
+				<-done
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if (h.String() == "0 added, 0 updated, 0 deleted") == tc.synced {
+				t.Errorf("a handler was told of %s", h)
+			}
+		})
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// StoreSource returns the collections of a store as a Source: what has been committed, each page of records as of one moment.
+// StoreSource returns the collections of a store as a Source: what has been committed, each page of records as of one moment. No transaction is open between pages, so a store that
+// is written meanwhile waits for nothing, and a collection is not of one moment: it may have objects of after its ResourceVersion, and lack others. A watch from there makes up for that; for a snapshot that is
+// exactly at its resourceVersion there is SaveStore.
 func StoreSource(st *store.Store) Source { return &storeSource{st: st} }
 
 type storeSource struct {

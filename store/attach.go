@@ -14,7 +14,7 @@ import (
 // errNotYet: the file is free, and is to be taken over later.
 var errNotYet = errors.New("the file is free, and is taken over soon")
 
-// attachPatience is how long the file is left alone for first lists that are being taken in: while one is, the file may have the collection whole and memory has not. A list
+// attachPatience is how long the file, once it is free and as long as nobody else takes it, is left alone for first lists that are being taken in: while one is, the file may have the collection whole and memory has not. A list
 // that never ends must not keep everything else from the file.
 const attachPatience = 5 * time.Minute
 

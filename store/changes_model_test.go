@@ -61,6 +61,8 @@ func (r *sinceModel) take(m *feedModel, c store.FeedChange) {
 		delete(r.objects, c.Key)
 	case c.Born > r.seq && there && !r.damaged:
 		m.Fatalf("%s was created at %d, and it was there at %d", c.Key, c.Born, r.seq)
+	case c.Born <= r.seq && !there && !r.damaged:
+		m.Fatalf("%s was not there at %d, and is told as created at %d", c.Key, r.seq, c.Born)
 	default:
 		r.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 	}

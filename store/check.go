@@ -18,7 +18,7 @@ const (
 	maxProblems = 1000
 )
 
-// checkContent verifies the documents, and what the collections hold: the checksum and the shape
+// checkContent verifies the record of the data keys, the documents, and what the collections hold: the checksum and the shape
 // of every record, index entries against record headers both ways, counts, and
 // the resourceVersion where a collection is complete. It adds to r what it
 // finds; its error is of the reading, not of the contents.
@@ -40,6 +40,9 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 		})
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.checkDataKeys(ctx, r); err != nil {
 		return err
 	}
 	if err := s.checkDocuments(ctx, r); err != nil {

@@ -27,7 +27,7 @@ const holderEvery = 30 * time.Second
 type detachment struct {
 	mu       sync.Mutex
 	why      error         // why it has not got it; nil if it has; guarded by mu
-	free     time.Time     // when the file was first found free; guarded by mu
+	free     time.Time     // since when the file has been found free each time; guarded by mu
 	attached chan struct{} // closed when it has; nil if it had it from the start
 }
 
@@ -45,6 +45,13 @@ func (d *detachment) patient() bool {
 		d.free = time.Now()
 	}
 	return time.Since(d.free) < attachPatience
+}
+
+// taken notes that another has the file: what it writes may be newer than what is in memory, so patience begins anew once it is free.
+func (d *detachment) taken() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = time.Time{}
 }
 
 func (s *Store) isAttached() bool { return s.Detached() == nil }
@@ -120,6 +127,7 @@ func (s *Store) awaitFile(ctx context.Context) {
 	for every := attachEvery; pauseFor(ctx, jittered(every)); {
 		if s.isLocked() {
 			every = attachEvery
+			s.detached.taken()
 			if time.Since(lookedAt) >= holderEvery {
 				lookedAt = time.Now()
 				s.detached.set(detachedBy(locked(s.path)))
@@ -130,7 +138,10 @@ func (s *Store) awaitFile(ctx context.Context) {
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrLocked), errors.Is(err, errNotYet):
+		case errors.Is(err, ErrLocked):
+			every = attachEvery
+			s.detached.taken()
+		case errors.Is(err, errNotYet):
 			every = attachEvery
 		default:
 			every = min(2*every, attachEveryMax)

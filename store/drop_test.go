@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -354,4 +355,38 @@ func applyOne(t *testing.T, c *Collection) {
 	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1)}}, ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDropOfWhatWasStaged: what a list that a crash has ended has staged is counted nowhere, and is not removed in one transaction with a small collection.
+func TestDropOfWhatWasStaged(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	c := mustCollection(t, s, pods())
+	mustList(t, c, 3)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, s, func(b *bolt.Bucket) error {
+		staging, err := b.CreateBucketIfNotExists(bucketStaging)
+		for i := 0; i < dropAtOnce+10 && err == nil; i++ {
+			err = staging.Put([]byte(strconv.Itoa(i)), make([]byte, 100))
+		}
+		return err
+	})
+	if left, err := s.unlink(t.Context(), pods().ID(), nil); !left || err != nil {
+		t.Errorf("removed at once: %v, %v", !left, err)
+	}
+	if err := s.clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := s.view(t.Context(), func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketDropped); b != nil && b.Stats().KeyN > 0 {
+			t.Errorf("%d entries are left", b.Stats().KeyN)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSound(t, s)
+	mustClose(t, s)
 }

@@ -258,6 +258,11 @@ func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 		if lost {
 			place = place.again(st.NextSeq, ResetDamage)
 		}
+		if name == changesReader {
+			if _, err := b.CreateBucketIfNotExists(bucketBirths); err != nil {
+				return err
+			}
+		}
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, place); err != nil {
 			return err
 		}

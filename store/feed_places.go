@@ -102,7 +102,10 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why), Keep: max(r.Keep, 0)}, nil
 }
 
-// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
+// lostKeep is how long changes are kept for readers if how long it was to be can not be read any more, until KeepChanges says it again.
+const lostKeep = 24 * time.Hour
+
+// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew, and so do readers of changes.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	st, err := getState(b, collection)
 	if err != nil {
@@ -117,7 +120,10 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	err = handlers.ForEach(func(name, data []byte) error {
 		place, err := parsePlace(collection, string(name), data)
 		if err != nil {
-			bad, place = errors.Join(bad, err), again(st.NextSeq, ResetDamage)
+			if string(name) == changesReader { // no handler, which would hold tombstones and never come to an end
+				place.Keep = lostKeep
+			}
+			bad, place = errors.Join(bad, err), place.again(st.NextSeq, ResetDamage)
 		}
 		all[string(name)] = place
 		return nil

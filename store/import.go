@@ -233,20 +233,29 @@ func (i *Import) count(ctx context.Context) error {
 	return nil
 }
 
+// nameTries bounds how often a name is tried that others take and give up meanwhile.
+const nameTries = 10
+
 // takeName gives a file the name to, unless something has that: with a link, which never replaces a file, and where there are none by looking first. The mark is held, so it is no store
 // that comes in between.
-func takeName(from, to string) error {
-	switch err := os.Link(from, to); {
-	case err == nil:
-		_ = os.Remove(from) // else the next open for writing does
-		return nil
-	case errors.Is(err, os.ErrExist):
-		return wantNone(to)
+func takeName(from, to string) error { return linkName(from, to, os.Link) }
+
+func linkName(from, to string, link func(from, to string) error) error {
+	for range nameTries {
+		err := link(from, to)
+		if err == nil {
+			_ = os.Remove(from) // else the next open for writing does
+			return nil
+		}
+		if taken := wantNone(to); taken != nil {
+			return taken
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return os.Rename(from, to)
+		}
+		// What was there has gone: the name is nobody's, and not ours yet.
 	}
-	if err := wantNone(to); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
+	return fmt.Errorf("%w, now and then: something keeps making and removing it; choose another name", ErrExists)
 }
 
 // rawCodec is the codec of a collection whose objects are never encoded or decoded.

@@ -341,3 +341,30 @@ func TestImportOnAFailingDisk(t *testing.T) {
 		wantNames(t, filepath.Dir(path))
 	}
 }
+
+// TestImportsNameComesAndGoes: another program's file that is gone again before it can be looked at does not pass for the store.
+func TestImportsNameComesAndGoes(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := os.WriteFile(from, []byte("store"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	comesAndGoes := func(times int) func(from, to string) error {
+		return func(from, to string) error {
+			if tries++; tries <= times {
+				return &os.LinkError{Op: "link", Old: from, New: to, Err: os.ErrExist}
+			}
+			return os.Link(from, to)
+		}
+	}
+	if err := linkName(from, to, comesAndGoes(1<<30)); !errors.Is(err, ErrExists) || tries != nameTries {
+		t.Errorf("a name that never becomes free: %v, %d tries", err, tries)
+	}
+	wantNames(t, dir, "from")
+	tries = 0
+	if err := linkName(from, to, comesAndGoes(1)); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, dir, "to")
+}

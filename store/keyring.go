@@ -34,6 +34,8 @@ type heldKeys struct {
 	current *dataKey
 	// record is what the file says, with current.
 	record []byte
+	// lost is why the file's own keys could not be read, and what is sealed with them is lost; nil if they could.
+	lost error
 }
 
 // keyRecord is a data key on disk; see keysRecord.
@@ -90,18 +92,23 @@ func (s *Store) errSealed() error {
 	return fmt.Errorf("%w: it needs key %s", ErrSealed, strings.Join(ids, ", "))
 }
 
-// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing.
+// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. If their record is damaged it goes on without them (heldKeys.lost): all that is
+// not sealed can be read, and nothing brings the rest back.
 func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	if k == nil {
 		return nil
 	}
-	var stored []keyRecord
-	err := h.view(func(tx *bolt.Tx) (err error) {
-		stored, err = getKeys(tx)
-		return err
+	var data []byte
+	err := h.view(func(tx *bolt.Tx) error {
+		data = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
+		return nil
 	})
 	if err != nil {
 		return err
+	}
+	stored, lost := parseKeysRecord(data)
+	if lost != nil && !isDamaged(lost) {
+		return lost
 	}
 	var all []*dataKey
 	for _, r := range stored {
@@ -120,16 +127,19 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 			all = append(all, current)
 		}
 	}
-	return k.hold(all, current)
+	return k.holdAfter(lost, all, current)
 }
 
 // hold makes these the keys, which are all that the file is to have.
-func (k *keyring) hold(all []*dataKey, current *dataKey) error {
+func (k *keyring) hold(all []*dataKey, current *dataKey) error { return k.holdAfter(nil, all, current) }
+
+// holdAfter is hold for a file whose own keys have been lost, unless that is nil.
+func (k *keyring) holdAfter(lost error, all []*dataKey, current *dataKey) error {
 	record, err := keysOf(all)
 	if err != nil {
 		return err
 	}
-	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record}
+	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record, lost: lost}
 	for _, one := range all {
 		held.byID[one.id] = one
 	}
@@ -279,13 +289,19 @@ func keysOf(all []*dataKey) ([]byte, error) {
 
 // getKeys reads the record, of which there is none in a file that has never held anything sealed.
 func getKeys(tx *bolt.Tx) ([]keyRecord, error) {
-	data := tx.Bucket(bucketLarder).Get(keyKeys)
+	return parseKeysRecord(tx.Bucket(bucketLarder).Get(keyKeys))
+}
+
+func parseKeysRecord(data []byte) ([]keyRecord, error) {
 	if data == nil {
 		return nil, nil
 	}
-	_, payload, err := parseRecord(string(bucketLarder), string(keyKeys), data)
+	h, payload, err := parseRecord(string(bucketLarder), string(keyKeys), data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the record of the data keys: %w", err)
+	}
+	if h.unknown != 0 {
+		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.unknown, ErrIncompatible)
 	}
 	var r keysRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {

@@ -32,7 +32,7 @@ type Mended struct {
 func (m Mended) lost() bool { return len(m.Lost) > 0 || m.Unknown > 0 }
 
 // Mend repairs the file where it stands, after ErrDamaged: single records that can not be read, or are not there although an index, the
-// change feed or a resident object names them, and entries of indexes and the change feed that are not what the records say. Documents that are damaged are removed. Nothing else is written anew, and readers go on meanwhile. It looks at
+// change feed or a resident object names them, and entries of indexes and the change feed that are not what the records say. Documents that are damaged are removed, and so is the record of the data keys, unless this process holds them. Nothing else is written anew, and readers go on meanwhile. It looks at
 // every page and record for that.
 //
 // An object that is in memory (Residency All) is written again. One that is not is lost to the file, and so are those of which only
@@ -164,7 +164,7 @@ func (s *Store) mendAll(ctx context.Context, all []*damage) (mended []Mended, er
 			return mended, err
 		}
 	}
-	if err := s.mendDocuments(ctx); err != nil {
+	if err := errors.Join(s.mendDocuments(ctx), s.mendDataKeys(ctx)); err != nil {
 		return mended, err
 	}
 	left, err := s.findDamage(ctx)

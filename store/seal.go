@@ -86,11 +86,14 @@ func (s *Store) keyOf(id uint64) (*dataKey, error) {
 	if s.keys == nil {
 		return nil, s.errSealed()
 	}
-	k := s.keys.held().byID[id]
-	if k == nil {
-		return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, ErrDamaged)
+	held := s.keys.held()
+	switch k := held.byID[id]; {
+	case k != nil:
+		return k, nil
+	case held.lost != nil:
+		return nil, fmt.Errorf("it is sealed with data key %016x, which is lost: %w", id, held.lost)
 	}
-	return k, nil
+	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, ErrDamaged)
 }
 
 // opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if it was.

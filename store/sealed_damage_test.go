@@ -150,36 +150,6 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	}
 }
 
-// TestDataKeysThatAreDamaged: with keys the file is as good as damaged, without it serves the rest.
-func TestDataKeysThatAreDamaged(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "store")
-	e := sealing(t, mustKey(t, ""))
-	writeSealed(t, path, 10, e)
-	s := mustOpen(t, path, Options{})
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketLarder)
-		data := bytes.Clone(b.Get(keyKeys))
-		data[len(data)-1] ^= 1
-		return b.Put(keyKeys, data)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
-		t.Errorf("%d widgets", n)
-	}
-	mustClose(t, s)
-	if s, err := Open(path, Options{Logger: &quiet, ReadOnly: true, Encryption: e}); s != nil || !isDamaged(err) {
-		t.Errorf("for reading: %v", err)
-	}
-	s = mustOpen(t, path, Options{Encryption: e})
-	if s.Quarantined() == "" {
-		t.Error("it was not moved aside")
-	}
-	mustClose(t, s)
-}
-
 // TestDataKeysThatAreGone, as after a rebuild by a program that knows of none: what was sealed with them is lost, once, and listed anew.
 func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")

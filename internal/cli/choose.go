@@ -212,6 +212,8 @@ func incomplete(storePath string, c source.Collection) []string {
 	case c.Complete:
 	case !c.TakenAt.IsZero() && c.MustRelist != "":
 		notes = append(notes, "objects are missing: "+c.MustRelist)
+	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
+		notes = append(notes, "this is not what the server has, and is to be listed anew: "+c.MustRelist)
 	default:
 		notes = append(notes, "the first list has not been finished: objects are missing")
 	}
