@@ -354,3 +354,20 @@ func TestSelectKeepsReasons(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// JSON with something behind it is no object: what follows would be taken along as it is. Found by FuzzDecode.
+func TestRedactionOfMoreThanAnObject(t *testing.T) {
+	secrets := collectionOf(core("secrets"), "Secret", store.Typed)
+	r := store.Record{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: appendBin(nil, []byte(`{}{"data":"`+planted+`"}`))}
+	src, err := Select(memorySource{{secrets, []store.Record{r}}}, SelectOptions{Redaction: redactAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = src.Records(t.Context(), secrets.Identity, "", func(store.Record) error {
+		t.Error("it went past the redaction")
+		return nil
+	})
+	if !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
