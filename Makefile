@@ -89,7 +89,7 @@ soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 mi
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
 	@$(STEP) "the codecs, and files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^(TestGeneratedObjects|TestOtherPageSize)$$' ./store -larder.rounds=200
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
-		$(STEP) "$$pkg $$fuzz" $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
+		$(STEP) "$$pkg $$fuzz" $(GO) test -toolexec '$(CURDIR)/test/tools/fuzz-ours' -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
 	done
 
 .PHONY: bench

@@ -1,6 +1,10 @@
 package snapshot
 
-import "github.com/larder-dev/larder/store"
+import (
+	"fmt"
+
+	"github.com/larder-dev/larder/store"
+)
 
 // blockReader goes through the records of a block that was verified.
 type blockReader struct {
@@ -26,6 +30,9 @@ func parseBlock(f frame, format format, after string) (b blockReader, wrong stri
 		}
 		if r.Key <= last || n == 0 && r.Key != head.first {
 			return b, "its keys are not in order"
+		}
+		if len(r.Key) > maxKey {
+			return b, fmt.Sprintf("a key of %d bytes is longer than the %d that are allowed", len(r.Key), maxKey)
 		}
 		rest, last = more, r.Key
 		b.bytes += int64(len(r.Payload))

@@ -62,7 +62,7 @@ func decryptAt(r io.ReaderAt, size int64, identities []age.Identity) (plain io.R
 
 // isEncrypted says whether r is an age file.
 func isEncrypted(r io.ReaderAt, size int64) (bool, error) {
-	w := &window{r: io.NewSectionReader(r, 0, size)}
+	w := &window{r: io.NewSectionReader(r, 0, size), mem: make([]byte, 2*len(armor.Header))}
 	encrypted, err := w.decrypt(nil)
 	if errors.Is(err, ErrEncrypted) {
 		err = nil

@@ -3,7 +3,9 @@ package snapshot
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +104,9 @@ func (d *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, err
 	numbers := json.NewDecoder(bytes.NewReader(text))
 	numbers.UseNumber()
 	if err := numbers.Decode(&m); err != nil || m == nil {
+		return nil, d.damaged(r, "malformed JSON")
+	}
+	if _, err := numbers.Token(); !errors.Is(err, io.EOF) { // what follows would go past a redaction
 		return nil, d.damaged(r, "malformed JSON")
 	}
 	return &unstructured.Unstructured{Object: m}, nil

@@ -239,10 +239,19 @@ func (f *File) page(n, i int) ([]entry, error) {
 	case entries[0].first != ref.first:
 		return nil, f.damage(fr.frameHead, n, "this page of the index is not the one that the tail names")
 	}
+	// Blocks that are in one another would take more time to read than the file has bytes.
+	var after uint64
+	if i > 0 {
+		after = f.refs[n].pages[i-1].end()
+	}
 	for i, e := range entries {
-		if e.first > e.last || i > 0 && e.first <= entries[i-1].last {
+		switch {
+		case e.first > e.last || i > 0 && e.first <= entries[i-1].last:
 			return nil, f.damage(fr.frameHead, n, "the keys in this page of the index are not in order")
+		case e.offset < after || e.offset > ref.offset || e.length > ref.offset-e.offset:
+			return nil, f.damage(fr.frameHead, n, "the blocks that this page of the index names are not one behind the other before it")
 		}
+		after = e.offset + e.length
 	}
 	return entries, nil
 }

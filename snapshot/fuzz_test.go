@@ -2,12 +2,16 @@ package snapshot
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,14 +122,14 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(fuzzed)
 }
 
-// framesOf makes a snapshot of text: each frame is a kind, a compression, and head and body with their lengths before them. All checksums, offsets and
-// numbers are right, the tail and the footer too where zero bytes ask for it, so that this comes to what is behind them.
+// framesOf makes a snapshot of text: each frame is a kind, flags, and head and body with their lengths before them. All checksums, offsets and
+// numbers are right, so that this comes to what is behind them; so are pages and the tail where their body is empty, and the tail's head likewise. The flags are those of shape.
 func framesOf(text []byte) []byte {
-	id := fileID{1}
-	out := prologue{version: formatNow, id: id, larder: "x"}.append(nil)
-	var tail span
-	for number := uint32(0); len(text) > 1; number++ {
-		kind, compression := frameKind(text[0]), text[1]
+	f := framer{id: fileID{1}, all: sha256.New()}
+	f.out = prologue{version: formatNow, id: f.id, larder: "x"}.append(nil)
+	f.all.Write(f.out)
+	for len(text) > 1 {
+		kind, flags := frameKind(text[0]), text[1]
 		head, rest, ok := cutSized(text[2:])
 		if !ok {
 			break
@@ -134,20 +138,87 @@ func framesOf(text []byte) []byte {
 		if !ok {
 			break
 		}
+		f.frame(kind, flags, head, body)
 		text = rest
-		h := frameHead{id: id, kind: kind, compression: compression & 1, number: number, size: uint32(len(body)), offset: uint64(len(out))}
-		if compression&1 != 0 && len(body) >= 4 { // it says itself how large it is
-			h.size, body = binary.BigEndian.Uint32(body), body[4:]
-		}
-		tail.offset = h.offset
-		out = h.append(out, head, body)
-		tail.length = uint64(len(out)) - tail.offset
 	}
-	return footer{offset: tail.offset, length: uint32(tail.length), id: id}.append(out)
+	return footer{offset: f.at.offset, length: uint32(f.at.length), id: f.id}.append(f.out)
 }
 
-// textOfFrames is the inverse of framesOf for a snapshot that is whole.
-func textOfFrames(data []byte) (text []byte) {
+// framer is what framesOf has made up to now.
+type framer struct {
+	id     fileID
+	out    []byte
+	number uint32
+	at     span // the last frame
+	all    hash.Hash
+	page   []byte // that of the blocks since the last one
+	first  string // the key that it begins with
+	ref    collectionRef
+	tail   []byte
+}
+
+// The flags of a frame in the text that framesOf takes.
+const (
+	flagZstd = 1 // the body is four bytes that say how large it is, and what is stored
+	flagPack = 2 // the body is compressed here
+)
+
+func (f *framer) frame(kind frameKind, flags byte, head, body []byte) {
+	if kind == kindPage && len(body) == 0 {
+		body = f.page
+	}
+	if kind == kindTail && len(body) == 0 {
+		body = f.tail
+	}
+	if kind == kindTail && len(head) == 0 {
+		head = f.all.Sum(nil)
+	}
+	h := frameHead{id: f.id, kind: kind, number: f.number, size: uint32(len(body)), offset: uint64(len(f.out))}
+	switch {
+	case flags&flagZstd != 0 && len(body) >= 4:
+		h.compression, h.size, body = bodyZstd, binary.BigEndian.Uint32(body), body[4:]
+	case flags&flagPack != 0 && len(body) > 0:
+		h.compression, body = bodyZstd, encoder().EncodeAll(body, nil)
+	}
+	f.out = h.append(f.out, head, body)
+	f.at = span{offset: h.offset, length: uint64(len(f.out)) - h.offset}
+	digest := [digestSize]byte(f.out[len(f.out)-digestSize:])
+	f.all.Write(digest[:])
+	f.number++
+	f.note(kind, head, digest)
+}
+
+// note keeps what pages and the tail say of a frame.
+func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
+	switch kind {
+	case kindManifest:
+		f.tail = f.at.append(nil)
+	case kindBlock:
+		b, _ := parseBlockHead(head)
+		if len(f.page) == 0 {
+			f.first = b.first
+		}
+		f.page = entry{first: b.first, last: b.last, offset: f.at.offset, length: f.at.length, count: b.count, digest: digest}.append(f.page)
+	case kindPage:
+		f.ref.pages = append(f.ref.pages, pageRef{span: f.at, first: f.first})
+		f.page = nil
+	case kindEnd:
+		f.ref.end = f.at
+		f.tail, f.ref = f.ref.append(f.tail), collectionRef{}
+	}
+}
+
+// encoder compresses as a Writer does.
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	p, err := newPacker()
+	if err != nil {
+		panic(err)
+	}
+	return p.encoder
+})
+
+// textOfFrames is the inverse of framesOf for a snapshot that is whole. Where it is made anew, so are the pages and the tail.
+func textOfFrames(data []byte, anew bool) (text []byte) {
 	_, at, err := parsePrologue(data, formats())
 	if err != nil {
 		panic(err)
@@ -156,19 +227,35 @@ func textOfFrames(data []byte) (text []byte) {
 		h := mustFixed(data[at:])
 		head := data[at+fixedSize:][:h.headSize]
 		body := data[at+fixedSize+int(h.headSize):][:h.stored]
-		if h.compression != bodyPlain {
+		flags := h.compression
+		switch {
+		case anew && (h.kind == kindPage || h.kind == kindTail):
+			body, flags = nil, flags<<1
+			if h.kind == kindTail {
+				head = nil
+			}
+		case flags != 0:
 			body = append(binary.BigEndian.AppendUint32(nil, h.size), body...)
 		}
-		text = appendSized(appendSized(append(text, byte(h.kind), h.compression), head), body)
+		text = appendSized(appendSized(append(text, byte(h.kind), flags), head), body)
 		at += h.total()
 	}
 	return text
 }
 
 func FuzzFrames(f *testing.F) {
-	f.Add(textOfFrames(small().bytes(f, WriterOptions{block: 100, id: fileID{1}})))
-	f.Add(textOfFrames(content{}.bytes(f, WriterOptions{id: fileID{1}})))
-	f.Add(textOfFrames(content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 5000)}}}}.bytes(f, WriterOptions{id: fileID{1}})))
+	for _, c := range []content{
+		small(), {}, {collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 5000)}}}},
+	} {
+		data := c.bytes(f, WriterOptions{block: 100, id: fileID{1}})
+		for _, anew := range []bool{false, true} {
+			text := textOfFrames(data, anew)
+			if _, _, err := readAll(bytes.NewReader(framesOf(text)), ReaderOptions{}); anew && err != nil { // with it the fuzzer would not come to anything
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text []byte) { fuzzed(t, framesOf(text)) })
 }
 

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,7 +32,11 @@ func parsePaths(texts []string) (paths, error) {
 func parsePath(text string) (path []string, ok bool) {
 	if rest, ok := strings.CutPrefix(text, "/"); ok {
 		for _, s := range strings.Split(rest, "/") {
-			path = append(path, strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~"))
+			name := strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
+			if strings.Count(s, "~0")+strings.Count(s, "~1") != strings.Count(s, "~") { // RFC 6901 has no others
+				return nil, false
+			}
+			path = append(path, name)
 		}
 		return path, true
 	}
@@ -80,35 +85,53 @@ func (p paths) remove(object map[string]any) {
 	}
 }
 
-// removePath returns v without what is at path, which has a segment at least. Items of lists are removed only as a whole: what is in them, by
-// a path that goes on.
-func removePath(v any, path []string) {
-	last := len(path) == 1
+// removePath removes from v what is at path, which has a segment at least, and returns v: a list that has lost items is another one.
+func removePath(v any, path []string) any {
 	switch v := v.(type) {
 	case map[string]any:
-		switch {
-		case path[0] == "*" && last:
-			clear(v)
-		case path[0] == "*":
-			for _, field := range v {
-				removePath(field, path[1:])
-			}
-		case last:
-			delete(v, path[0])
-		default:
-			removePath(v[path[0]], path[1:])
-		}
+		removeField(v, path)
 	case []any:
-		if last {
-			return
+		return removeItem(v, path)
+	}
+	return v
+}
+
+func removeField(m map[string]any, path []string) {
+	last := len(path) == 1
+	switch {
+	case path[0] == "*" && last:
+		clear(m)
+	case path[0] == "*":
+		for name, field := range m {
+			m[name] = removePath(field, path[1:])
 		}
-		if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(v) {
-			removePath(v[i], path[1:])
-		}
-		if path[0] == "*" {
-			for _, item := range v {
-				removePath(item, path[1:])
-			}
+	case last:
+		delete(m, path[0])
+	default:
+		if field, ok := m[path[0]]; ok {
+			m[path[0]] = removePath(field, path[1:])
 		}
 	}
+}
+
+func removeItem(list []any, path []string) []any {
+	last := len(path) == 1
+	if path[0] == "*" {
+		if last {
+			return list[:0]
+		}
+		for i, item := range list {
+			list[i] = removePath(item, path[1:])
+		}
+		return list
+	}
+	i, err := strconv.Atoi(path[0])
+	if err != nil || i < 0 || i >= len(list) {
+		return list
+	}
+	if last {
+		return slices.Delete(list, i, i+1)
+	}
+	list[i] = removePath(list[i], path[1:])
+	return list
 }

@@ -89,6 +89,8 @@ func (s span) append(dst []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, s.offset), s.length)
 }
 
+func (s span) end() uint64 { return s.offset + s.length }
+
 // cutSpan takes a span off data that lies behind after and before limit.
 func cutSpan(data []byte, after *uint64, limit uint64) (s span, rest []byte, ok bool) {
 	if s.offset, data, ok = cutNumber(data); !ok {
@@ -100,7 +102,7 @@ func cutSpan(data []byte, after *uint64, limit uint64) (s span, rest []byte, ok 
 	if s.offset < *after || s.length < frameMin || s.length > maxFrame || s.offset > limit || s.length > limit-s.offset {
 		return s, nil, false
 	}
-	*after = s.offset + s.length
+	*after = s.end()
 	return s, data, true
 }
 

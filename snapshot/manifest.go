@@ -2,7 +2,9 @@ package snapshot
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,6 +141,15 @@ type collectionText struct {
 	Blocks  int   `json:"blocks,omitempty"`
 }
 
+// errCounts: numbers that no snapshot has. They are not quoted.
+var errCounts = errors.New("its counts of objects, bytes and blocks can not be")
+
+// counts says whether the counts can be those of a collection: a block has a record at least, and is bounded. So they can be added up.
+func (t collectionText) counts() bool {
+	const most = math.MaxInt64 / maxCollections / maxBody
+	return t.Blocks >= 0 && int64(t.Blocks) <= most && t.Objects >= t.Blocks && int64(t.Objects) <= int64(t.Blocks)*maxBody && t.Bytes >= 0 && t.Bytes <= int64(t.Blocks)*maxBody
+}
+
 // marshal returns v in JSON, as the body of a frame.
 func marshal(what string, v any) ([]byte, error) {
 	text, err := json.Marshal(v)
@@ -174,6 +185,9 @@ func parseCollection(data []byte) (Collection, error) {
 	var t collectionText
 	if err := json.Unmarshal(data, &t); err != nil {
 		return Collection{}, err
+	}
+	if !t.counts() {
+		return Collection{}, errCounts
 	}
 	id, err := store.Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},

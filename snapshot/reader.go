@@ -326,7 +326,7 @@ func (r *Reader) frame() (frame, error) {
 	return f, nil
 }
 
-// readFrame reads the frame that begins here and skips it. In case of damage it skips nothing.
+// readFrame reads the frame that begins here and skips it. In case of damage it skips nothing; where the head is what was written it returns that.
 func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 	d := &DamageError{Block: int(p.number), Offset: int64(p.offset)}
 	data, err := in.peek(fixedSize)
@@ -358,12 +358,12 @@ func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 		if !errors.Is(err, io.EOF) {
 			d.Reason, d.Err = "it can not be read", err
 		}
-		return frame{}, d
+		return frame{frameHead: h}, d
 	}
 	f, wrong := h.open(data, data[fixedSize:fixedSize+int(h.headSize)], unpack)
 	if wrong != "" {
 		d.Reason = wrong
-		return frame{}, d
+		return frame{frameHead: h}, d
 	}
 	in.skip(h.total())
 	return f, nil
@@ -383,4 +383,9 @@ func (r *Reader) broken(err error) error {
 }
 
 // textError is err without the contents that errors of encoding/json may quote.
-func textError(err error) string { return fmt.Sprintf("malformed (%T)", err) }
+func textError(err error) string {
+	if errors.Is(err, errCounts) {
+		return err.Error()
+	}
+	return fmt.Sprintf("malformed (%T)", err)
+}

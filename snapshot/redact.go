@@ -21,14 +21,14 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // Redaction says which parts of objects are replaced by REDACTED. Its zero value replaces nothing.
 //
 // In patterns * stands for any text and ? for one character; case does not count. The annotation kubectl.kubernetes.io/last-applied-configuration, which
-// holds the object once more, is redacted wherever Secrets or ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a pattern names.
+// holds the object once more, is redacted wherever Secrets or ConfigMaps apply, or anything else in the object is, and where it has an environment variable or an annotation that a pattern names; so is that of an object within.
 type Redaction struct {
 	// Secrets and ConfigMaps redact the values of data, stringData and binaryData of those objects. The names of the values stay.
 	Secrets    bool `json:"secrets,omitempty"`
 	ConfigMaps bool `json:"configMaps,omitempty"`
 	// Annotations are patterns of annotations whose values are redacted, those of pod templates and the like too.
 	Annotations []string `json:"annotations,omitempty"`
-	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values: in pods, in any pod template, in custom resources.
+	// Env are patterns of environment variables whose values are redacted, wherever a field env has names and values, or texts NAME=value: in pods, in any pod template, in custom resources.
 	Env []string `json:"env,omitempty"`
 	// ManagedFields removes metadata.managedFields.
 	ManagedFields bool `json:"managedFields,omitempty"`
@@ -157,11 +157,11 @@ func (r *redaction) walk(v any) (changed bool) {
 
 func (r *redaction) walkAnnotations(v any) (changed bool) {
 	annotations, ok := v.(map[string]any)
-	if !ok || r.annotations == nil {
+	if !ok {
 		return false
 	}
-	for name := range annotations {
-		if r.annotations.MatchString(name) {
+	for name, value := range annotations {
+		if r.annotations != nil && r.annotations.MatchString(name) || name == lastApplied && value != any(redactedText) && r.concerns(value) {
 			changed = redactAt(annotations, name, redactedText) || changed
 		}
 	}
@@ -181,7 +181,14 @@ func (r *redaction) walkEnv(v any) (changed bool) {
 		return changed
 	}
 	list, _ := v.([]any)
-	for _, item := range list {
+	for i, item := range list {
+		if text, ok := item.(string); ok { // NAME=value, as in custom resources
+			name, value, ok := strings.Cut(text, "=")
+			if ok && value != redactedText && r.env.MatchString(name) {
+				list[i], changed = name+"="+redactedText, true
+			}
+			continue
+		}
 		variable, _ := item.(map[string]any)
 		if name, _ := variable["name"].(string); name != "" && r.env.MatchString(name) {
 			changed = redactAt(variable, "value", redactedText) || changed

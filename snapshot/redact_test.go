@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -47,6 +48,9 @@ func plantedObjects() map[schema.GroupVersionResource][]string {
 		appsv1.SchemeGroupVersion.WithResource("deployments"): {
 			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta("web", applied(`not JSON `+planted)) + `,"spec":{"template":{` + pod + `}}}`,
 		},
+		batchv1.SchemeGroupVersion.WithResource("cronjobs"): {
+			`{"apiVersion":"batch/v1","kind":"CronJob",` + meta("nightly", `"a":"keep"`) + `,"spec":{"schedule":"keep","jobTemplate":{"spec":{"template":{` + pod + `}}}}}`,
+		},
 		appsv1.SchemeGroupVersion.WithResource("controllerrevisions"): {
 			`{"apiVersion":"apps/v1","kind":"ControllerRevision",` + meta("web-1", "") + `,"revision":1,"data":{"spec":{"template":{` + pod + `}}}}`,
 		},
@@ -54,7 +58,7 @@ func plantedObjects() map[schema.GroupVersionResource][]string {
 }
 
 var plantedKinds = map[string]string{
-	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "controllerrevisions": "ControllerRevision",
+	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "controllerrevisions": "ControllerRevision", "cronjobs": "CronJob",
 }
 
 var redactAll = Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"}, Env: []string{"*password*"}, ManagedFields: true}
@@ -71,7 +75,8 @@ func plantedSource(t *testing.T, r store.Representation) (src memorySource) {
 	if r == store.Unstructured {
 		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", r)
 		src = append(src, contentOf{widgets, []store.Record{recordOf(t, widgets,
-			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"job":{"env":["DB_PASSWORD=`+planted+`","MODE=keep"]},`+
+				`"manifest":{"metadata":{"annotations":{"note":"keep","kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"env\":{\"ADMIN_PASSWORD\":\"`+planted+`\"}}}"}}},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
 	}
 	return src
 }
@@ -172,7 +177,8 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 			n += compareRedacted(t, fmt.Sprintf("%s[%d]", where, i), w[i], item)
 		}
 	default:
-		if is == redactedText || is == redactedData {
+		text, _ := is.(string)
+		if is == redactedText || is == redactedData || strings.HasSuffix(text, "="+redactedText) {
 			if s := fmt.Sprint(was); !holdsPlanted([]byte(s)) {
 				t.Errorf("%s was redacted without need: %v", where, was)
 			}
@@ -345,6 +351,23 @@ func TestSelectKeepsReasons(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := mustWriter(t, &bytes.Buffer{}).Copy(ctx, s, SelectOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// JSON with something behind it is no object: what follows would be taken along as it is. Found by FuzzDecode.
+func TestRedactionOfMoreThanAnObject(t *testing.T) {
+	secrets := collectionOf(core("secrets"), "Secret", store.Typed)
+	r := store.Record{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: appendBin(nil, []byte(`{}{"data":"`+planted+`"}`))}
+	src, err := Select(memorySource{{secrets, []store.Record{r}}}, SelectOptions{Redaction: redactAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = src.Records(t.Context(), secrets.Identity, "", func(store.Record) error {
+		t.Error("it went past the redaction")
+		return nil
+	})
+	if !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
 }

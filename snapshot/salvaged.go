@@ -112,6 +112,8 @@ func (s *salvager) add(id string, c *salvaged) {
 	switch {
 	case !c.ended:
 		d.Complete, d.MustRelist = false, "salvaged from a damaged snapshot, which may have had more objects"
+	case d.Objects < c.objects:
+		d.Complete, d.MustRelist = false, "salvaged from a damaged snapshot, whose description has fewer objects than it"
 	case d.Objects != c.objects || d.Blocks != len(c.entries):
 		d.Complete, d.MustRelist = false, fmt.Sprintf("salvaged from a damaged snapshot, of which %d objects are lost", d.Objects-c.objects)
 	}

@@ -18,6 +18,7 @@ type salvager struct {
 	next uint32
 	lost *Loss // what is being passed over
 	tail bool  // it was found
+	vain int64 // bytes of heads that were none
 
 	byNumber map[uint64]*salvaged
 	order    []*salvaged
@@ -64,12 +65,36 @@ func (s *salvager) run(ctx context.Context) error {
 			return err
 		}
 		s.lose(d)
-		if !s.resync() {
+		if !s.pass(f) {
 			break
 		}
 	}
 	s.end()
 	return nil
+}
+
+// pass goes past what is damaged, to where the next frame may begin, and says whether there is such a place. f is the frame here as far as its head is what was
+// written: then its size is trusted. So every byte of a file is in one frame at most and is hashed once, however many of them somebody has put into one another.
+func (s *salvager) pass(f frame) bool {
+	if f.offset == 0 { // none has that: the prologue is there
+		return s.affords() && s.resync()
+	}
+	data, err := s.in.peek(f.total())
+	s.in.skip(len(data))
+	return err == nil
+}
+
+// affords counts what was hashed of a head that is none, and says whether to go on. A file that was not made to take time has not as much of them as it is large.
+func (s *salvager) affords() bool {
+	data, _ := s.in.peek(fixedSize)
+	if h, wrong := parseFixed(data); wrong == "" {
+		s.vain += int64(h.headSize)
+	}
+	if s.vain <= 4*s.file.size+maxBody {
+		return true
+	}
+	s.lost.Reason += "; so much of what follows looks like the beginnings of blocks, and is none, that it was not searched"
+	return false
 }
 
 // lose begins a loss, unless one is being passed over.
@@ -141,12 +166,12 @@ func (s *salvager) take(f frame) {
 
 // end notes what the file lacks at its end.
 func (s *salvager) end() {
-	at := s.in.offset
 	if s.lost != nil {
-		s.lost.Length, s.lost.Blocks = at-s.lost.Offset, -1
+		s.lost.Length, s.lost.Blocks = s.file.size-s.lost.Offset, -1
 		s.report.Losses = append(s.report.Losses, *s.lost)
 		return
 	}
+	at := s.in.offset
 	data, _ := s.in.peek(footerSize + 1)
 	if _, ok := parseFooter(data); !ok {
 		s.report.Losses = append(s.report.Losses, Loss{

@@ -1,0 +1,259 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// hostile is the beginning of a snapshot of pods, with what somebody has put behind it.
+func hostile() (data []byte, id fileID) {
+	text := appendSized(appendSized([]byte{'M', 0}, ""), "{}")
+	text = appendSized(appendSized(append(text, 'C', 0), "\x00"), `{"version":"v1","resource":"pods","representation":"unstructured"}`)
+	data = framesOf(text)
+	return data[:len(data)-footerSize], fileID{1}
+}
+
+// appendBlock appends a block of one record, with a payload.
+func appendBlock(data []byte, id fileID, number uint32, key string, payload []byte) []byte {
+	r := store.Record{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: payload}
+	body := appendRecord(nil, r)
+	h := frameHead{id: id, kind: kindBlock, number: number, size: uint32(len(body)), offset: uint64(len(data))}
+	return h.append(data, blockHead{count: 1, first: key, last: key}.append(nil), body)
+}
+
+// appendHead appends the fixed part of a block that announces the largest body there may be, which is not there.
+func appendHead(data []byte, id fileID, number uint32) []byte {
+	h := frameHead{id: id, kind: kindBlock, number: number, size: maxBody, offset: uint64(len(data))}
+	start := len(data)
+	data = h.append(data, nil, nil)
+	data = data[:start+fixedSize]
+	binary.BigEndian.PutUint32(data[start+24:], maxBody)
+	binary.BigEndian.PutUint32(data[start+40:], crc32.Checksum(data[start:start+40], crcTable))
+	return data
+}
+
+// salvageOf salvages data, and reads what there is.
+func salvageOf(t *testing.T, data []byte) (content, SalvageReport) {
+	t.Helper()
+	f, report, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readFile(t, f), report
+}
+
+// Half a million heads, each of which claims 16 MiB that are the next ones: if every claim were looked into, 8 TB would be hashed.
+func TestSalvageOfHeadsInOneAnother(t *testing.T) {
+	data, id := hostile()
+	for number := uint32(2); len(data) < 20<<20; number++ {
+		data = appendHead(data, id, number)
+	}
+	got, report := salvageOf(t, data)
+	if len(got.collections) != 1 || report.Objects != 0 || len(report.Losses) != 1 {
+		t.Fatalf("%+v", report)
+	}
+	if l := report.Losses[0]; l.Block != 2 || l.Offset+l.Length != int64(len(data)) || !strings.Contains(l.Reason, "SHA-256") {
+		t.Errorf("%+v", l)
+	}
+}
+
+// Heads that announce 72 KiB each and whose checksum is wrong: it gives up.
+func TestSalvageOfHeadsThatAreNone(t *testing.T) {
+	data, id := hostile()
+	begin := len(data)
+	for len(data) < 4<<20 {
+		at := len(data)
+		data = appendHead(data, id, 2)
+		binary.BigEndian.PutUint32(data[at+20:], maxHead)
+	}
+	_, report := salvageOf(t, data)
+	if len(report.Losses) != 1 {
+		t.Fatalf("%d losses", len(report.Losses))
+	}
+	if l := report.Losses[0]; l.Offset != int64(begin) || l.Offset+l.Length != int64(len(data)) || l.Blocks != -1 || !strings.Contains(l.Reason, "it was not searched") {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A block in the payload of another is none, whether the outer one is whole or damaged; what follows that is found.
+func TestSalvageSkipsWhatIsInABlock(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		data, id := hostile()
+		at := len(data)
+		outer := appendBlock(data[:at:at], id, 2, "a", bytes.Repeat([]byte("?"), 200))
+		at = bytes.Index(outer, []byte("????"))
+		inner := appendBlock(make([]byte, at), id, 3, "planted", []byte("\x80"))[at:]
+		data = appendBlock(data, id, 2, "a", append(inner, bytes.Repeat([]byte("?"), 200-len(inner))...))
+		if h := mustFixed(data[at:]); h.offset != uint64(at) {
+			t.Fatalf("the inner block is at %d and says %d", at, h.offset)
+		}
+		want := []string{"a", "b"}
+		if damaged {
+			data[len(data)-1] ^= 1
+			want = want[1:]
+		}
+		got, report := salvageOf(t, appendBlock(data, id, 3, "b", []byte("\x80")))
+		var keys []string
+		for _, r := range got.collections[0].records {
+			keys = append(keys, r.Key)
+		}
+		if !slices.Equal(keys, want) || report.Objects != len(want) {
+			t.Errorf("damaged %v: %q, %+v", damaged, keys, report)
+		}
+	}
+}
+
+// part is a frame in the text of framesOf.
+func part[B string | []byte](kind frameKind, flags byte, head string, body B) []byte {
+	return appendSized(appendSized([]byte{byte(kind), flags}, head), body)
+}
+
+const podsText = `{"version":"v1","resource":"pods","representation":"unstructured"`
+
+// blockPart is a block of records with those keys, as its head should name them.
+func blockPart(collection uint64, keys ...string) []byte {
+	var body []byte
+	for _, key := range keys {
+		body = appendRecord(body, store.Record{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: []byte("\x80")})
+	}
+	return part(kindBlock, 0, string(blockHead{collection: collection, count: uint64(len(keys)), first: keys[0], last: keys[len(keys)-1]}.append(nil)), body)
+}
+
+// Files whose checksums are all right and whose content was made to deceive: each way to read them says what is wrong, or that the file is damaged where it does not come to that.
+func TestHostileFiles(t *testing.T) {
+	text := func(parts ...[]byte) []byte {
+		return bytes.Join(append([][]byte{part(kindManifest, 0, "", "{}")}, parts...), nil)
+	}
+	begin, end := part(kindCollection, 0, "\x00", podsText+"}"), func(counts string) []byte { return part(kindEnd, 0, "\x00", podsText+counts+"}") }
+	page, tail := part(kindPage, 0, "\x00", ""), part(kindTail, 0, "", "")
+	p, err := newPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := p.encoder.EncodeAll(make([]byte, maxBody), nil)
+	more := p.encoder.EncodeAll(make([]byte, 2*maxBody), nil)
+	one := string(blockHead{count: 1, first: "a", last: "a"}.append(nil))
+	sized := func(size uint32, stored []byte) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, size), stored...)
+	}
+	const counts = `,"objects":2,"bytes":2,"blocks":1`
+	for name, c := range map[string]struct {
+		text   []byte
+		stream string // what the stream says
+		open   string // what reading at random says
+	}{
+		"nothing wrong":                {text(begin, blockPart(0, "a", "b"), page, end(counts), tail), "", ""},
+		"keys in reverse":              {text(begin, blockPart(0, "b", "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
+		"a key twice":                  {text(begin, blockPart(0, "a", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
+		"an empty key":                 {text(begin, blockPart(0, "", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
+		"a key in two blocks":          {text(begin, blockPart(0, "a"), blockPart(0, "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
+		"a long key":                   {text(begin, blockPart(0, "a", strings.Repeat("k", maxKey+1)), page, end(counts), tail), "a key of 32769 bytes is longer than the 32768 that are allowed", "a key of 32769 bytes"},
+		"a block of another":           {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
+		"a collection twice":           {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
+		"fewer objects than it says":   {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},
+		"negative counts":              {text(begin, end(`,"objects":-1`), tail), "its counts of objects, bytes and blocks can not be", "its counts of objects, bytes and blocks can not be"},
+		"counts that overflow a sum":   {text(begin, end(`,"objects":9223372036854775807,"blocks":1`), tail), "its counts of objects, bytes and blocks can not be", "its counts of objects, bytes and blocks can not be"},
+		"counts that overflow":         {text(begin, end(`,"objects":99999999999999999999`), tail), "the collection's description can not be read", "the collection's description can not be read"},
+		"counts that are no integers":  {text(begin, end(`,"blocks":1e30`), tail), "the collection's description can not be read", "the collection's description can not be read"},
+		"a bomb":                       {text(begin, part(kindBlock, flagZstd, one, sized(maxBody, zeros)), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
+		"a bomb that lies":             {text(begin, part(kindBlock, flagZstd, one, sized(1000, zeros)), page, end(counts), tail), "its body can not be unpacked", "its body can not be unpacked"},
+		"a bomb that is too large":     {text(begin, part(kindBlock, flagZstd, one, sized(1000, more)), page, end(counts), tail), "its body can not be unpacked", "its body can not be unpacked"},
+		"gigabytes":                    {text(begin, part(kindBlock, flagZstd, one, sized(math.MaxUint32, zeros)), page, end(counts), tail), "its body of 4294967295 bytes", "larger than the 16777216 that are allowed"},
+		"zeros that are no zstd":       {text(begin, part(kindBlock, flagZstd, one, sized(1000, make([]byte, 100))), page, end(counts), tail), "its body can not be unpacked", "its body can not be unpacked"},
+		"a page that names no blocks":  {text(begin, part(kindPage, 0, "\x00", "\x00"), end(""), tail), "this page of the index is not that of the blocks before it", "this page of the index can not be read"},
+		"a tail that ends":             {text(begin, end(""), part(kindTail, 0, strings.Repeat("d", digestSize), "\x1c")), "the digest over the whole", "the index can not be read"},
+		"a tail that names itself":     {text(begin, end(""), part(kindTail, 0, strings.Repeat("d", digestSize), span{offset: 250, length: 1 << 20}.append(nil))), "the digest over the whole", "the index can not be read"},
+		"a frame of no kind":           {text(begin, part('Z', 0, "", "")), "in the middle of a collection", "and the index says"},
+		"no representation there is":   {text(part(kindCollection, 0, "\x00", `{"version":"v1","resource":"pods","representation":"x"}`), end(""), tail), "the collection's description can not be read", ""},
+		"a selector that is none":      {text(part(kindCollection, 0, "\x00", podsText+`,"labelSelector":"a in ("}`), end(""), tail), "the collection's description can not be read", ""},
+		"a description of another one": {text(begin, blockPart(0, "a", "b"), page, part(kindEnd, 0, "\x00", strings.Replace(podsText, "pods", "nodes", 1)+counts+"}"), tail), "it is the end of nodes.v1", ""},
+	} {
+		data := framesOf(c.text)
+		_, _, streamErr := readAll(bytes.NewReader(data), ReaderOptions{})
+		for how, got := range map[string]struct {
+			err  error
+			want string
+		}{"the stream": {streamErr, c.stream}, "at random": {readAtRandom(t, data), c.open}} {
+			if got.want == "" && got.err != nil || got.want != "" && (!typed(got.err) || !strings.Contains(got.err.Error(), got.want)) {
+				t.Errorf("%s, %s: %v, want %q", name, how, got.err, got.want)
+			}
+		}
+		fuzzed(t, data)
+	}
+}
+
+// readAtRandom opens a snapshot and reads all that is in it.
+func readAtRandom(t *testing.T, data []byte) error {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range f.Manifest().Collections {
+		if err := f.Records(t.Context(), c.Identity, "", func(store.Record) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Keys and names that would mean something to a shell, a terminal or a file system are bytes and nothing else: they come out as they went in.
+func TestKeysAreBytes(t *testing.T) {
+	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
+	slices.Sort(keys)
+	of := contentOf{collection: Collection{Identity: identityOf("pods")}}
+	for _, key := range keys[1:] { // the empty one is refused
+		of.records = append(of.records, rec(key, 10))
+	}
+	want := content{collections: []contentOf{of}}
+	data := want.bytes(t, smallBlocks)
+	got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.check(t, got)
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if r, ok, err := f.Get(t.Context(), of.collection.Identity, key); err != nil || ok != (key != "") || r.Key != key {
+			t.Errorf("%q: %+v, %v, %v", key, r, ok, err)
+		}
+	}
+}
+
+// An index whose pages and entries are in order of keys, and name blocks that lie in one another.
+func TestIndexOfBlocksInOneAnother(t *testing.T) {
+	framer := framer{id: fileID{1}, all: sha256.New()}
+	framer.out = prologue{version: formatNow, id: framer.id, larder: "x"}.append(nil)
+	framer.all.Write(framer.out)
+	framer.frame(kindManifest, 0, nil, []byte("{}"))
+	framer.frame(kindCollection, 0, []byte{0}, []byte(podsText+"}"))
+	first := len(framer.out)
+	at := bytes.Index(appendBlock(framer.out[:first:first], framer.id, 2, "a", bytes.Repeat([]byte("?"), 200)), []byte("????"))
+	inner := appendBlock(make([]byte, at), framer.id, 3, "b", []byte("\x80"))[at:]
+	framer.out = appendBlock(framer.out, framer.id, 2, "a", append(inner, bytes.Repeat([]byte("?"), 200-len(inner))...))
+	framer.number++
+	names := func(key string, at, end int) []byte {
+		digest := [digestSize]byte(framer.out[end-digestSize:])
+		return entry{first: key, last: key, offset: uint64(at), length: uint64(end - at), count: 1, digest: digest}.append(nil)
+	}
+	body := append(names("a", first, len(framer.out)), names("b", at, at+len(inner))...)
+	framer.first = "a"
+	framer.frame(kindPage, 0, []byte{0}, body)
+	framer.frame(kindEnd, 0, []byte{0}, []byte(podsText+`,"objects":2,"bytes":201,"blocks":2}`))
+	framer.frame(kindTail, 0, nil, nil)
+	data := footer{offset: framer.at.offset, length: uint32(framer.at.length), id: framer.id}.append(framer.out)
+	if err := readAtRandom(t, data); !typed(err) || !strings.Contains(err.Error(), "are not one behind the other before it") {
+		t.Error(err)
+	}
+}
