@@ -57,7 +57,7 @@ func runAll(m *testing.M) (code int, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building larder: %w\n%s", err, out)
 	}
-	if server, err = controlplane.Start(ctx, controlplane.Options{Dir: dir}); err != nil {
+	if server, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Env: []string{"GOGC=400"}}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
