@@ -125,12 +125,13 @@ func TestFlippedBits(t *testing.T) {
 	if len(kinds) != 5 {
 		t.Fatalf("the store has pages of %d kinds", len(kinds))
 	}
+	tries := soaked(12, 30)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		offsets := kinds[kind]
 		noticed := map[string]int{}
-		for i := range 30 / every {
+		for i := range tries / every {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
-			if i < 10/every {
+			if i < tries/3/every {
 				bit = random.IntN(16 * 8) // the header
 			}
 			bad := bytes.Clone(data)
@@ -204,7 +205,7 @@ func TestRootPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := int(f.Root) * f.PageSize
-	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += 3 * every {
+	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += soaked(7, 3) * every {
 		bad := bytes.Clone(data)
 		bad[root+bit/8] ^= 1 << (bit % 8)
 		path := filepath.Join(t.TempDir(), "store")

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -119,7 +120,7 @@ func leftBehind() (err error) {
 
 func stillRunning() error {
 	buf := make([]byte, 16<<20)
-	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+	for _, stack := range strings.Split(string(buf[:goruntime.Stack(buf, true)]), "\n\n") {
 		for _, pkg := range []string{"fifo", "informer", "reflector", "snapshot", "store"} {
 			if strings.Contains(stack, "larder-dev/larder/"+pkg+".") {
 				return fmt.Errorf("every informer has been stopped and every store closed, but this is running:\n%s", stack)
@@ -186,7 +187,9 @@ type cluster struct {
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(cp.Config("writer"))
+	cfg := cp.Config("writer")
+	cfg.ContentType = runtime.ContentTypeProtobuf // costs both sides less
+	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
