@@ -19,9 +19,39 @@ import (
 
 // populated returns the path of a store that was closed, cleanly or not, and
 // has every kind of page, and what readAll returns of it.
+//
+// It is made once for each size of pages: many tests damage a copy of it.
 func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	t.Helper()
+	kind := populatedKind{filePageSize, clean}
+	made, found := populatedFiles[kind]
+	if !found {
+		made = populate(t, clean)
+		populatedFiles[kind] = made
+	}
 	path = filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, made.data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, maps.Clone(made.all)
+}
+
+type populatedKind struct {
+	pageSize int
+	clean    bool
+}
+
+type populatedFile struct {
+	data []byte
+	all  map[string][]byte
+}
+
+// populatedFiles are what populated has made. No test that asks for one runs beside another.
+var populatedFiles = map[populatedKind]populatedFile{}
+
+func populate(t *testing.T, clean bool) populatedFile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, Options{})
 	for round := range 4 {
 		var keys []string
@@ -44,7 +74,12 @@ func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	} else if err := s.handle.close(); err != nil { // no mark, as after a crash
 		t.Fatal(err)
 	}
-	return path, all
+	wantNames(t, filepath.Dir(path), "store")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return populatedFile{data, all}
 }
 
 // pagesOf returns the offsets of the pages in use, by kind.
