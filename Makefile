@@ -50,32 +50,36 @@ apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; 
 	@$(GO) -C test/e2e build -o $(CURDIR)/bin/apiserver ./cmd/apiserver
 	@exec bin/apiserver --kubeconfig $(KUBECONFIG_FILE)
 
-# The tests on a real API server wait more than they work, so what needs a processor runs beside them.
+# Two at a time: the tests on a real API server wait more than they work, so what needs a processor runs beside them, one after the other, and lets them go first.
 .PHONY: test
 test: ## everything: lint, other systems, unit and race tests, tests on a real API server
-	@$(MAKE) --no-print-directory -j2 e2e lint cross unit-others
-	@$(MAKE) --no-print-directory unit-main
+	@$(MAKE) --no-print-directory -j2 e2e beside
+
+.PHONY: beside
+beside:
+	@for target in lint unit-main unit-others cross; do nice -n 5 $(MAKE) --no-print-directory $$target; done
 
 .PHONY: unit
 unit: unit-main unit-others ## unit, model and script tests and fuzz seeds, under the race detector
 
+# make lint runs vet.
 .PHONY: race
 race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc or clang." >&2; exit 1; }
 
 .PHONY: unit-main
 unit-main: race
-	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race -timeout 20m ./store ./... # the longest first
+	@$(STEP) "unit tests" env CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 20m ./store ./informer ./cmd/larder ./... # the longest first
 
 .PHONY: unit-others
 unit-others: race
-	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race ./...
-	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race ./...
+	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(GO) -C informer/controllerruntime test -race -vet=off ./...
+	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(GO) -C bench test -race -vet=off ./...
 	@$(GO) -C test/cluster test ./cmd/build
 
 .PHONY: e2e
 e2e: cluster ## tests on a real kube-apiserver, of the examples too
-	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
+	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
 soak: cluster ## longer runs of the same tests: more kills, whole minutes, 20 minutes of load, every residency, fuzzing (FUZZTIME each)

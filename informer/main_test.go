@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,5 +12,9 @@ func TestMain(m *testing.M) {
 	// One of them spaces errors by sleeping until a millisecond after the last one, which may have been
 	// in another bubble's future.
 	utilruntime.ErrorHandlers = nil
+	// Under the race detector rapid's 100 checks for each model take half a minute; make soak has 5000.
+	if err := flag.Set("rapid.checks", "50"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -185,7 +185,7 @@ func TestEncryptedDamage(t *testing.T) {
 			t.Fatalf("%s %d: Salvage: %v", what, i, err)
 		}
 	}
-	for i := 0; i < len(whole); i += 1 + i/200 {
+	for i := 0; i < len(whole); i += soaked(4, 1) + i/200 {
 		check("cut at", i, whole[:i])
 		data := bytes.Clone(whole)
 		data[i] ^= 4

@@ -40,21 +40,17 @@ func Example() {
 	defer st.Close()
 	mirror(ctx, st)
 
-	recipient, err := snapshot.PassphraseRecipient("correct-horse-battery-staple")
+	identity, err := age.GenerateX25519Identity() // or snapshot.ReadIdentities, or PassphraseRecipient and PassphraseIdentity
 	if err != nil {
 		panic(err)
 	}
 	path := filepath.Join(dir, "seed.larder")
-	saved, err := snapshot.SaveStore(ctx, st, path, snapshot.SaveOptions{Recipients: []age.Recipient{recipient}})
+	saved, err := snapshot.SaveStore(ctx, st, path, snapshot.SaveOptions{Recipients: []age.Recipient{identity.Recipient()}})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("saved", saved.Objects)
 
-	identity, err := snapshot.PassphraseIdentity("correct-horse-battery-staple")
-	if err != nil {
-		panic(err)
-	}
 	restored, err := snapshot.Restore(ctx, path, filepath.Join(dir, "node.db"), snapshot.RestoreOptions{
 		Identities: []age.Identity{identity}, Import: store.ImportOptions{Store: options},
 	})

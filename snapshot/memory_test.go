@@ -31,7 +31,8 @@ func (p *peak) tick() { p.most = max(p.most, liveBytes()-p.start) }
 
 // A hundred thousand objects, 200 MB, pass through a Writer, a Reader, a File and a Diff of the file with itself, and what is in use at any time is a few blocks.
 func TestMemoryIsOneBlock(t *testing.T) {
-	const objects, size = 100_000, 2000
+	const size = 2000
+	objects := soaked(20_000, 100_000)
 	// The tables of a zstd encoder take some MiB; a block of 256 KiB is there unpacked, packed and as a frame.
 	const limit = 4 << 20
 	runtime.GC() // what the tests before have left in pools goes with the second collection

@@ -87,11 +87,14 @@ func killChild(t *testing.T, mode, dir string, after time.Duration) {
 	}
 }
 
-func kills(few int) int {
+func kills(few int) int { return soaked(few, 20*few) }
+
+// soaked is how much of something a test tries: so much in make test, or in make soak.
+func soaked(test, soak int) int {
 	if os.Getenv("LARDER_SOAK") != "" {
-		return 20 * few
+		return soak
 	}
-	return few
+	return test
 }
 
 // debris counts the files that are being made in a directory.

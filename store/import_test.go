@@ -122,6 +122,9 @@ func TestImportOfEveryForm(t *testing.T) {
 	} {
 		for _, before := range []Compression{NoCompression, Zstd} {
 			for _, after := range []Compression{NoCompression, Zstd} {
+				if before == after && name != "typed" && soaked(0, 1) == 0 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s,%s,%s", name, before, after), func(t *testing.T) {
 					testImportOfForm(t, Identity{GroupVersionResource: pods().GroupVersionResource, Representation: Representation(name)},
 						mustCodec(t, form.example), form.object, before, after)

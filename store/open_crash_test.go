@@ -107,7 +107,7 @@ func childCrash(path string) error {
 // Whatever the moment, the store opens, nothing is moved aside, every
 // page is good, and what was committed is there: a prefix of the chain.
 func TestKilled(t *testing.T) {
-	kills := soaked(60, 480) / every
+	kills := soaked(30, 480) / every
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(7, 8))
 	marks, last := 0, uint64(0)

@@ -19,9 +19,39 @@ import (
 
 // populated returns the path of a store that was closed, cleanly or not, and
 // has every kind of page, and what readAll returns of it.
+//
+// It is made once for each size of pages: many tests damage a copy of it.
 func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	t.Helper()
+	kind := populatedKind{filePageSize, clean}
+	made, found := populatedFiles[kind]
+	if !found {
+		made = populate(t, clean)
+		populatedFiles[kind] = made
+	}
 	path = filepath.Join(t.TempDir(), "store")
+	if err := os.WriteFile(path, made.data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, maps.Clone(made.all)
+}
+
+type populatedKind struct {
+	pageSize int
+	clean    bool
+}
+
+type populatedFile struct {
+	data []byte
+	all  map[string][]byte
+}
+
+// populatedFiles are what populated has made. No test that asks for one runs beside another.
+var populatedFiles = map[populatedKind]populatedFile{}
+
+func populate(t *testing.T, clean bool) populatedFile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, path, Options{})
 	for round := range 4 {
 		var keys []string
@@ -44,7 +74,12 @@ func populated(t *testing.T, clean bool) (path string, all map[string][]byte) {
 	} else if err := s.handle.close(); err != nil { // no mark, as after a crash
 		t.Fatal(err)
 	}
-	return path, all
+	wantNames(t, filepath.Dir(path), "store")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return populatedFile{data, all}
 }
 
 // pagesOf returns the offsets of the pages in use, by kind.
@@ -125,12 +160,13 @@ func TestFlippedBits(t *testing.T) {
 	if len(kinds) != 5 {
 		t.Fatalf("the store has pages of %d kinds", len(kinds))
 	}
+	tries := soaked(12, 30)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		offsets := kinds[kind]
 		noticed := map[string]int{}
-		for i := range 30 / every {
+		for i := range tries / every {
 			off, bit := offsets[random.IntN(len(offsets))], random.IntN(200*8)
-			if i < 10/every {
+			if i < tries/3/every {
 				bit = random.IntN(16 * 8) // the header
 			}
 			bad := bytes.Clone(data)
@@ -204,7 +240,7 @@ func TestRootPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := int(f.Root) * f.PageSize
-	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += 3 * every {
+	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += soaked(7, 3) * every {
 		bad := bytes.Clone(data)
 		bad[root+bit/8] ^= 1 << (bit % 8)
 		path := filepath.Join(t.TempDir(), "store")

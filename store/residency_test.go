@@ -94,7 +94,7 @@ func TestInfoIsNotAheadOfObjects(t *testing.T) {
 				}
 			}
 		})
-		for i := range 2000 {
+		for i := range soaked(500, 5000) {
 			if err := applyPod(t, c, podAt(0, fmt.Sprint(2001+i))); err != nil {
 				t.Fatal(err)
 			}

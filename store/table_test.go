@@ -93,7 +93,7 @@ func TestTableReadersWithoutALock(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20_000 {
+	for i := range soaked(6000, 60_000) {
 		key := fmt.Sprintf("key%05d", i%1500)
 		if i/1500%3 == 2 {
 			table.remove(key)

@@ -42,6 +42,9 @@ func (f *recipientFlags) read(s IO) ([]age.Recipient, error) {
 		if err != nil {
 			return nil, usageError{err}
 		}
+		if scrypt, ok := r.(*age.ScryptRecipient); ok && s.PassphraseWork > 0 {
+			scrypt.SetWorkFactor(s.PassphraseWork)
+		}
 		return []age.Recipient{r}, nil
 	}
 	var all []age.Recipient

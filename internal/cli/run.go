@@ -28,18 +28,26 @@ type IO struct {
 	ErrIsTerminal bool
 	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
 	AskSecret func(prompt string) (string, error)
+	// PassphraseWork is what it costs to try a passphrase of a snapshot that is written, as a power of two, for tests. Default: what age asks for.
+	PassphraseWork int
 }
 
 // Main runs larder with the process's arguments and streams and returns its exit code.
 // SIGINT and SIGTERM end a command in good order; a second one kills.
-func Main() int {
+func Main() int { return runProcess(IO{}) }
+
+// MainForTests is Main with passphrases that cost next to nothing: tests run under the race detector, where one takes a processor many seconds.
+func MainForTests() int { return runProcess(IO{PassphraseWork: 10}) }
+
+// runProcess fills in the process's streams.
+func runProcess(s IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return Run(ctx, os.Args[1:], IO{
-		Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], AskSecret: askSecret(), ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		TerminalSize: func() (int, int) { return terminalSize(os.Stdout) },
-	})
+	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret()
+	s.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
+	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
+	return Run(ctx, os.Args[1:], s)
 }
 
 // Run runs one command and returns its exit code.

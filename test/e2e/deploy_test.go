@@ -170,15 +170,3 @@ func accountKubeconfig(t *testing.T, c *cluster, dir string) string {
 	}
 	return path
 }
-
-// buildLarder builds the command.
-func buildLarder(t *testing.T, dir string) string {
-	t.Helper()
-	path := filepath.Join(dir, "larder")
-	build := exec.Command("go", "build", "-o", path, "./cmd/larder")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building larder: %v\n%s", err, out)
-	}
-	return path
-}

@@ -51,7 +51,7 @@ type example struct {
 func buildExamples(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir, "./...")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "./...")
 	build.Dir = filepath.Join("..", "..", "examples")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the examples: %v\n%s", err, out)

@@ -242,22 +242,38 @@ func exactlyOf(obj *unstructured.Unstructured) exactly {
 func canonical(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
-		to = fmt.Appendf(to, "map %d nil %t;", len(v), v == nil)
+		to = header(to, "map ", len(v), v == nil)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			to = canonical(canonical(to, key), v[key])
+			to = canonical(canonicalText(to, key), v[key])
 		}
 	case []any:
-		to = fmt.Appendf(to, "list %d nil %t;", len(v), v == nil)
+		to = header(to, "list ", len(v), v == nil)
 		for _, item := range v {
 			to = canonical(to, item)
 		}
 	case string:
-		to = append(strconv.AppendInt(append(to, "string "...), int64(len(v)), 10), ' ')
-		to = append(to, v...)
+		to = canonicalText(to, v)
+	case int64:
+		to = append(strconv.AppendInt(append(to, "int64 "...), v, 10), ';')
+	case bool:
+		to = append(strconv.AppendBool(append(to, "bool "...), v), ';')
 	default:
 		to = fmt.Appendf(to, "%T %v;", v, v)
 	}
 	return to
+}
+
+func canonicalText(to []byte, text string) []byte {
+	return append(header(to, "string ", len(text), false), text...)
+}
+
+// header is what stands before the content of a value.
+func header(to []byte, kind string, length int, isNil bool) []byte {
+	to = strconv.AppendInt(append(to, kind...), int64(length), 10)
+	if isNil {
+		to = append(to, " nil"...)
+	}
+	return append(to, ';')
 }
 
 // scene lists the server, page by page.
@@ -349,7 +365,7 @@ func TestCanonical(t *testing.T) {
 	values := []any{
 		nil, true, "true", "", "a", int64(1), 1.0, "1", 1.5, int64(1 << 53), []any{}, []any{nil}, []any{"a", "b"}, []any{"ab"}, []any{[]any{"a"}, "b"},
 		map[string]any{}, map[string]any{"a": nil}, map[string]any{"a": map[string]any{}}, map[string]any{"a": "b"}, map[string]any{"a": "b", "c": "d"},
-		map[string]any{"a": "bstring 1 cstring 1 d"}, []any(nil), map[string]any(nil),
+		map[string]any{"a": "bstring 1;cstring 1;d"}, []any(nil), map[string]any(nil),
 	}
 	seen := map[string]any{}
 	for _, v := range values {

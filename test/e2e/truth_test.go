@@ -7,7 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -26,17 +28,30 @@ type truth struct {
 func watchTruth(t *testing.T, c *cluster) *truth {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(c.ns)
-	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	return watchTruthOf(t, cache.ToListerWatcherWithContext(&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
+		WatchFuncWithContext: pods.Watch,
+	}))
+}
+
+// watchTruthOf is watchTruth for whatever can be listed.
+func watchTruthOf(t *testing.T, lw cache.ListerWatcherWithContext) *truth {
+	t.Helper()
+	list, err := lw.ListWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &truth{first: objects{}, start: list.ResourceVersion}
-	for i := range list.Items {
-		tr.first.put(t, &list.Items[i])
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &truth{first: objects{}, start: l.GetResourceVersion()}
+	if err := meta.EachListItem(list, func(obj runtime.Object) error { tr.first.put(t, obj); return nil }); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { tr.record(ctx, pods.Watch) })
+	wg.Go(func() { tr.record(ctx, lw.WatchWithContext) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return tr
 }

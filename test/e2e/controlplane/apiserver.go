@@ -18,7 +18,7 @@ import (
 const token = "larder-e2e"
 
 // auditPolicy logs one entry when a request arrives and one when it is
-// answered. The server's own requests are left out.
+// answered. The server's own requests are left out, and Leases: those who write many do not want to wait for a log that says so.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -26,6 +26,8 @@ rules:
   users: ["system:apiserver"]
 - level: None
   nonResourceURLs: ["/readyz*", "/livez*", "/healthz*"]
+- level: None
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
 - level: Metadata
 `
 
@@ -38,10 +40,11 @@ type apiServer struct {
 	port   int
 	certs  certs
 	args   []string
+	env    []string
 	proc   *process
 }
 
-func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, error) {
+func newAPIServer(binaries, dir, etcdURL string, o Options) (*apiServer, error) {
 	ports, err := freePorts(1)
 	if err != nil {
 		return nil, err
@@ -64,6 +67,7 @@ func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, er
 		audit:  filepath.Join(dir, "audit.log"),
 		port:   ports[0],
 		certs:  c,
+		env:    o.Env,
 	}
 	s.args = append([]string{
 		"--etcd-servers=" + etcdURL,
@@ -75,8 +79,8 @@ func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, er
 		"--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 		"--audit-policy-file=" + policy, "--audit-log-path=" + s.audit, "--audit-log-maxsize=4096",
-	}, extra...)
-	if !slices.ContainsFunc(extra, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) { // it would be added to
+	}, o.Args...)
+	if !slices.ContainsFunc(o.Args, func(arg string) bool { return strings.HasPrefix(arg, "--authorization-mode=") }) { // it would be added to
 		s.args = append(s.args, "--authorization-mode=AlwaysAllow")
 	}
 	return s, nil
@@ -84,7 +88,7 @@ func newAPIServer(binaries, dir, etcdURL string, extra []string) (*apiServer, er
 
 // start runs the server and waits until it is ready and has made kube-system.
 func (s *apiServer) start(ctx context.Context) (err error) {
-	if s.proc, err = startProcess("kube-apiserver", s.log, s.binary, s.args...); err != nil {
+	if s.proc, err = startProcess("kube-apiserver", s.log, s.env, s.binary, s.args...); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(s.config("controlplane"))

@@ -21,6 +21,8 @@ type Options struct {
 	Dir string
 	// Args are further flags of kube-apiserver.
 	Args []string
+	// Env are further variables (NAME=VALUE) of both programs, such as GOGC.
+	Env []string
 }
 
 // ControlPlane is one running kube-apiserver with its etcd. Its methods must not be
@@ -45,10 +47,10 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		}
 		c.ownsDir = true
 	}
-	if c.etcd, err = newEtcd(binaries, c.dir); err != nil {
+	if c.etcd, err = newEtcd(binaries, c.dir, o.Env); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	if c.server, err = newAPIServer(binaries, c.dir, c.etcd.url(), o.Args); err != nil {
+	if c.server, err = newAPIServer(binaries, c.dir, c.etcd.url(), o); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	if err := c.startAll(ctx); err != nil {

@@ -21,10 +21,11 @@ type etcd struct {
 	log    string
 	client int // ports
 	peer   int
+	env    []string
 	proc   *process
 }
 
-func newEtcd(binaries, dir string) (*etcd, error) {
+func newEtcd(binaries, dir string, env []string) (*etcd, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
@@ -35,6 +36,7 @@ func newEtcd(binaries, dir string) (*etcd, error) {
 		log:    filepath.Join(dir, "etcd.log"),
 		client: ports[0],
 		peer:   ports[1],
+		env:    env,
 	}, nil
 }
 
@@ -43,7 +45,7 @@ func (e *etcd) url() string { return fmt.Sprintf("http://127.0.0.1:%d", e.client
 // start runs etcd on what the directory holds, and waits until it answers.
 func (e *etcd) start(ctx context.Context) (err error) {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", e.peer)
-	e.proc, err = startProcess("etcd", e.log, e.binary,
+	e.proc, err = startProcess("etcd", e.log, e.env, e.binary,
 		"--name=e2e", "--data-dir="+e.dir, "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+e.url(), "--advertise-client-urls="+e.url(),
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer)

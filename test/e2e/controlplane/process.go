@@ -16,14 +16,15 @@ type process struct {
 	err  error         // of Wait; read after done
 }
 
-// startProcess starts a program and one goroutine that waits for it.
-func startProcess(name, logPath, program string, args ...string) (*process, error) {
+// startProcess starts a program, with env beside what this process has, and one goroutine that waits for it.
+func startProcess(name, logPath string, env []string, program string, args ...string) (*process, error) {
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	p := &process{name: name, log: logPath, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = dieWithParent()
 	started := make(chan error)
 	go func() {

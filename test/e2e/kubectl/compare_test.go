@@ -33,6 +33,10 @@ var resources = strings.Fields(`
 	validatingwebhookconfigurations mutatingwebhookconfigurations validatingadmissionpolicies validatingadmissionpolicybindings
 	apiservices customresourcedefinitions gadgets plains`)
 
+// alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.
+var alone = strings.Fields(`pods services deployments statefulsets daemonsets jobs nodes namespaces configmaps secrets events.v1. persistentvolumes
+	ingresses horizontalpodautoscalers apiservices customresourcedefinitions gadgets plains`)
+
 // questions are further ones that both must answer alike.
 var questions = []string{
 	"pods -A",
@@ -105,12 +109,15 @@ func TestAsKubectl(t *testing.T) {
 
 	type question struct{ name, args string }
 	var all []question
-	for _, r := range resources {
+	if os.Getenv("LARDER_SOAK") != "" {
+		alone = resources
+	}
+	for _, r := range alone {
 		for _, format := range []string{"", " -o wide"} {
 			all = append(all, question{r + format, r + " -n shop" + format})
 		}
 	}
-	for _, format := range []string{" -o name", " -o yaml", " -o json", " --no-headers --show-labels"} {
+	for _, format := range []string{"", " -o wide", " -o name", " -o yaml", " -o json", " --no-headers --show-labels"} {
 		all = append(all, question{"everything" + format, strings.Join(lasting(), ",") + " -n shop" + format})
 	}
 	for _, q := range questions {

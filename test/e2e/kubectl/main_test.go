@@ -52,12 +52,12 @@ func runAll(m *testing.M) (code int, err error) {
 	}
 	kubectl, larder = filepath.Join(binaries, "kubectl"), filepath.Join(dir, "larder")
 	kubeconfig, cacheDir = filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cache")
-	build := exec.Command("go", "build", "-o", larder, "./cmd/larder")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", larder, "./cmd/larder")
 	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building larder: %w\n%s", err, out)
 	}
-	if server, err = controlplane.Start(ctx, controlplane.Options{Dir: dir}); err != nil {
+	if server, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Env: []string{"GOGC=400"}}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// The load of TestHotSnapshot: so many writes a second, by so many writers.
+const (
+	hotRate    = 1000
+	hotWriters = 50
+	hotObjects = 2000
+)
+
+// hotKind is what a hotLoad writes, in one namespace.
+type hotKind struct {
+	schema.GroupVersionResource
+	ns     string
+	client func(kubernetes.Interface) rest.Interface
+	// create makes an object, and touch changes it.
+	create func(metav1.ObjectMeta) runtime.Object
+	touch  func(obj runtime.Object, n int)
+}
+
+// leasesOf are small, and what the server of a large cluster writes most.
+func leasesOf(ns string) hotKind {
+	return hotKind{
+		GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), ns: ns,
+		client: func(c kubernetes.Interface) rest.Interface { return c.CoordinationV1().RESTClient() },
+		create: func(m metav1.ObjectMeta) runtime.Object { return &coordinationv1.Lease{ObjectMeta: m} },
+		touch: func(obj runtime.Object, _ int) {
+			l := obj.(*coordinationv1.Lease)
+			l.Spec.RenewTime = new(metav1.NowMicro())
+			l.ManagedFields = []metav1.ManagedFieldsEntry{{}} // so that the server gives up keeping them
+		},
+	}
+}
+
+func configMapsOf(ns string) hotKind {
+	return hotKind{
+		GroupVersionResource: configMaps, ns: ns,
+		client: func(c kubernetes.Interface) rest.Interface { return c.CoreV1().RESTClient() },
+		create: func(m metav1.ObjectMeta) runtime.Object { return &corev1.ConfigMap{ObjectMeta: m} },
+		touch: func(obj runtime.Object, n int) {
+			obj.(*corev1.ConfigMap).Data = map[string]string{"n": fmt.Sprint(n)}
+		},
+	}
+}
+
+// hotLoad writes objects over protobuf, each of its writers its own.
+type hotLoad struct {
+	kind   hotKind
+	source source
+	client rest.Interface
+	writes atomic.Int64
+	last   []runtime.Object // as they were answered; each has one writer
+}
+
+// newHotLoad creates the objects. Whoever watches them has a client of its own.
+func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
+	t.Helper()
+	client := func(userAgent string) rest.Interface {
+		cfg := rest.CopyConfig(cfg)
+		cfg.ContentType, cfg.UserAgent = runtime.ContentTypeProtobuf, userAgent
+		c, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.client(c)
+	}
+	l := &hotLoad{kind: k, client: client("writer"), source: source{
+		identity: store.Identity{GroupVersionResource: k.GroupVersionResource, Namespace: k.ns, Representation: store.Typed},
+		example:  k.create(metav1.ObjectMeta{}),
+		lw:       cache.NewFilteredListWatchFromClient(client(cfg.UserAgent), k.Resource, k.ns, func(*metav1.ListOptions) {}),
+	}, last: make([]runtime.Object, hotObjects)}
+	inParallelBy(t, hotWriters, names("hot", 0, hotObjects), func(ctx context.Context, name string) error {
+		number, err := strconv.Atoi(name[len(name)-5:])
+		if err == nil {
+			l.last[number], err = l.create(ctx, name)
+		}
+		return err
+	})
+	return l
+}
+
+// start writes until stop, which says how fast that was.
+func (l *hotLoad) start(t *testing.T) (stop func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for n := range hotWriters {
+		wg.Go(func() {
+			if err := l.write(ctx, n); err != nil {
+				t.Error("writing:", err)
+			}
+		})
+	}
+	end := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(end)
+	return func() string {
+		end()
+		took := time.Since(begun)
+		rate := float64(l.writes.Load()) / took.Seconds()
+		text := fmt.Sprintf("%d writes in %s: %.0f/s", l.writes.Load(), took.Round(10*time.Millisecond), rate)
+		if rate < hotRate*0.95 {
+			return fmt.Sprintf("THE TARGET OF %d/s WAS NOT REACHED: %s", hotRate, text)
+		}
+		return text
+	}
+}
+
+// write changes the writer's objects in turn, and deletes and creates one in twenty. Where it is behind, it makes up for it.
+func (l *hotLoad) write(ctx context.Context, writer int) error {
+	begun := time.Now().Add(time.Duration(writer) * time.Second / hotRate)
+	const turn = time.Second * hotWriters / hotRate
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(begun.Add(time.Duration(n) * turn))):
+		}
+		// One that has begun is not given up: what came of it would not be known.
+		ctx := context.WithoutCancel(ctx)
+		number := writer + n*hotWriters%hotObjects
+		if err := l.change(ctx, n, number); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *hotLoad) change(ctx context.Context, n, number int) (err error) {
+	name, obj := hotName(number), l.last[number]
+	if n%20 == 19 { // which is never the turn of the first, that is read
+		if err := l.request(ctx, l.client.Delete().Name(name)).Error(); err != nil {
+			return err
+		}
+		l.writes.Add(1)
+		obj, err = l.create(ctx, name)
+	} else {
+		l.kind.touch(obj, n)
+		obj, err = l.request(ctx, l.client.Put().Name(name).Body(obj)).Get()
+	}
+	l.last[number] = obj
+	l.writes.Add(1)
+	return err
+}
+
+func (l *hotLoad) create(ctx context.Context, name string) (runtime.Object, error) {
+	obj := l.kind.create(metav1.ObjectMeta{Namespace: l.kind.ns, Name: name})
+	return l.request(ctx, l.client.Post().Body(obj)).Get()
+}
+
+func (l *hotLoad) request(ctx context.Context, r *rest.Request) rest.Result {
+	return r.Namespace(l.kind.ns).Resource(l.kind.Resource).Do(ctx)
+}
+
+func hotName(number int) string { return fmt.Sprintf("hot-%05d", number) }
