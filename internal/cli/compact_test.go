@@ -14,8 +14,8 @@ import (
 
 // TestCompactErrors: what can not be brought about everywhere is said with what to do all the same.
 func TestCompactErrors(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s.larder")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "s.db")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
