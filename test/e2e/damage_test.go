@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -107,6 +108,9 @@ func (c *cluster) surviveDamage(t *testing.T, raw []byte, quarantine bool) {
 	}
 }
 
+// repairLimit is more than what Examine takes at most: in a quiet namespace the answer waits for the next bookmark, which comes once a minute, and for three minutes at most.
+const repairLimit = 4 * time.Minute
+
 // damaged is a file that children are started on.
 type damaged struct {
 	*cluster
@@ -121,7 +125,7 @@ func (d *damaged) live(t *testing.T) *child {
 	for {
 		p := startChild(t, d.Config(t.Name()), childConfig{Store: d.file.path, Namespace: d.ns})
 		crashed := false
-		eventually(t, "converging", func() string {
+		within(t, repairLimit, "converging", func() string {
 			if crashed = p.crashed(); crashed || d.healthy(p.report()) {
 				return ""
 			}

@@ -272,7 +272,13 @@ func newRandom(t *testing.T) *rand.Rand {
 // eventually waits until check returns an empty string; it fails with what check says last.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	within(t, time.Minute, what, check)
+}
+
+// within is eventually for what may take longer.
+func within(t *testing.T, limit time.Duration, what string, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	for {
 		problem := check()
 		if problem == "" {
