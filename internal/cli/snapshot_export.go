@@ -95,6 +95,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	e.absent = func() {
 		notePart(s, o.from.path, st.Collections, filter)
+		noteUnfinished(s, o.from.path, st.Collections, filter)
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
