@@ -173,7 +173,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 	return err
 }
 
-// rehearse fails if files have been edited that the export would replace or remove. Nothing has been changed then.
+// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been changed then.
 func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
 	r := d.Rehearse()
 	if r == nil {
@@ -181,8 +181,9 @@ func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir,
 	}
 	y.files, y.make = r, func() error { return nil }
 	quiet := *e
+	quiet.lost = nil // which the export itself says, once it has what there is
 	if err := quiet.run(ctx, y); err != nil {
-		return err
+		return dirError(dir, err)
 	}
 	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {
 		return editedFiles(dir, files)
