@@ -77,6 +77,15 @@ func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	}
 }
 
+// noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need not be gone.
+func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filter) {
+	for _, c := range all {
+		if why := unfinished(c); why != "" && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+			fmt.Fprintf(s.Err, "note: %s, %s: %s\n", path, label(c), why)
+		}
+	}
+}
+
 // partOf says what part of a collection was saved.
 func partOf(path string, c source.Collection) string {
 	return fmt.Sprintf("%s does not have all %s: %s", path, resource{c.GVR(), c.ResourceInfo()}, strings.Join(c.Filtered, "; "))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,8 +80,8 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		if err := printJSON(s, r); err != nil {
 			return err
 		}
-	} else {
-		printReport(s, path, report)
+	} else if err := printReport(s, path, report); err != nil {
+		return err
 	}
 	if report.Sealed > 0 {
 		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
@@ -105,19 +107,22 @@ func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, isSn
 	return report, isSnapshot, err
 }
 
-func printReport(s IO, path string, r store.Report) {
+func printReport(s IO, path string, r store.Report) error {
+	var b strings.Builder
 	for _, p := range r.Problems {
-		fmt.Fprintln(s.Out, p)
+		fmt.Fprintln(&b, p)
 	}
 	verdict := "ok"
 	if n := len(r.Problems); n > 0 {
 		verdict = counted(n, "problem")
 	}
-	fmt.Fprintf(s.Out, "%s: %s: %s, %s", path, verdict, counted(r.Collections, "collection"), counted(r.Objects, "object"))
+	fmt.Fprintf(&b, "%s: %s: %s, %s", path, verdict, counted(r.Collections, "collection"), counted(r.Objects, "object"))
 	if !isSnapshot(path) { // which has no indexes
-		fmt.Fprintf(s.Out, ", %s", countedAs(r.IndexEntries, "index entry", "index entries"))
+		fmt.Fprintf(&b, ", %s", countedAs(r.IndexEntries, "index entry", "index entries"))
 	}
-	fmt.Fprintln(s.Out)
+	fmt.Fprintln(&b)
+	_, err := io.WriteString(s.Out, b.String())
+	return err
 }
 
 // counted is a number with its noun.

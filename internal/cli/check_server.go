@@ -146,7 +146,12 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 		if err := p.reach(ctx); err != nil {
 			return nil, err
 		}
-		mb, err := newMember(ctx, st, p, memberOptions{persistSecrets: true}) // secrets that are in the file are there already
+		kept, err := st.Kept(ctx, info.Identity)
+		if err != nil {
+			return nil, err
+		}
+		// Secrets that are in the file are there already, and what a sync keeps of the changes stays kept.
+		mb, err := newMember(ctx, st, p, memberOptions{persistSecrets: true, keepChanges: kept.For})
 		if err != nil {
 			return nil, err
 		}

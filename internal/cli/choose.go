@@ -208,19 +208,26 @@ func incomplete(storePath string, c source.Collection) []string {
 	if len(c.Filtered) > 0 {
 		notes = append(notes, partOf(storePath, c))
 	}
-	switch {
-	case c.Complete:
-	case !c.TakenAt.IsZero() && c.MustRelist != "":
-		notes = append(notes, "objects are missing: "+c.MustRelist)
-	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
-		notes = append(notes, "this is not what the server has, and is to be listed anew: "+c.MustRelist)
-	default:
-		notes = append(notes, "the first list has not been finished: objects are missing")
+	if why := unfinished(c); why != "" {
+		notes = append(notes, why)
 	}
 	if c.Representation == string(store.Metadata) {
 		notes = append(notes, "only metadata is stored")
 	}
 	return notes
+}
+
+// unfinished is why a collection is not all that the server had; empty if it is, or is what was selected of it.
+func unfinished(c source.Collection) string {
+	switch {
+	case c.Complete:
+		return ""
+	case !c.TakenAt.IsZero() && c.MustRelist != "":
+		return "objects are missing: " + c.MustRelist
+	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
+		return "this is not what the server has, and is to be listed anew: " + c.MustRelist
+	}
+	return "the first list has not been finished: objects are missing"
 }
 
 func partial(storePath string, res resource, parts []source.Collection) []string {

@@ -88,11 +88,22 @@ func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		noteLeftOut(s, d.path, d.status)
 	}
+	noteUnfinished(s, d.path, d.status.Collections, asked)
+	d.tellRedacted(s, asked)
 	if d.cutTwice() {
 		notePart(s, d.path, d.status.Collections, asked)
 	}
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
 		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
+	}
+}
+
+// tellRedacted says what of the snapshot is redacted: two that are look alike there, whatever the values were.
+func (d *diffSide) tellRedacted(s IO, asked snapshot.Filter) {
+	for _, c := range d.status.Collections {
+		if len(c.Redacted) > 0 && asked.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+			fmt.Fprintf(s.Err, "note: %s of %s are redacted in %s: what was there is not compared\n", strings.Join(c.Redacted, " and "), label(c), d.name)
+		}
 	}
 }
 

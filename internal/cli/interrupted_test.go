@@ -80,11 +80,11 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	for _, args := range [][]string{
 		{"diff", filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder"), "-o", "name"},
 		{"snapshot", "export", "-", "-o", "jsonl", "--from", filepath.Join(dir, "a.larder")},
+		{"check", "--from", filepath.Join(dir, "a.larder")},
 	} {
 		var errs bytes.Buffer
-		Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs})
-		if strings.Count(errs.String(), "full") != 1 {
-			t.Errorf("%s: %q", args[0], errs.String())
+		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code == exitOK || strings.Count(errs.String(), "full") != 1 {
+			t.Errorf("%s: %d %q", args[0], code, errs.String())
 		}
 	}
 }

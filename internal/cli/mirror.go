@@ -46,9 +46,9 @@ type member struct {
 	cancel   context.CancelFunc // ends its run; nil before
 	ended    chan struct{}      // closed when it has ended
 	watches  watches
-	// fromMemory: objects are kept decoded, and answers come from there.
-	fromMemory bool
-	keeps      bool // the file keeps what changes
+	// residency: where objects are kept decoded, answers come from there.
+	residency store.Residency
+	keeps     bool // the file keeps what changes
 }
 
 // memberOptions are the same for all members.
@@ -83,7 +83,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), fromMemory: o.Residency != store.None}
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), residency: o.Residency}
 	kept := keptBefore(ctx, st, id)
 	mb.keepChanges(ctx, mo.keepChanges)
 	if mo.keepChanges == 0 {
@@ -211,7 +211,7 @@ func (m *mirror) mirrored() []source.Collection {
 // Objects implements source.Source.
 func (m *mirror) Objects(ctx context.Context, q source.Query, fn func(*unstructured.Unstructured) error) error {
 	for _, mb := range m.now() {
-		if mb.identity.ID() == q.Collection && (mb.fromMemory || !mb.informer.Status().Persistent) {
+		if mb.identity.ID() == q.Collection && (mb.residency != store.None || !mb.informer.Status().Persistent) {
 			return source.Each(ctx, mb.informer.Reader(), q, fn)
 		}
 	}

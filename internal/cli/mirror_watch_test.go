@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +102,30 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	}
 	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err, source.ErrStopping) {
 		t.Errorf("one that comes afterwards: %v", err)
+	}
+}
+
+// A watch goes on after what has been written, not after what was to be, and tells once why it could not be.
+func TestWatchOnAFullDisk(t *testing.T) {
+	server := startServer(t)
+	path := filepath.Join(t.TempDir(), "s.db")
+	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
+		m.members[0].keepChanges(t.Context(), time.Hour)
+		for n := range 3 {
+			createPod(t, server, "a", fmt.Sprint("p", n), nil)
+		}
+		for kept := (store.Kept{}); kept.Last < 3; time.Sleep(10 * time.Millisecond) {
+			var err error
+			if kept, err = st.Kept(t.Context(), m.members[0].identity); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for _, format := range []string{"table", "name", "json", "custom-columns=N:.metadata.name"} {
+		var errs bytes.Buffer
+		Run(t.Context(), []string{"watch", "pods", "-A", "--since", "1", "--from", path, "-o", format}, IO{Out: fullDisk{}, Err: &errs})
+		if got := errs.String(); strings.Count(got, "full") != 1 || strings.Contains(got, "go on with") && !strings.Contains(got, "--since 1@") {
+			t.Errorf("%s: %s", format, got)
+		}
 	}
 }

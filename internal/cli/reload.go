@@ -107,8 +107,8 @@ func (r *reloader) reload(ctx context.Context) {
 	if err == nil {
 		r.tried = next.data
 		if needed := r.applied.config.RestartNeeded(next.config); len(needed) > 0 {
-			err = withHint(fmt.Errorf("%s: %s can not change while sync runs", r.path, strings.Join(needed, ", ")), "restart it")
-		} else if err = r.apply(ctx, next.config); err != nil {
+			err = withHint(fmt.Errorf("%s: %s %w", r.path, strings.Join(needed, ", "), errRestart), "restart it")
+		} else if err = r.apply(ctx, next.config); err != nil && !errors.Is(err, errRestart) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration can not be applied now; the old one goes on, and the new one is tried again"
 		}
@@ -156,6 +156,10 @@ func (sv *service) reload(o *syncOptions) func(context.Context, *config.Config) 
 		pl.running = func(id store.Identity) bool { return sv.mirror.runs(id, mo) }
 		plan, err := pl.plan(ctx, infos, set.wanted)
 		if err != nil {
+			return err
+		}
+		if err := sv.mirror.sameResidencies(plan); err != nil {
+			closeIdle(plan)
 			return err
 		}
 		changed, err := sv.mirror.replace(ctx, plan, mo)

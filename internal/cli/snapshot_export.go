@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -95,6 +96,7 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	e.absent = func() {
 		notePart(s, o.from.path, st.Collections, filter)
+		noteUnfinished(s, o.from.path, st.Collections, filter)
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
@@ -171,7 +173,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 	return err
 }
 
-// rehearse fails if files have been edited that the export would replace or remove. Nothing has been changed then.
+// rehearse fails if files have been edited that the export would replace or remove, or are in its way. Nothing has been changed then.
 func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir, dir string) error {
 	r := d.Rehearse()
 	if r == nil {
@@ -179,8 +181,9 @@ func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir,
 	}
 	y.files, y.make = r, func() error { return nil }
 	quiet := *e
+	quiet.lost = nil // which the export itself says, once it has what there is
 	if err := quiet.run(ctx, y); err != nil {
-		return err
+		return dirError(dir, err)
 	}
 	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {
 		return editedFiles(dir, files)
@@ -196,14 +199,14 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 		}
 		return nothingExported(o.from.path)
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory", filepath.Join(path, "cluster.jsonl"))
+	if err := mayReplaceLines(path); err != nil {
+		return err
 	}
-	temp, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	temp, err := newLines(path)
 	if err != nil {
 		return withHint(err, "name a file in a directory that you may write to")
 	}
-	err = errors.Join(e.lines(ctx, temp), temp.Close())
+	err = errors.Join(e.lines(ctx, temp), temp.Sync(), temp.Close())
 	if err == nil && e.objects == 0 {
 		err = nothingExported(o.from.path)
 	}
@@ -215,6 +218,41 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 	}
 	_, err = fmt.Fprintf(e.s.Out, "%s: %s\n", path, countedObjects(e.objects))
 	return err
+}
+
+// mayReplaceLines refuses to replace what no export has written: a store above all, which may be the one that is exported.
+func mayReplaceLines(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // it is not there, or newLines says what is wrong
+		return nil
+	case info.IsDir():
+		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s, or leave -o jsonl out for YAML files in the directory", filepath.Join(path, "cluster.jsonl"))
+	case !info.Mode().IsRegular():
+		return withHint(fmt.Errorf("%s is a device or the like, not a file", path), "name a regular file, or - for standard output")
+	case info.Size() == 0:
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(f, first); err == nil && first[0] == '{' {
+		return nil
+	}
+	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON", path), "name another file, or remove it if it is of no more use")
+}
+
+// newLines makes the file that gets the name path once it is complete, for nobody else's eyes. Its own name is no one else's: one that is there was left by an
+// export that was killed.
+func newLines(path string) (*os.File, error) {
+	name := path + ".larder-new"
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 func (e *exporting) lines(ctx context.Context, w io.Writer) error {

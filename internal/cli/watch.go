@@ -122,43 +122,51 @@ type watching struct {
 	printer *eventPrinter // guarded by mu; writes to out
 }
 
+// reached is how far one watch has come: up to which number everything has been printed, and how much of that has been written.
+type reached struct{ printed, written uint64 }
+
 // run watches until ctx ends, which is no error, or something fails.
 func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	reached, failures := make([]uint64, len(queries)), make([]error, len(queries))
+	places, failures := make([]reached, len(queries)), make([]error, len(queries))
 	for i, q := range queries {
 		wg.Go(func() {
-			reached[i], failures[i] = w.one(running, s, q)
+			failures[i] = w.one(running, s, q, &places[i])
 			if failures[i] != nil && !errors.Is(failures[i], source.ErrNotLive) {
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
-	err := errors.Join(w.printer.flush(), w.out.Flush())
+	output := w.flush()
+	err := output
 	for i, q := range queries {
-		w.sayWhere(s, q.collection, reached[i], len(queries) > 1)
+		if output == nil {
+			places[i].written = places[i].printed
+		}
+		w.sayWhere(s, q.collection, places[i].written, len(queries) > 1)
 		switch failed := failures[i]; {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
+		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
 			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", w.resource, w.o.from.path)
 		default:
-			err = errors.Join(err, w.explain(failed, q.collection, reached[i]))
+			err = errors.Join(err, w.explain(failed, q.collection, places[i].written))
 		}
 	}
 	return err
 }
 
-// one watches one collection, and returns the number up to which everything has been printed.
-func (w *watching) one(ctx context.Context, s IO, q collectionQuery) (reached uint64, err error) {
+// one watches one collection, and notes how far it has come.
+func (w *watching) one(ctx context.Context, s IO, q collectionQuery, at *reached) error {
 	begun := false
 	query := source.WatchQuery{Query: q.Query, List: w.o.list}
 	if w.since != nil {
 		query.Since = &w.since.seq
 	}
-	err = w.watcher.Watch(ctx, query, func(e source.Event) error {
+	return w.watcher.Watch(ctx, query, func(e source.Event) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if e.Type == source.Bookmark {
@@ -166,20 +174,30 @@ func (w *watching) one(ctx context.Context, s IO, q collectionQuery) (reached ui
 				begun = true
 				fmt.Fprintln(s.Err, w.beginning(e.Seq))
 			}
-			err := errors.Join(w.printer.flush(), w.out.Flush())
-			if !w.o.list || e.Listed || reached > 0 { // within a list there is nothing to go on after
-				reached = max(reached, e.Seq)
+			if !w.o.list || e.Listed || at.printed > 0 { // within a list there is nothing to go on after
+				at.printed = max(at.printed, e.Seq)
 			}
-			return err
+			if err := w.flush(); err != nil {
+				return err
+			}
+			at.written = at.printed
+			return nil
 		}
 		object := dress(e.Object, q.collection)
 		if err := w.printer.print(e.Type, e.Seq, object); err != nil {
 			return err
 		}
-		reached = max(reached, e.Seq)
+		at.printed = max(at.printed, e.Seq)
 		return nil
 	})
-	return reached, err
+}
+
+// flush writes what has been printed. It returns the same error again once there is one.
+func (w *watching) flush() error {
+	if err := w.printer.flush(); err != nil {
+		return err
+	}
+	return w.out.Flush()
 }
 
 // beginning says that nothing is missed from now on.

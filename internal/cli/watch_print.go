@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -85,8 +84,10 @@ func (p *eventPrinter) document(t source.EventType, seq uint64, content map[stri
 // flush prints what is held back.
 func (p *eventPrinter) flush() error {
 	err := p.to.finish()
-	if table, ok := p.to.(*tablePrinter); ok {
-		err = errors.Join(err, table.w.Flush(), table.out.err)
+	if table, ok := p.to.(*tablePrinter); ok && err == nil {
+		if err = table.w.Flush(); err == nil {
+			err = table.out.err
+		}
 	}
 	return err
 }

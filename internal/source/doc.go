@@ -19,6 +19,7 @@
 //	/v1/status    Status
 //	/v1/check     store.Report
 //	/v1/compact   store.Compacted; POST, since it writes the file anew
+//	/v1/audit     [Audited…]; POST: all is compared with the server, and what differs is repaired
 //	/v1/rekey     store.Compacted; POST: all is sealed anew
 //	/v1/snapshot  a snapshot of the store, not encrypted; POST with a SaveRequest. The trailer Larder-Error says why it is not whole
 //	/v1/objects   one JSON value a line: {"object":{…}} for each object, in key

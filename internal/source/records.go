@@ -38,7 +38,8 @@ func (s *snapshotRecords) Records(ctx context.Context, id store.Identity, after 
 	if err := s.file.Records(ctx, id, after, fn); err != nil {
 		return err
 	}
-	r := &snapshotRead{snapshot: s.Snapshot, query: Query{Collection: id.ID()}}
+	c, _ := s.collection(id.ID()) // Records has found it
+	r := &snapshotRead{snapshot: s.Snapshot, c: c, query: Query{Collection: id.ID()}}
 	r.lose(s.losses)
 	return r.unreadable.errOrNil()
 }

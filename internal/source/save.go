@@ -32,8 +32,8 @@ type Saver interface {
 	Save(ctx context.Context, w io.Writer, r SaveRequest) error
 }
 
-// errNoSave: the sync is an older one, or the like.
-var errNoSave = errors.New("the sync that holds the store can not take snapshots: it is an older larder; restart it with this one")
+// errNoSave is the Server's whose source is no Saver. A sync that is older does not know the request, and remoteError says so.
+var errNoSave = errors.New("what holds the store can not take snapshots")
 
 // trailerError is where an answer tells of an error that came after its beginning.
 const trailerError = "Larder-Error"
@@ -95,9 +95,6 @@ func (c *Client) Snapshot(ctx context.Context, r SaveRequest) (io.ReadCloser, er
 		return nil, err
 	}
 	resp, err := c.send(ctx, http.MethodPost, pathSnapshot, bytes.NewReader(text))
-	if errors.Is(err, ErrNoCollection) { // it does not know the path
-		return nil, errNoSave
-	}
 	if err != nil {
 		return nil, err
 	}

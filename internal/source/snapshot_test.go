@@ -239,6 +239,29 @@ func TestSnapshotDamaged(t *testing.T) {
 	}
 }
 
+// What a snapshot has lost is known once it is read past: the records of a collection end with its own losses, those of others do not.
+func TestRecordsOfASalvagedSnapshot(t *testing.T) {
+	ctx := context.Background()
+	p, other := bulky(4), podsOf(store.Metadata, identified(pod("a", "x", nil)))
+	path := writeSnapshot(t, []part{p, other}, snapshot.WriterOptions{})
+	data := readFile(t, path)
+	data[blockAt(data, 1)+100] ^= 1
+	writeFile(t, path, data)
+	src := openSource(t, path, Options{}).(*Snapshot)
+	must(t, src.Salvage(ctx))
+	for _, tc := range []struct {
+		part    part
+		records int
+		lost    string
+	}{{p, 3, `"a/p01"`}, {other, 1, ""}} {
+		got := 0
+		err := Records(src).Records(ctx, tc.part.id, "", func(store.Record) error { got++; return nil })
+		if got != tc.records || (err != nil) != (tc.lost != "") || err != nil && !strings.Contains(err.Error(), tc.lost) {
+			t.Errorf("%s: %d records, %v", tc.part.id, got, err)
+		}
+	}
+}
+
 // blockAt returns where the n-th block of records begins.
 func blockAt(data []byte, n int) int {
 	at := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/store"
@@ -25,7 +26,7 @@ type Informer interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
-// WatchInformer is Watcher.Watch on a running informer of unstructured objects, for a collection of which no changes are kept. Its events have no Seq. Without List it begins once the
+// WatchInformer is Watcher.Watch on a running informer of unstructured objects or of metadata, for a collection of which no changes are kept. Its events have no Seq. Without List it begins once the
 // informer has synced. A handler of the informer is told of every object and sorts out what is asked for; it waits for the reader when 1,024
 // events are queued, and the watch ends with ErrSlow if the reader takes none for half a minute then.
 //
@@ -147,7 +148,7 @@ func (h *informerWatch) tell(obj any, c change, silent bool) {
 	}
 	var err error
 	if c.key, err = cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		c.object, err = objectOf(obj)
+		c.object, err = objectOf(c.key, obj)
 	}
 	var e Event
 	var ok bool
@@ -162,17 +163,17 @@ func (h *informerWatch) tell(obj any, c change, silent bool) {
 	}
 }
 
-func objectOf(obj any) (*unstructured.Unstructured, error) {
+func objectOf(key string, obj any) (*unstructured.Unstructured, error) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	switch u := obj.(type) {
+	switch o := obj.(type) {
 	case nil:
 		return nil, nil
-	case *unstructured.Unstructured:
-		return u, nil
+	case runtime.Object:
+		return asUnstructured(key, o)
 	}
-	return nil, fmt.Errorf("an object is a %T, not unstructured", obj)
+	return nil, fmt.Errorf("object %q is a %T, neither unstructured nor metadata", key, obj)
 }
 
 // put waits for room, but not for ever.

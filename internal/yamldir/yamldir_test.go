@@ -152,6 +152,29 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
+// The rehearsal finds a file that is in the way before anything is written, and none where a file of the same kind is in nobody's way.
+func TestForeignFilesAreRehearsed(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "a/pods"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "a/pods/x.yaml"), []byte("mine"), 0o600))
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	r := d.Rehearse()
+	if r == nil || !r.Has("a/pods/y.yaml") || r.Has("a/pods/x.yaml") {
+		t.Fatalf("%+v", r)
+	}
+	if err := r.Put("a/pods/x.yaml", "", []byte("mine")); err != nil {
+		t.Errorf("the same: %v", err)
+	}
+	if err := r.Put("a/pods/x.yaml", "", []byte("1")); !errors.Is(err, ErrForeign) {
+		t.Errorf("got %v", err)
+	}
+	if files := r.Conflicts(); len(files) > 0 {
+		t.Errorf("%v", files)
+	}
+}
+
 // A list that somebody has changed does not lead to files outside of the directory, and neither do links.
 func TestNothingOutsideIsTouched(t *testing.T) {
 	base := t.TempDir()
