@@ -1,8 +1,11 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/larder-dev/larder/store"
 )
@@ -10,11 +13,12 @@ import (
 // Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where the other one has some.
 type Overlap struct {
 	A, B Collection
-	// Scope is what both cover: the namespace and the selectors of either.
+	// Scope is what both cover: the namespace and the selectors of the one that has them.
 	Scope store.Identity
 }
 
-// overlapOf returns what both cover. ok is false if that is nothing, or can not be told: of different shards, and of metadata and whole objects.
+// overlapOf returns what both cover. ok is false if that is nothing, or can not be told: of different shards, of metadata and whole objects, of two different selectors, which may have
+// nothing in common, and where objects do not say whether the field selector takes them.
 func overlapOf(a, b store.Identity) (scope store.Identity, ok bool) {
 	sameForm := a.Representation == b.Representation || a.Representation != store.Metadata && b.Representation != store.Metadata
 	otherNamespace := a.Namespace != "" && b.Namespace != "" && a.Namespace != b.Namespace
@@ -25,20 +29,17 @@ func overlapOf(a, b store.Identity) (scope store.Identity, ok bool) {
 	if scope.Namespace == "" {
 		scope.Namespace = a.Namespace
 	}
-	scope.LabelSelector = bothSelectors(a.LabelSelector, b.LabelSelector)
-	scope.FieldSelector = bothSelectors(a.FieldSelector, b.FieldSelector)
-	return scope, true
+	scope.LabelSelector = cmp.Or(a.LabelSelector, b.LabelSelector)
+	scope.FieldSelector = cmp.Or(a.FieldSelector, b.FieldSelector)
+	sameLabels := a.LabelSelector == "" || b.LabelSelector == "" || a.LabelSelector == b.LabelSelector
+	sameFields := a.FieldSelector == b.FieldSelector || (a.FieldSelector == "" || b.FieldSelector == "") && objectsTell(scope.FieldSelector)
+	return scope, sameLabels && sameFields
 }
 
-// bothSelectors selects what both do.
-func bothSelectors(a, b string) string {
-	switch {
-	case a == "" || a == b:
-		return b
-	case b == "":
-		return a
-	}
-	return a + "," + b
+// objectsTell says whether objects have what a field selector asks for. A server takes a field that JSON leaves out for false or 0, if that is its type.
+func objectsTell(selector string) bool {
+	parsed, err := fields.ParseSelector(selector)
+	return err == nil && !slices.ContainsFunc(parsed.Requirements(), func(r fields.Requirement) bool { return r.Value == "false" || r.Value == "0" })
 }
 
 // overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes them out of the report. No object is in two of the pairs,

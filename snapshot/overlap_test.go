@@ -47,6 +47,7 @@ func TestDiffOfOverlaps(t *testing.T) {
 			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"b/x", "web"})}, nil, []string{"a app=web"}, 0, 0, 1},
 		{"typed and unstructured", memorySource{podsOf(t, store.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"}, []string{"b "}, 0, 0, 0},
 		{"other namespaces", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "b", "", [2]string{"b/x", "web"})}, nil, nil, 1, 1, 0},
+		{"two selectors", memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "", "app=db", [2]string{"a/y", "db"})}, nil, nil, 1, 1, 0},
 		{"metadata", memorySource{podsOf(t, store.Metadata, "a", "")}, memorySource{all}, nil, nil, 1, 1, 0},
 		{"what is matched is not compared twice", memorySource{all, podsOf(t, u, "a", "")}, memorySource{all, podsOf(t, u, "", "app=web")}, nil, nil, 1, 1, 4},
 		{"nor are two parts that may share objects", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}), podsOf(t, u, "", "app=web")}, memorySource{all},
@@ -92,6 +93,23 @@ func TestOrderOfOverlaps(t *testing.T) {
 			return nil
 		}); err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%v, %v, want %v", got, err, tc.want)
+		}
+	}
+}
+
+// A server takes a field that is absent for false, if that is its type, which objects do not say: what such a selector leaves out is no difference.
+func TestOverlapOfAbsentFields(t *testing.T) {
+	all := contentOf{collection: collectionOf(core("nodes"), "Node", store.Unstructured)}
+	all.records = append(all.records, recordOf(t, all.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"},"spec":{"providerID":"p"}}`))
+	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1, "spec.providerID=p": 1} {
+		some := all
+		some.collection.Identity.FieldSelector = selector
+		report, err := Diff(t.Context(), memorySource{all}, memorySource{some}, DiffOptions{}, func(c Change) error {
+			t.Errorf("%s: %s %s", selector, c.Kind, c.Key)
+			return nil
+		})
+		if err != nil || len(report.Overlaps) != overlaps || len(report.OnlyInA) != 1-overlaps {
+			t.Errorf("%s: %+v, %v", selector, report, err)
 		}
 	}
 }

@@ -174,8 +174,12 @@ func (r *redaction) walkEnv(v any) (changed bool) {
 	}
 	if byName, ok := v.(map[string]any); ok {
 		for name, value := range byName {
-			if _, ok := value.(string); ok && r.env.MatchString(name) {
-				changed = redactAt(byName, name, redactedText) || changed
+			switch value.(type) {
+			case map[string]any, []any: // no value of a variable
+			default:
+				if r.env.MatchString(name) {
+					changed = redactAt(byName, name, redactedText) || changed
+				}
 			}
 		}
 		return changed

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -369,5 +370,21 @@ func TestRedactionOfMoreThanAnObject(t *testing.T) {
 	})
 	if !errors.Is(err, ErrDamaged) {
 		t.Error(err)
+	}
+}
+
+// Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is none.
+func TestRedactEnvByNameOfAnyKind(t *testing.T) {
+	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}}, schema.GroupResource{Resource: "widgets"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]any{"PIN": int64(1234), "HAS_PIN": true, "RATIO_PIN": 0.5, "nested": map[string]any{"a": "b"}, "NOPIN": nil, "x": "y"}
+	if !r.apply(map[string]any{"spec": map[string]any{"env": env}}) {
+		t.Error("nothing was redacted")
+	}
+	want := map[string]any{"PIN": redactedText, "HAS_PIN": redactedText, "RATIO_PIN": redactedText, "nested": map[string]any{"a": "b"}, "NOPIN": nil, "x": "y"}
+	if d := cmp.Diff(want, env); d != "" {
+		t.Error(d)
 	}
 }

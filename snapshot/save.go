@@ -17,7 +17,7 @@ import (
 type SaveOptions struct {
 	// Recipients are who can read the snapshot; empty does not encrypt it.
 	Recipients []age.Recipient
-	// Secrets has Secrets, and whatever else the store seals, written to a snapshot that is not encrypted. Default: they are left out of it, but for Secrets that
+	// Secrets has Secrets, and whatever else the store seals, or the one that a snapshot was taken from, written to a snapshot that is not encrypted. Default: they are left out of it, but for Secrets that
 	// Redaction.Secrets redacts.
 	Secrets bool
 	// SelectOptions say what is left out besides.

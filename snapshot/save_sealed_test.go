@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"filippo.io/age"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/store"
 )
@@ -71,5 +72,33 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 	if _, err := SaveFile(t.Context(), filepath.Join(dir, "a.db"), path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("without the keys: %v", err)
+	}
+}
+
+// What a store seals, Secrets or not, does not get into plain text by way of an encrypted snapshot of it.
+func TestSaveOfWhatWasSealed(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	e := mustEncryption(t)
+	e.Resources = []schema.GroupResource{{Resource: "pods"}}
+	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, Encryption: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	listPods(t, s, 3, "5000")
+	encrypted, plain := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
+	if _, err := SaveStore(t.Context(), s, encrypted, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+		t.Fatal(err)
+	}
+	from := mustOpenFile(t, encrypted, OpenOptions{Identities: []age.Identity{key}})
+	for _, asked := range []bool{false, true} {
+		saved, err := SaveSource(t.Context(), from, plain, SaveOptions{Secrets: asked})
+		if want := map[bool]int{true: 3}[asked]; err != nil || saved.Objects != want || len(saved.LeftOut) != 1-want/3 {
+			t.Errorf("asked for: %v: %+v, %v", asked, saved, err)
+		}
 	}
 }

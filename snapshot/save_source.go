@@ -22,13 +22,9 @@ type storeSource struct {
 	lost    map[string]store.Salvaged
 	// still: nobody writes the store, so that it must have as many objects as it counts.
 	still bool
-	// sealed are the collections that the store seals, and counts how many objects it says that each has.
-	sealed map[string]bool
+	// counts is how many objects the store says that each collection has.
 	counts map[string]int
 }
-
-// seals reports whether the store seals a collection; Collections has been called.
-func (s *storeSource) seals(id store.Identity) bool { return s.sealed[id.ID()] }
 
 // Collections implements Source.
 func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
@@ -37,14 +33,13 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		return nil, err
 	}
 	all := make([]Collection, len(infos))
-	s.sealed, s.counts = map[string]bool{}, map[string]int{}
+	s.counts = map[string]int{}
 	for i, info := range infos {
-		id := info.Identity.ID()
-		s.sealed[id], s.counts[id] = info.Sealed || s.st.Seals(info.Identity.GroupResource()), info.Objects
+		s.counts[info.Identity.ID()] = info.Objects
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
 			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,
-			Sealed: s.sealed[id],
+			Sealed: info.Sealed || s.st.Seals(info.Identity.GroupResource()),
 		}
 	}
 	slices.SortFunc(all, func(a, b Collection) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })

@@ -79,8 +79,13 @@ func targetOf(path string) (string, error) {
 	return real, err
 }
 
-// The first meta page of a bbolt file has this behind its head of 16 bytes, in the byte order of the machine that made it.
-const boltMagic = 0xED0CDAED
+// The two meta pages of a bbolt file, its first, have this behind their heads of 16 bytes, in the byte order of the machine that made it. Either is enough for a store to be opened, or rebuilt.
+const (
+	boltMagic       = 0xED0CDAED
+	boltMagicAt     = 16
+	leastPageSize   = 512
+	largestPageSize = 64 << 10
+)
 
 // isStore reports whether the file at path looks like a store.
 func isStore(path string) (bool, error) {
@@ -92,15 +97,18 @@ func isStore(path string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	var page [20]byte
-	if _, err := io.ReadFull(f, page[:]); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = nil // it is too short
+	for page := int64(0); page <= largestPageSize; page = max(2*page, leastPageSize) {
+		var magic [4]byte
+		switch _, err := f.ReadAt(magic[:], page+boltMagicAt); {
+		case errors.Is(err, io.EOF): // it is too short
+			return false, nil
+		case err != nil:
+			return false, err
+		case binary.LittleEndian.Uint32(magic[:]) == boltMagic, binary.BigEndian.Uint32(magic[:]) == boltMagic:
+			return true, nil
 		}
-		return false, err
 	}
-	magic := page[16:]
-	return binary.LittleEndian.Uint32(magic) == boltMagic || binary.BigEndian.Uint32(magic) == boltMagic, nil
+	return false, nil
 }
 
 // createNew makes a file beside the target and locks it, by which other saves see that it is no debris.
@@ -145,11 +153,10 @@ func removeDebris(target string) {
 	}
 }
 
-// removeDead removes a file unless a process makes it.
+// removeDead removes a file unless a process makes it. What can not be opened is not told from that, be it for want of file descriptors. It is opened for writing: else NFS does not lock it.
 func removeDead(name string) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
-		_ = os.Remove(name)
 		return
 	}
 	dead := isFree(f)

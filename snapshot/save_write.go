@@ -121,13 +121,12 @@ func (j *saving) leavesOut(c Collection) string {
 		return ""
 	}
 	isSecret := c.Identity.GroupResource() == secrets
-	src, _ := j.src.(*storeSource)
 	switch {
 	case isSecret && j.o.Redaction.Secrets:
 		return ""
 	case isSecret:
 		return "the snapshot is not encrypted, and Secrets in plain text were not asked for"
-	case src != nil && src.seals(c.Identity):
+	case c.Sealed: // by the store, or by the one that a snapshot was taken from
 		return "the store seals them, the snapshot is not encrypted, and they were not asked for in plain text"
 	}
 	return ""

@@ -98,6 +98,7 @@ func (s *Store) CopyFile(ctx context.Context, base string) (name string, err err
 	if err != nil {
 		return "", fmt.Errorf("copy %s: %w", s.path, classifySpace(err))
 	}
+	_, _ = tryLock(f, true) // who looks for debris of other processes leaves it alone; where there are no locks, so be it
 	_, err = s.CopyTo(ctx, f)
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("copy %s: %w", s.path, classifySpace(closed))

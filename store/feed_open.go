@@ -224,6 +224,11 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 		}
 	}
 	for name, place := range all {
+		if name == changesReader {
+			if _, err := b.CreateBucketIfNotExists(bucketBirths); err != nil {
+				return err
+			}
+		}
 		all[name] = place.again(st.NextSeq, ResetDamage)
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -253,6 +254,45 @@ func TestOpenMendsTheFeed(t *testing.T) {
 		}
 		wantSound(t, s)
 	})
+}
+
+// Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written meanwhile.
+func TestOpenMendsTheFeedOfReaders(t *testing.T) {
+	s, _, few := filled(t, Options{CommitInterval: -1})
+	if err := few.KeepChanges(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := few.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err := Tamper(few, func(b *bolt.Bucket) error {
+		st, err := getState(b, otherPods().ID())
+		if err != nil {
+			return err
+		}
+		st.feedSince = 0
+		return putState(b, otherPods().ID(), st)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few = mustCollection(t, s, otherPods())
+	k, err := few.Kept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := few.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(99999)}}, ResourceVersion: "5001"}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.ViewWith(t.Context(), otherPods(), few.codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Changes(t.Context(), k.Last)
+	if err != nil || len(p.Changes) != 1 || p.Changes[0].Born != p.Changes[0].Seq {
+		t.Errorf("%+v, %v", p, err)
+	}
+	wantSound(t, s)
 }
 
 // A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.

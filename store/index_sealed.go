@@ -13,7 +13,13 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 		keys = append(keys, key)
 		return nil
 	}
-	for _, k := range v.r.store.keys.held().byID {
+	held := v.r.store.keys.held()
+	if held.lost != nil {
+		if err := v.noneLost(held); err != nil {
+			return err
+		}
+	}
+	for _, k := range held.byID {
 		if err := v.storedKeys(k.token(v.r.name, v.name, value), add); err != nil {
 			return err
 		}
@@ -34,6 +40,22 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	return nil
+}
+
+// noneLost returns an error if the index has tokens of data keys that are lost: nobody can find what they stand for, and that must not be taken for nothing.
+func (v indexView) noneLost(held *heldKeys) error {
+	s := scanAfter(v.index, "")
+	for k, val := s.next(); k != nil; {
+		stored, key, err := parseIndexEntry(k, val)
+		if err != nil {
+			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
+		}
+		if id, ok := tokenKey(stored); ok && held.byID[id] == nil && v.isSealed(key) {
+			return fmt.Errorf("index %q in collection %s: it is sealed with data key %016x, which is lost: %w", v.name, v.r.name, id, held.lost)
+		}
+		k, val = s.seek(after(indexPrefix(stored)))
+	}
+	return s.err
 }
 
 // isSealed reports whether the record of that key is, so that its terms are tokens.

@@ -212,3 +212,27 @@ func TestDataKeysOfANewerProgram(t *testing.T) {
 	}
 	wantNames(t, filepath.Dir(path), "store")
 }
+
+// TestLookUpsWithDataKeysThatAreDamaged: what is filed under their tokens can not be found, and that is not told as nothing; once it has been repaired it is.
+func TestLookUpsWithDataKeysThatAreDamaged(t *testing.T) {
+	for _, readOnly := range []bool{true, false} {
+		e := sealing(t, mustKey(t, ""))
+		s := mustOpen(t, mustDamageKeys(t, 10, e), Options{Encryption: e, ReadOnly: readOnly, Logger: &quiet})
+		v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys, err := v.IndexKeys(t.Context(), cache.NamespaceIndex, "namespace-0"); !isDamaged(err) || !strings.Contains(err.Error(), "which is lost") {
+			t.Errorf("for reading %v: %q, %v", readOnly, keys, err)
+		}
+		if !readOnly {
+			if _, err := s.Mend(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if keys, err := v.IndexKeys(t.Context(), cache.NamespaceIndex, "namespace-0"); err != nil || len(keys) != 0 {
+				t.Errorf("after the repair: %q, %v", keys, err)
+			}
+		}
+		mustClose(t, s)
+	}
+}
