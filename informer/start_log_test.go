@@ -47,7 +47,7 @@ func TestSecretsAreLogged(t *testing.T) {
 		r.o.Identity = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 		r.start()
 		r.close()
-		if l.count("kept in memory only", "Options.PersistSecrets") != 1 {
+		if l.count("kept in memory only", "they are not to be stored without") != 1 {
 			t.Errorf("logged %q", l.all())
 		}
 	})

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -61,17 +62,33 @@ type reading interface {
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 }
 
-// wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns.
+// wantPrefix fails unless what r holds is the state at its own resourceVersion, which it returns. A commit that has failed is tried again in the background: what is read
+// around one is read anew.
 func (h *history) wantPrefix(rt *rapid.T, r reading) int {
 	ctx := context.Background()
-	info, err := r.Info(ctx)
-	if err != nil {
-		rt.Fatal(err)
+	for {
+		info, err := r.Info(ctx)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		problem := h.notPrefix(ctx, r, info)
+		if after, err := r.Info(ctx); err == nil && after.ResourceVersion != info.ResourceVersion {
+			continue
+		}
+		if problem != "" {
+			rt.Fatal(problem)
+		}
+		rv, _ := strconv.Atoi(info.ResourceVersion)
+		return rv
 	}
+}
+
+// notPrefix says in what r differs from the state of info; empty if in nothing.
+func (h *history) notPrefix(ctx context.Context, r reading, info store.Info) string {
 	state, known := h.states[info.ResourceVersion]
 	keys, err := r.Keys(ctx)
 	if err != nil || !known || !slices.Equal(keys, slices.Sorted(maps.Keys(state))) || info.Objects != len(state) {
-		rt.Fatalf("at %q (%v) there are %q, %v, and %d objects; want %q", info.ResourceVersion, known, keys, err, info.Objects, state)
+		return fmt.Sprintf("at %q (%v) there are %q, %v, and %d objects; want %q", info.ResourceVersion, known, keys, err, info.Objects, state)
 	}
 	for _, color := range []string{"red", "green", "blue"} {
 		var want []string
@@ -82,11 +99,10 @@ func (h *history) wantPrefix(rt *rapid.T, r reading) int {
 		}
 		slices.Sort(want)
 		if got, err := r.IndexKeys(ctx, "color", color); err != nil || !slices.Equal(got, want) {
-			rt.Fatalf("at %s %s are %q, %v; want %q", info.ResourceVersion, color, got, err, want)
+			return fmt.Sprintf("at %s %s are %q, %v; want %q", info.ResourceVersion, color, got, err, want)
 		}
 	}
-	rv, _ := strconv.Atoi(info.ResourceVersion)
-	return rv
+	return ""
 }
 
 func (h *history) wantObjects(rt *rapid.T, c *store.Collection) {
