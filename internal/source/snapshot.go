@@ -57,7 +57,7 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 	if errors.Is(err, snapshot.ErrDamaged) && s.Salvage(ctx) == nil {
 		return s, nil
 	}
-	return nil, errors.Join(err, ctx.Err())
+	return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
 }
 
 // Salvage has s read what is whole of a file that may be damaged: all of it is read for that. Nobody else may use s meanwhile.

@@ -25,7 +25,7 @@ func (s *Snapshot) Objects(ctx context.Context, q Query, fn func(*unstructured.U
 	err = r.scan(ctx)
 	if errors.Is(err, snapshot.ErrDamaged) && !s.salvaged {
 		if salvageErr := s.Salvage(ctx); salvageErr != nil {
-			return errors.Join(err, salvageErr)
+			return causeOr(ctx, errors.Join(err, salvageErr))
 		}
 		err = r.scan(ctx) // from where it was
 	}
