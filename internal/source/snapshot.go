@@ -21,9 +21,10 @@ type Snapshot struct {
 	identities []age.Identity
 	file       *snapshot.File
 	bytes      int64
-	// losses are what of a damaged file can not be read; salvaged says that they are known.
+	// losses are what of a damaged file can not be read; salvaged says that they are known, and whole that no object is in them.
 	losses   []snapshot.Loss
 	salvaged bool
+	whole    bool
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -72,7 +73,7 @@ func (s *Snapshot) Salvage(ctx context.Context) error {
 	if s.file != nil {
 		_ = s.file.Close() // it was only read
 	}
-	s.file, s.losses, s.salvaged = file, report.Losses, true
+	s.file, s.losses, s.salvaged, s.whole = file, report.Losses, true, report.Whole
 	return nil
 }
 
@@ -80,7 +81,7 @@ func (s *Snapshot) Salvage(ctx context.Context) error {
 func (s *Snapshot) Lost() error {
 	lost := &UnreadableError{}
 	for _, l := range s.losses {
-		lost.Merge(&UnreadableError{Count: 1, Parts: true, Problems: []string{l.Error()}})
+		lost.Merge(&UnreadableError{Count: 1, Parts: true, Empty: s.whole, Problems: []string{l.Error()}})
 	}
 	return lost.errOrNil()
 }
