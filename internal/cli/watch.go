@@ -123,7 +123,7 @@ func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer
 		return nil
 	}
 	for _, q := range o.queries(a, true) {
-		if err := src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }); err != nil {
+		if src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }) != nil {
 			return nil
 		}
 	}
