@@ -87,12 +87,17 @@ func TestEveryByteFlipped(t *testing.T) {
 			t.Fatalf("byte %d in block %d at %d: %v", i, number, start, err)
 		}
 		checkOpenDamaged(t, i, data, want)
+		if n := damagedBegins(t, data); n >= 0 && kind != kindPage && (kind == kindCollection) != (n == 1) {
+			t.Fatalf("byte %d in frame %q: %d collections begin with damage", i, byte(kind), n)
+		}
 		checkSalvage(t, fmt.Sprint("byte ", i), data, want, func(f *File, r SalvageReport) string {
 			switch {
 			case len(r.Losses) == 0:
 				return "no loss was reported"
 			case number >= 0 && (r.Losses[0].Offset != int64(start) || r.Losses[0].Blocks != 1 && kind != kindTail):
 				return fmt.Sprintf("loss %+v, want block %d at %d", r.Losses[0], number, start)
+			case r.Whole != (kind != kindBlock && kind != kindEnd && kind != kindTail):
+				return fmt.Sprintf("frame %q: whole is %v", byte(kind), r.Whole)
 			case kind != kindBlock && r.Objects != 5:
 				return fmt.Sprintf("%d objects left", r.Objects)
 			case kind == kindBlock && (r.Objects >= 5 || r.Objects < 3):
@@ -101,6 +106,23 @@ func TestEveryByteFlipped(t *testing.T) {
 			return ""
 		})
 	}
+}
+
+// damagedBegins says how many collections begin with what is damaged, or -1 if the file can not be opened.
+func damagedBegins(t *testing.T, data []byte) (n int) {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		return -1
+	}
+	for _, c := range f.Manifest().Collections {
+		if err := f.Begin(c.Identity); errors.Is(err, ErrDamaged) {
+			n++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
 }
 
 // checkOpenDamaged opens a damaged file at random: what it returns without an error is true.
@@ -152,6 +174,13 @@ func checkSalvage(t *testing.T, what string, data []byte, want content, check fu
 		if short && (c.collection.Complete || c.collection.MustRelist == "") || c.collection.Objects != len(c.records) {
 			t.Fatalf("%s: %+v with %d of %d records", what, c.collection, len(c.records), len(w.records))
 		}
+	}
+	written := 0
+	for _, c := range want.collections {
+		written += len(c.records)
+	}
+	if report.Whole && report.Objects != written {
+		t.Fatalf("%s: %d of %d objects are all", what, report.Objects, written)
 	}
 	if wrong := check(f, report); wrong != "" {
 		t.Fatalf("%s: %s", what, wrong)

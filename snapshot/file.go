@@ -34,6 +34,7 @@ type File struct {
 	manifest Manifest
 	refs     []collectionRef // as the manifest's collections
 	byID     map[string]int
+	begin    uint64    // where the frames behind the manifest's begin
 	salvaged [][]entry // as the manifest's collections, instead of pages: see Salvage
 	numbers  []uint64  // likewise: their numbers in the file
 	buffers  sync.Pool // of *buffer
@@ -118,6 +119,35 @@ func (f *File) Records(ctx context.Context, id store.Identity, after string, fn 
 // Namespace calls fn with the records of a namespace, as Records does. It reads the blocks that they are in.
 func (f *File) Namespace(ctx context.Context, id store.Identity, namespace string, fn func(store.Record) error) error {
 	return f.scan(ctx, id, scanRange{from: namespace + "/", prefix: namespace + "/"}, fn)
+}
+
+// Begin verifies the frame that a collection begins with. No read needs it, since the one at its end says the same. Of a File of Salvage it verifies nothing.
+func (f *File) Begin(id store.Identity) error {
+	n, ok := f.byID[id.ID()]
+	if !ok {
+		return fmt.Errorf("%s: %w", id, ErrNoCollection)
+	}
+	if f.salvaged != nil {
+		return nil
+	}
+	at, end := f.begin, f.refs[n].end.offset
+	if n > 0 {
+		at = f.refs[n-1].end.end()
+	}
+	if len(f.refs[n].pages) > 0 {
+		entries, err := f.page(n, 0)
+		if err != nil {
+			return err
+		}
+		end = entries[0].offset
+	}
+	buf, err := f.buffer()
+	if err != nil {
+		return err
+	}
+	defer f.buffers.Put(buf)
+	_, err = f.frame(buf, span{at, end - min(at, end)}, kindCollection, n)
+	return err
 }
 
 // Get returns the record of an object, and whether it is there. The payload belongs to the caller.

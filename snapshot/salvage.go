@@ -25,6 +25,8 @@ type SalvageReport struct {
 	Bytes       int64
 	// Losses are in the order of the file; empty if nothing is missing.
 	Losses []Loss
+	// Whole: each collection of the index has been found, with as many objects as it was written with. The losses, if there are any, hold none.
+	Whole bool
 }
 
 // OpenSalvage opens the snapshot at path, which may be damaged, for what can be read of it. See Salvage.

@@ -77,6 +77,7 @@ func (s *salvager) block(f frame) string {
 
 // finish makes the index of what was found.
 func (s *salvager) finish() {
+	s.report.Whole = s.tail && s.refs == len(s.order)
 	slices.SortFunc(s.order, func(a, b *salvaged) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range s.order {
 		id := c.c.Identity.ID()
@@ -87,10 +88,18 @@ func (s *salvager) finish() {
 		case c.name() == "":
 			s.report.Losses = append(s.report.Losses, c.loss("what collection it is of is lost"))
 		default:
+			s.report.Whole = s.report.Whole && c.whole()
 			s.add(id, c)
+			continue
 		}
+		s.report.Whole = false
 	}
 	slices.SortStableFunc(s.report.Losses, func(a, b Loss) int { return cmp.Compare(a.Offset, b.Offset) })
+}
+
+// whole reports whether all that its description counts was found.
+func (c *salvaged) whole() bool {
+	return c.ended && c.c.Objects == c.objects && c.c.Blocks == len(c.entries)
 }
 
 // loss is all blocks of c.

@@ -18,6 +18,8 @@ type salvager struct {
 	next uint32
 	lost *Loss // what is being passed over
 	tail bool  // it was found
+	// refs is how many collections the tail names.
+	refs int
 	vain int64 // bytes of heads that were none
 
 	byNumber map[uint64]*salvaged
@@ -155,6 +157,11 @@ func (s *salvager) take(f frame) {
 		s.tail = true
 		if len(f.head) == digestSize {
 			s.file.manifest.Digest = [digestSize]byte(f.head)
+		}
+		if _, refs, ok := parseTail(f.body, f.offset); ok {
+			s.refs = len(refs)
+		} else {
+			wrong = "the index can not be read"
 		}
 	}
 	if wrong != "" {

@@ -203,7 +203,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	data, err := os.ReadFile(path)
 	ts.Check(err)
 	switch args[1] {
-	case "alter", "cut", "later":
+	case "alter", "begin", "cut", "later":
 		data = damageSnapshot(data, args[1])
 	case "truncate":
 		data = data[:9000] // both meta pages, and a bit: bbolt allocates much more than it uses

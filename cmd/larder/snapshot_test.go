@@ -23,6 +23,12 @@ func damageSnapshot(data []byte, how string) []byte {
 			at += 1 + bytes.Index(data[at+1:], []byte("\xa7LRD"))
 		}
 		data[at+60] ^= 1
+	case "begin":
+		at := 0
+		for data[at+12] != 'C' || at == 0 {
+			at += 1 + bytes.Index(data[at+1:], []byte("\xa7LRD"))
+		}
+		data[at+50] ^= 1
 	case "cut":
 		data = data[:len(data)*2/3]
 	case "later":

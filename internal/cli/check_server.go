@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -54,8 +55,8 @@ func (o *serverCheck) run(ctx context.Context, s IO, file *fromFlag, format stri
 		if err := printJSON(s, serverResult{file.path, all}); err != nil {
 			return err
 		}
-	} else {
-		printAudits(s, all)
+	} else if err := printAudits(s, all); err != nil {
+		return err
 	}
 	failed, compared, repaired := false, 0, 0
 	for _, a := range all {
@@ -248,7 +249,8 @@ func auditedOf(id store.Identity, r resource, skipped string) source.Audited {
 	}
 }
 
-func printAudits(s IO, all []source.Audited) {
+func printAudits(s IO, all []source.Audited) error {
+	var out strings.Builder
 	for _, a := range all {
 		what := a.Resource
 		if a.Representation == string(store.Metadata) {
@@ -258,10 +260,10 @@ func printAudits(s IO, all []source.Audited) {
 			what += " (" + a.Scope + ")"
 		}
 		for _, line := range a.Findings {
-			fmt.Fprintf(s.Out, "%s %s\n", what, line)
+			fmt.Fprintf(&out, "%s %s\n", what, line)
 		}
 		if a.More > 0 {
-			fmt.Fprintf(s.Out, "%s … and %d more\n", what, a.More)
+			fmt.Fprintf(&out, "%s … and %d more\n", what, a.More)
 		}
 		verdict := "ok"
 		switch {
@@ -273,9 +275,11 @@ func printAudits(s IO, all []source.Audited) {
 			verdict = fmt.Sprintf("%d repaired", a.Repaired())
 		}
 		if a.Skipped != "" {
-			fmt.Fprintf(s.Out, "%s: %s\n", what, verdict)
+			fmt.Fprintf(&out, "%s: %s\n", what, verdict)
 			continue
 		}
-		fmt.Fprintf(s.Out, "%s: %s: the server has %s\n", what, verdict, counted(a.Objects, "object"))
+		fmt.Fprintf(&out, "%s: %s: the server has %s\n", what, verdict, counted(a.Objects, "object"))
 	}
+	_, err := io.WriteString(s.Out, out.String())
+	return err
 }

@@ -27,6 +27,8 @@ type connection struct {
 	raw      rest.Interface
 	schemas  *informer.Schemas
 	received meter.Received
+	// failed is why the last list of a listing failed; nil if it did not. It belongs to who saves.
+	failed error
 }
 
 func connect(config *rest.Config) (*connection, error) {

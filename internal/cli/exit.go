@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -68,7 +69,11 @@ func exitCode(err error) int {
 // readError adds to an error of reading an open store or snapshot what to do.
 func readError(path string, err error) error {
 	if errors.Is(err, store.ErrSealed) || errors.Is(err, store.ErrWrongKey) {
-		return keyError(path, err, byFlag)
+		by := byFlag
+		if source.OfSync(err) {
+			by += " to the larder sync that holds it"
+		}
+		return keyError(path, err, by)
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {

@@ -223,11 +223,14 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 		case err != nil:
 			return err
 		case q.Name != "" && g.found == before && !g.o.ignoreNotFound:
-			g.missing = append(g.missing, fmt.Errorf("%s %q not found", a.resource, q.Name))
+			g.missing = append(g.missing, absent(a.resource, q.Name))
 		}
 	}
 	return nil
 }
+
+// absent is the error for an object that was asked for by name.
+func absent(r resource, name string) error { return fmt.Errorf("%s %q not found", r, name) }
 
 // nothing says that there is nothing, where a table would be expected.
 func (g *getting) nothing(answers []answer) {

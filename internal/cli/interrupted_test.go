@@ -36,6 +36,13 @@ func TestInterrupted(t *testing.T) {
 			t.Fatalf("%v: %s", args, errs)
 		}
 	}
+	whole, err := os.ReadFile(file("s.larder"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file("half.larder"), whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
 	before := filesIn(t, dir)
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -51,6 +58,10 @@ func TestInterrupted(t *testing.T) {
 		{[]string{"snapshot", "export", file("out"), "-o", "jsonl", "--from", file("s.larder")}, "interrupted: nothing was written", 1},
 		{[]string{"check", "--from", file("s.db")}, "interrupted: not everything was verified", 1},
 		{[]string{"check", "--against-server", "--from", file("s.db"), host}, "interrupted: not everything was compared; what was found to differ until then is repaired", 1},
+		// Of one that is cut in half, nobody knows yet how much of it can be read.
+		{[]string{"check", "--from", file("half.larder")}, "interrupted: not everything was verified", 1},
+		{[]string{"get", "pods", "--from", file("half.larder")}, "interrupted", 1},
+		{[]string{"snapshot", "restore", file("half.larder"), "pods", "--salvage", "--store", file("n.db")}, "interrupted: no store was made", 1},
 		{[]string{"compact", "--store", file("s.db")}, "interrupted: the file is as it was", 1},
 		{[]string{"diff", file("s.larder"), file("s.db")}, "interrupted", 3},
 	} {
@@ -86,6 +97,28 @@ func TestErrorsAreToldOnce(t *testing.T) {
 		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code == exitOK || strings.Count(errs.String(), "full") != 1 {
 			t.Errorf("%s: %d %q", args[0], code, errs.String())
 		}
+	}
+}
+
+// What was done is done, and that it could not be told is an error.
+func TestResultsThatCanNotBePrinted(t *testing.T) {
+	server := startServer(t)
+	createPod(t, server, "a", "x", nil)
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	host := "--server=" + server.Config().Host
+	for _, args := range [][]string{
+		{"snapshot", "save", file("s.larder"), "pods", host},
+		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
+		{"check", "--against-server", "--from", file("s.db"), host},
+	} {
+		var errs bytes.Buffer
+		if code := Run(t.Context(), args, IO{Out: fullDisk{}, Err: &errs}); code != exitFailed || !strings.Contains(errs.String(), "error: the disk is full\n") {
+			t.Errorf("%v: %d %q", args[:2], code, errs.String())
+		}
+	}
+	if left := filesIn(t, dir); !slices.Contains(left, "s.larder") || !slices.Contains(left, "s.db") {
+		t.Errorf("there is %v", left)
 	}
 }
 

@@ -80,12 +80,33 @@ const byFlag = "--key-file or " + keyVariable
 func keyError(path string, err error, by string) error {
 	switch {
 	case errors.Is(err, store.ErrWrongKey):
-		return withHint(err, "name the key that %s is sealed with by %s, behind the new one if that is to follow it: it can be opened only with that, and is as it was. "+
-			"If the key is lost, what is not sealed can be read without keys, and a larder sync into another file lists everything anew", path, by)
+		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
+			"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
 	case errors.Is(err, store.ErrSealed):
 		return hinted{err, nameKey(path, by)}
 	}
 	return err
+}
+
+// misfit is what an error says of keys that do not fit, without what it advises: a hint does.
+func misfit(err error) error {
+	for {
+		var next error
+		switch w := err.(type) { //nolint:errorlint // one after the other
+		case interface{ Unwrap() error }:
+			next = w.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, one := range w.Unwrap() {
+				if errors.Is(one, store.ErrWrongKey) {
+					next = one
+				}
+			}
+		}
+		if next == nil || next == store.ErrWrongKey { //nolint:errorlint // likewise
+			return err
+		}
+		err = next
+	}
 }
 
 // nameKey says how to name the key of a store.

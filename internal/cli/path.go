@@ -142,6 +142,12 @@ func isSnapshot(path string) bool {
 	return err == nil && is
 }
 
+// isOf reports whether an error is of the file at path.
+func isOf(path string, err error) bool {
+	var of *fs.PathError
+	return errors.As(err, &of) && of.Path == path
+}
+
 // isBeside reports whether an error is of another file than path.
 func isBeside(path string, err error) bool {
 	var of *fs.PathError

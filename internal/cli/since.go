@@ -15,6 +15,9 @@ type since struct {
 	feed string
 }
 
+// startOver says how to watch from the beginning; it takes the resource and the store.
+const startOver = "start over with: larder get %s -w --from %s"
+
 // parseSince returns nil for nothing.
 func parseSince(text string) (*since, error) {
 	if text == "" {
@@ -34,7 +37,7 @@ func (s *since) of(path string, r resource, c source.Collection) error {
 		return nil
 	}
 	return withHint(fmt.Errorf("--since %s is not of the %s of %s: it was printed for another resource or store, or before this one was made anew", s.text, r, path),
-		"start over with: larder get %s -w", r)
+		startOver, r, path)
 }
 
 // placeOf writes a number of the collection for --since.

@@ -36,7 +36,7 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 		return snapshot.Saved{}, serverError(err, "")
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)
-	if err != nil {
+	if err != nil && errors.Is(err, conn.failed) { // and not the file that is written
 		err = serverError(err, "")
 	}
 	return saved, err
@@ -81,7 +81,11 @@ func (c *connection) listing(ctx context.Context, id store.Identity, r resource,
 	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
 	return snapshot.Listing{
 		Identity: id, Resource: r.ResourceInfo, OpenAPI: schema, Optional: optional,
-		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
+		List: func(ctx context.Context, o metav1.ListOptions) (_ runtime.Object, err error) {
+			list, err := objects.List(ctx, o)
+			c.failed = err
+			return list, err
+		},
 	}
 }
 

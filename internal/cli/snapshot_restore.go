@@ -55,8 +55,8 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	if err := errors.Join(err, o.store.check(), o.selects.check()); err != nil {
 		return usageError{err}
 	}
-	if !isSnapshot(path) {
-		return o.noSnapshot(path)
+	if is, err := snapshot.Is(path); err != nil || !is {
+		return o.noSnapshot(path, err)
 	}
 	ro := snapshot.RestoreOptions{
 		Secrets: o.persistSecrets, Salvage: o.salvage, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
@@ -69,7 +69,7 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	}
 	if len(args) > 0 || len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != "" {
 		if ro.Filter, err = o.filter(ctx, s, path, args); err != nil {
-			return err
+			return ifInterrupted(ctx, err, "no store was made")
 		}
 	}
 	var done func()
@@ -79,8 +79,7 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 	if err != nil {
 		return ifInterrupted(ctx, o.restoreError(path, err), "no store was made")
 	}
-	o.tell(s, restored)
-	return nil
+	return o.tell(s, restored)
 }
 
 func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []string) (snapshot.Filter, error) {
@@ -97,9 +96,11 @@ func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []s
 	return f, orLost(path, err, lostOf(src))
 }
 
-// noSnapshot is the error for another file.
-func (o *restoreOptions) noSnapshot(path string) error {
+// noSnapshot is the error for another file, or for one of which err says why it can not be read.
+func (o *restoreOptions) noSnapshot(path string, err error) error {
 	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return unreadableError(path, err)
 	case !exists(path):
 		return withHint(fmt.Errorf("no snapshot at %s", path), "%s", makeSnapshot(path))
 	case isDirectory(path):
@@ -110,8 +111,8 @@ func (o *restoreOptions) noSnapshot(path string) error {
 	return withHint(fmt.Errorf("%s is no snapshot", path), "larder snapshot save FILE --from %s makes one of a store", path)
 }
 
-func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
-	fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.path, within(r.Objects, len(r.Collections)), size(r.Bytes))
+func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s\n", o.store.path, within(r.Objects, len(r.Collections)), size(r.Bytes))
 	for _, left := range r.LeftOut {
 		fmt.Fprintln(s.Err, "note: not restored:", left)
 	}
@@ -126,11 +127,17 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) {
 			fmt.Fprintf(s.Err, "note: %s will be listed by the next larder sync: %s\n", nameOf(c), c.MustRelist)
 		}
 	}
+	return err
 }
 
 // hidesSecrets says whether something was left out that one of the flags would have stored.
 func (o *restoreOptions) hidesSecrets(r snapshot.Restored) bool {
 	return len(r.LeftOut) > 0 && !o.persistSecrets && len(o.redact.what) == 0
+}
+
+// unreadableError is the error for a snapshot that may not be read.
+func unreadableError(path string, err error) error {
+	return withHint(fmt.Errorf("%s can not be read: %w", path, err), "run as a user who may read it, or have its owner allow it")
 }
 
 // restoreError adds what to do.
@@ -149,8 +156,10 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 		return outError(path, err)
 	case wrongPlace(to) != nil:
 		return wrongPlace(to)
+	case errors.Is(err, fs.ErrPermission) && isOf(path, err):
+		return unreadableError(path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return withHint(fmt.Errorf("no store can be made at %s: %w", to, err), "name a file in a directory that you may write to")
+		return withHint(fmt.Errorf("no store can be made at %s: %w", to, err), writeElsewhere)
 	}
 	return o.identity.openError(path, err)
 }

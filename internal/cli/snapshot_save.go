@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -101,8 +102,7 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	if err != nil {
 		return ifInterrupted(ctx, saveError(path, err), "nothing was written")
 	}
-	o.tell(s, path, saved)
-	return nil
+	return o.tell(s, path, saved)
 }
 
 // mayWrite refuses to replace a file that nobody said is to be replaced, and what is no file.
@@ -110,9 +110,9 @@ func (o *saveOptions) mayWrite(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return noDirectory(path)
 	case err != nil:
-		return fmt.Errorf("there can be no snapshot at %s: %w", path, err)
+		return withHint(fmt.Errorf("there can be no snapshot at %s: %w", path, err), writeElsewhere)
 	case info.IsDir():
 		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
 	case !o.force:
@@ -121,6 +121,18 @@ func (o *saveOptions) mayWrite(path string) error {
 		return usagef("%s is the store that is to be saved, and would be replaced", path)
 	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
 		return withHint(fmt.Errorf("%s is no snapshot: --force replaces nothing else", path), "name another file, or remove it if it is of no more use")
+	}
+	return nil
+}
+
+// writeElsewhere says what to do where no file can be made.
+const writeElsewhere = "name a file in a directory that you may write to"
+
+// noDirectory is the error for a file in a directory that is not there; nil if that is.
+func noDirectory(path string) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return withHint(fmt.Errorf("there can be no snapshot at %s: there is no directory %s", path, dir), "make it, or "+writeElsewhere)
 	}
 	return nil
 }
@@ -240,12 +252,12 @@ func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapsh
 }
 
 // tell says what was saved.
-func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) {
+func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 	how := ""
 	if o.recipients.asked() {
 		how = ", encrypted"
 	}
-	fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)), size(saved.Size), how)
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)), size(saved.Size), how)
 	for _, left := range saved.LeftOut {
 		fmt.Fprintln(s.Err, "note: not saved:", left)
 	}
@@ -261,6 +273,7 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) {
 	if len(saved.Collections) == 0 {
 		fmt.Fprintln(s.Err, "note: nothing is in the snapshot")
 	}
+	return err
 }
 
 // saveError adds to an error of writing the snapshot what to do.
@@ -272,8 +285,17 @@ func saveError(path string, err error) error {
 		return withHint(err, "a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return err
-	case errors.Is(err, fs.ErrPermission) && !isBeside(path, err):
-		return withHint(err, "name a file in a directory that you may write to")
+	case isMade(path, err):
+		return withHint(err, writeElsewhere)
 	}
 	return err
+}
+
+// isMade reports whether an error is of the file that becomes the one at path, which has a longer name until it is complete.
+func isMade(path string, err error) bool {
+	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+		path = real
+	}
+	var of *fs.PathError
+	return errors.As(err, &of) && (of.Path == path || strings.HasPrefix(of.Path, path+".new-"))
 }

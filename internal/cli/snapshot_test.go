@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +46,32 @@ func TestRedaction(t *testing.T) {
 		if d := cmp.Diff(tc.want, got); d != "" || err != nil {
 			t.Errorf("%q: %s, %v", tc.what, d, err)
 		}
+	}
+}
+
+// Who may not read the snapshot, or not write beside the new file, is told which. The tests may run as a user who may do all.
+func TestSnapshotsWithoutPermission(t *testing.T) {
+	denied := func(path string) error {
+		return fmt.Errorf("restore: %w", &fs.PathError{Op: "open", Path: path, Err: syscall.EACCES})
+	}
+	o := restoreOptions{store: storeFlag{path: filepath.Join(t.TempDir(), "new.db")}}
+	target := filepath.Join(t.TempDir(), "s.larder")
+	for name, tc := range map[string]struct {
+		err        error
+		want, hint string
+	}{
+		"find":    {o.noSnapshot("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
+		"read":    {o.restoreError("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
+		"restore": {o.restoreError("s.larder", denied(o.store.path+".new-1")), "no store can be made at " + o.store.path, writeElsewhere},
+		"save":    {saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
+	} {
+		var h hinted
+		if !errors.As(tc.err, &h) || !strings.Contains(tc.err.Error(), tc.want) || !strings.HasPrefix(h.hint, tc.hint) {
+			t.Errorf("%s: %v, %q", name, tc.err, h.hint)
+		}
+	}
+	if err := saveError(target, denied("s.db")); errors.As(err, new(hinted)) { // what is read
+		t.Errorf("%v has a hint", err)
 	}
 }
 

@@ -19,7 +19,8 @@ func didYouMean(arg string, known []resource) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few letters away from it: one, or one in four.
+// nearest returns the resources of which a name, a short name or the kind begins with what was written, or is few letters away from it: one, or one in four, or two that
+// have changed places.
 func nearest(arg string, known []resource) (near []string) {
 	name, _, _ := strings.Cut(strings.ToLower(arg), ".")
 	if len(name) < 3 { // everything short is near
@@ -40,12 +41,22 @@ func nearest(arg string, known []resource) (near []string) {
 	}
 	// What cobra does for commands is right for resources.
 	for words.SuggestionsMinimumDistance = 1; len(near) == 0 && words.SuggestionsMinimumDistance <= max(1, len(name)/4); words.SuggestionsMinimumDistance++ {
-		for _, word := range words.SuggestionsFor(name) {
+		for _, word := range append(words.SuggestionsFor(name), swapped(name, of)...) {
 			for _, r := range of[word] {
 				if s := r.String(); len(near) < mostSuggested && !slices.Contains(near, s) {
 					near = append(near, s)
 				}
 			}
+		}
+	}
+	return near
+}
+
+// swapped returns the words that name is once two of its letters that stand beside each other have changed places, which cobra counts as two mistakes.
+func swapped(name string, of map[string][]resource) (near []string) {
+	for i := 1; i < len(name); i++ {
+		if word := name[:i-1] + name[i:i+1] + name[i-1:i] + name[i+1:]; of[word] != nil {
+			near = append(near, word)
 		}
 	}
 	return near

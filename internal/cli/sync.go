@@ -114,6 +114,9 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if err := onlyResources(args); err != nil {
 		return err
 	}
+	if err := (&selectFlags{labels: o.labels, fields: o.fields}).check(); err != nil {
+		return err
+	}
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}

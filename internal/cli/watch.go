@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -103,11 +104,30 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		return err
 	}
 	tellAll(s, answers)
+	if err := o.notFound(ctx, src, chosen); err != nil {
+		return err
+	}
 	if err := o.noteFields(ctx, s, src, chosen.choice, false); err != nil {
 		return err
 	}
 	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
 	return w.run(ctx, s, o.queries(chosen, false))
+}
+
+// errFound ends a read that only asks whether there is anything.
+var errFound = errors.New("found")
+
+// notFound is the error for an object that get -w names and that is not there: it might never be. One that can not be read is left to the watch.
+func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
+	if !o.list || o.ignoreNotFound || len(a.names) == 0 {
+		return nil
+	}
+	for _, q := range o.queries(a, true) {
+		if src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }) != nil {
+			return nil
+		}
+	}
+	return absent(a.resource, a.names[0])
 }
 
 // watching is the watches of one command, one for each collection.
@@ -231,7 +251,7 @@ func (w *watching) explain(err error, c source.Collection, reached uint64) error
 		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
-		return withHint(fmt.Errorf("%s: %w", w.resource, gone), "start over with: larder get %s -w", w.resource)
+		return withHint(fmt.Errorf("%s: %w", w.resource, gone), startOver, w.resource, path)
 	case reached > 0:
 		return withHint(err, "go on with --since %s once a larder sync runs", placeOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):

@@ -103,5 +103,8 @@ type wireError struct {
 	is      error
 }
 
+// OfSync reports whether err is one that the sync which holds the store has met, and not this process.
+func OfSync(err error) bool { return errors.As(err, new(*wireError)) }
+
 func (e *wireError) Error() string { return e.message }
 func (e *wireError) Unwrap() error { return e.is }

@@ -35,8 +35,11 @@ type Saver interface {
 // errNoSave is the Server's whose source is no Saver. A sync that is older does not know the request, and remoteError says so.
 var errNoSave = errors.New("what holds the store can not take snapshots")
 
-// trailerError is where an answer tells of an error that came after its beginning.
-const trailerError = "Larder-Error"
+// Where an answer tells of an error that came after its beginning: its text, in one line, for older clients, and all of it, as an errorBody in JSON.
+const (
+	trailerError = "Larder-Error"
+	trailerBody  = "Larder-Error-Body"
+)
 
 // Save implements Saver: the store goes on.
 func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
@@ -65,7 +68,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Larder = s.sync.Version
-	w.Header().Set("Trailer", trailerError)
+	w.Header().Set("Trailer", trailerError+", "+trailerBody)
 	out := &begun{w: w}
 	if err := saver.Save(r.Context(), out, req); err != nil {
 		if !out.yes {
@@ -74,6 +77,9 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set(trailerError, err.Error())
+		if body, err := json.Marshal(newErrorBody(err)); err == nil {
+			w.Header().Set(trailerBody, string(body))
+		}
 	}
 }
 
@@ -114,9 +120,18 @@ func (t *trailed) Read(p []byte) (int, error) {
 	case !errors.Is(err, io.EOF):
 		err = broken(t.ctx, err)
 	case t.resp.Trailer.Get(trailerError) != "":
-		err = remoteError(http.StatusInternalServerError, errorBody{Error: t.resp.Trailer.Get(trailerError)})
+		err = remoteError(http.StatusInternalServerError, t.failure())
 	}
 	return n, err
+}
+
+// failure is the error of the trailer.
+func (t *trailed) failure() errorBody {
+	var body errorBody
+	if json.Unmarshal([]byte(t.resp.Trailer.Get(trailerBody)), &body) != nil || body.Error == "" { // of an older sync
+		body = errorBody{Error: t.resp.Trailer.Get(trailerError)}
+	}
+	return body
 }
 
 func (t *trailed) Close() error { return t.resp.Body.Close() }

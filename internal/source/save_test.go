@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -93,6 +94,29 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 			}
 			_ = body.Close()
 			onlyRemains(t, filepath.Dir(path))
+		}
+	}
+}
+
+// Which kind of error it is comes through the socket, and its lines as they are, whether anything has been sent by then or not.
+func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
+	src := &savingSource{}
+	client, _ := serve(t, src)
+	for _, kind := range []error{store.ErrDamaged, store.ErrSealed, store.ErrNoSpace} {
+		for _, sent := range []string{"", "something"} {
+			failure := fmt.Errorf("two objects:\n  a\n  b: %w", kind)
+			src.write = func(w io.Writer) error {
+				_, err := io.WriteString(w, sent)
+				return errors.Join(err, failure)
+			}
+			body, err := client.Snapshot(t.Context(), SaveRequest{})
+			if err == nil {
+				_, err = io.ReadAll(body)
+				_ = body.Close()
+			}
+			if !errors.Is(err, kind) || !OfSync(err) || !strings.Contains(err.Error(), failure.Error()) {
+				t.Errorf("%v after %q: got %q", kind, sent, err)
+			}
 		}
 	}
 }

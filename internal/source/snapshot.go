@@ -21,9 +21,10 @@ type Snapshot struct {
 	identities []age.Identity
 	file       *snapshot.File
 	bytes      int64
-	// losses are what of a damaged file can not be read; salvaged says that they are known.
+	// losses are what of a damaged file can not be read; salvaged says that they are known, and whole that no object is in them.
 	losses   []snapshot.Loss
 	salvaged bool
+	whole    bool
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -57,7 +58,7 @@ func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (
 	if errors.Is(err, snapshot.ErrDamaged) && s.Salvage(ctx) == nil {
 		return s, nil
 	}
-	return nil, errors.Join(err, ctx.Err())
+	return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
 }
 
 // Salvage has s read what is whole of a file that may be damaged: all of it is read for that. Nobody else may use s meanwhile.
@@ -72,7 +73,7 @@ func (s *Snapshot) Salvage(ctx context.Context) error {
 	if s.file != nil {
 		_ = s.file.Close() // it was only read
 	}
-	s.file, s.losses, s.salvaged = file, report.Losses, true
+	s.file, s.losses, s.salvaged, s.whole = file, report.Losses, true, report.Whole
 	return nil
 }
 
@@ -80,7 +81,7 @@ func (s *Snapshot) Salvage(ctx context.Context) error {
 func (s *Snapshot) Lost() error {
 	lost := &UnreadableError{}
 	for _, l := range s.losses {
-		lost.Merge(&UnreadableError{Count: 1, Parts: true, Problems: []string{l.Error()}})
+		lost.Merge(&UnreadableError{Count: 1, Parts: true, Empty: s.whole, Problems: []string{l.Error()}})
 	}
 	return lost.errOrNil()
 }

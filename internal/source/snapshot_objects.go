@@ -25,15 +25,26 @@ func (s *Snapshot) Objects(ctx context.Context, q Query, fn func(*unstructured.U
 	err = r.scan(ctx)
 	if errors.Is(err, snapshot.ErrDamaged) && !s.salvaged {
 		if salvageErr := s.Salvage(ctx); salvageErr != nil {
-			return errors.Join(err, salvageErr)
+			return causeOr(ctx, errors.Join(err, salvageErr))
 		}
 		err = r.scan(ctx) // from where it was
 	}
 	if err != nil {
 		return undecodable(infoOf(c), err)
 	}
+	if err := s.look(ctx, c); err != nil {
+		return err
+	}
 	r.lose(s.losses)
 	return r.unreadable.errOrNil()
+}
+
+// look finds out whether the beginning of a collection is damaged, which no read needs, and what else then is. The objects have been read.
+func (s *Snapshot) look(ctx context.Context, c snapshot.Collection) error {
+	if s.salvaged || !errors.Is(s.file.Begin(c.Identity), snapshot.ErrDamaged) {
+		return nil
+	}
+	return causeOr(ctx, s.Salvage(ctx))
 }
 
 func (s *Snapshot) collection(id string) (snapshot.Collection, bool) {
@@ -113,7 +124,7 @@ func (r *snapshotRead) record(rec store.Record) error {
 
 // lose notes what was lost and may have been asked for.
 func (r *snapshotRead) lose(losses []snapshot.Loss) {
-	if c, ok := r.snapshot.collection(r.query.Collection); ok && c.Complete {
+	if c, ok := r.snapshot.collection(r.query.Collection); r.snapshot.whole || ok && c.Complete {
 		return // all of it is there
 	}
 	for _, l := range losses {

@@ -262,6 +262,35 @@ func TestRecordsOfASalvagedSnapshot(t *testing.T) {
 	}
 }
 
+// Where a collection begins nothing is needed for a read: all of it is read, that something is damaged is found, and that no object is in it is said.
+func TestSnapshotDamagedBesideItsObjects(t *testing.T) {
+	p, q := podsOf(store.Unstructured, identified(pod("a", "x", nil))), bulky(2)
+	q.id.Namespace = "a"
+	data := readFile(t, writeSnapshot(t, []part{p, q}, snapshot.WriterOptions{}))
+	at := bytes.LastIndex(data[:blockAt(data, 1)], []byte("\xa7LRD"))
+	if data[at+12] != 'C' {
+		t.Fatalf("%q begins the second collection", data[at+12])
+	}
+	data[at+50] ^= 1
+	path := filepath.Join(t.TempDir(), "d.larder")
+	writeFile(t, path, data)
+	src := openSource(t, path, Options{}).(*Snapshot)
+	for _, tc := range []struct {
+		part part
+		want int
+		lost bool
+	}{{p, 1, false}, {q, 2, true}, {q, 2, true}} {
+		got, err := collect(t.Context(), src, Query{Collection: tc.part.id.ID()})
+		if lost := src.Lost(); err != nil || len(got) != tc.want || (lost != nil) != tc.lost ||
+			tc.lost && !strings.HasPrefix(lost.Error(), "a part of the snapshot, in which no object is known to be, could not be read: the snapshot is damaged in block ") {
+			t.Errorf("%v, %v, %v", got, err, lost)
+		}
+	}
+	if report, err := src.Check(t.Context()); err != nil || len(report.Problems) == 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
 // blockAt returns where the n-th block of records begins.
 func blockAt(data []byte, n int) int {
 	at := 0

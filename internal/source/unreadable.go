@@ -21,6 +21,8 @@ type UnreadableError struct {
 	Problems []string `json:"problems"`
 	// Parts: they are parts of a snapshot, of which each may hold many objects.
 	Parts bool `json:"parts,omitempty"`
+	// Empty: no object is known to be in these parts, since all that are counted have been read.
+	Empty bool `json:"empty,omitempty"`
 }
 
 // Error implements error.
@@ -28,6 +30,9 @@ func (e *UnreadableError) Error() string {
 	one, more := "an object", "objects"
 	if e.Parts {
 		one, more = "a part of the snapshot, which may hold many objects,", "parts of the snapshot, which may hold many objects,"
+	}
+	if e.Parts && e.Empty {
+		one, more = "a part of the snapshot, in which no object is known to be,", "parts of the snapshot, in which no object is known to be,"
 	}
 	if e.Count == 1 {
 		return one + " could not be read: " + strings.Join(e.Problems, "")
@@ -44,6 +49,7 @@ func (e *UnreadableError) Unwrap() error { return store.ErrDamaged }
 
 // Merge adds what another one lists.
 func (e *UnreadableError) Merge(other *UnreadableError) {
+	e.Empty = other.Empty && (e.Empty || e.Count == 0)
 	e.Count += other.Count
 	e.Parts = e.Parts || other.Parts
 	e.Problems = append(e.Problems, other.Problems...)

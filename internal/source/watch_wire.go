@@ -82,9 +82,10 @@ func (w *wireEvent) event() (Event, error) {
 	return e, utiljson.Unmarshal(w.Object, &e.Object.Object)
 }
 
-// codes are the errors of watching as they are sent.
+// codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
+	"damaged": store.ErrDamaged, "sealed": store.ErrSealed, "noSpace": store.ErrNoSpace,
 }
 
 // codeSince is that of a *store.SinceError.
