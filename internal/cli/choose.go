@@ -208,9 +208,12 @@ func incomplete(storePath string, c source.Collection) []string {
 	if len(c.Filtered) > 0 {
 		notes = append(notes, partOf(storePath, c))
 	}
+	if redactionOf(c) != "" {
+		notes = append(notes, redactedOf(storePath, c))
+	}
 	switch {
 	case c.Complete:
-	case !c.TakenAt.IsZero() && c.MustRelist != "":
+	case !c.TakenAt.IsZero() && c.MustRelist != "" && !strings.HasPrefix(c.MustRelist, relistRedacted):
 		notes = append(notes, "objects are missing: "+c.MustRelist)
 	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
 		notes = append(notes, "this is not what the server has, and is to be listed anew: "+c.MustRelist)

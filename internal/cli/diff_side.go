@@ -91,6 +91,7 @@ func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
 	if d.cutTwice() {
 		notePart(s, d.path, d.status.Collections, asked)
 	}
+	noteRedacted(s, d.path, d.status.Collections, asked, "")
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
 		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
 	}

@@ -77,7 +77,7 @@ func exportedFirst(a, b snapshot.Collection) int {
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
 	switch {
-	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets:
+	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets && !c.SecretsRedacted():
 		return "--include-secrets writes them as they are, --redact secrets without their values"
 	case c.Identity.Representation == store.Metadata && !e.raw:
 		return "only their metadata is stored, which can not be applied; --raw writes it"

@@ -89,12 +89,13 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return orLost(o.from.path, err, lostOf(src))
 	}
-	e := &exporting{s: s, secrets: o.secrets || redaction.Secrets, raw: o.raw || o.output.format == exportLines}
+	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || o.output.format == exportLines}
 	if len(filter.Resources) == 0 { // those that are named say themselves what they have lost
 		e.lost = lostOf(src)
 	}
 	e.absent = func() {
 		notePart(s, o.from.path, st.Collections, filter)
+		noteRedacted(s, o.from.path, st.Collections, filter, "; kubectl apply would write REDACTED to a cluster")
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
