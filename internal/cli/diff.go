@@ -168,8 +168,16 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 	}
 	if err = flushed(err, out); err == nil {
 		tellParts(s, a, b, report, filter)
+		o.tellNothing(s, report, filter)
 	}
 	return report, err
+}
+
+// tellNothing says that nothing was compared, if something was asked for.
+func (o *diffOptions) tellNothing(s IO, r snapshot.DiffReport, asked snapshot.Filter) {
+	if !asked.Empty() && r.Equal() && r.Same == 0 {
+		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
+	}
 }
 
 // selectAll selects what all filters do.
