@@ -167,7 +167,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 	if err != nil {
 		return dirError(dir, err)
 	}
-	e.left = done.Left
+	e.left, e.parted = done.Left, done.Parted
 	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"), done.Written, done.Unchanged, done.Removed)
 	return err
 }

@@ -30,6 +30,9 @@ func (d *Dir) Rehearse() *Rehearsal {
 	return r
 }
 
+// Part is as Dir.Part: nothing is removed for it.
+func (r *Rehearsal) Part(Scope) {}
+
 // Cover is as Dir.Cover.
 func (r *Rehearsal) Cover(s Scope) { r.covered = append(r.covered, s) }
 
