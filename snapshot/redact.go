@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +15,14 @@ import (
 const redactedText = "REDACTED"
 
 var redactedData = base64.StdEncoding.EncodeToString([]byte(redactedText))
+
+// redactedValues is what Collection.Redacted says of Secrets and ConfigMaps whose values were replaced.
+const redactedValues = "values of data"
+
+// SecretsRedacted reports whether c is of Secrets whose values were replaced, by Redaction.Secrets: nothing of them is to be kept out of a file in plain text.
+func (c Collection) SecretsRedacted() bool {
+	return c.Identity.GroupResource() == secrets && slices.Contains(c.Redacted, redactedValues)
+}
 
 // lastApplied is the annotation that holds a whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -65,7 +74,7 @@ func newRedaction(r Redaction, resource schema.GroupResource) (*redaction, error
 		out.data = map[string]string{"data": redactedText, "binaryData": redactedData}
 	}
 	if out.data != nil {
-		out.described = append(out.described, "values of data")
+		out.described = append(out.described, redactedValues)
 	}
 	if out.annotations != nil {
 		out.described = append(out.described, "annotations "+strings.Join(r.Annotations, ", "))

@@ -204,7 +204,7 @@ func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
 	switch {
 	case o.Secrets, c.Sealed && i.CanSeal():
 		return ""
-	case isSecret && !i.Seals(secrets) && !o.Redaction.Secrets:
+	case isSecret && !i.Seals(secrets) && !c.SecretsRedacted():
 		return "the store is not encrypted, and Secrets in plain text were not asked for"
 	case c.Sealed && !isSecret:
 		return "the store that it was saved from seals it, this one is not encrypted, and it was not asked for in plain text"

@@ -29,6 +29,10 @@ type SaveOptions struct {
 	Salvage bool
 	// Store are those that SaveFile opens the store with: LockTimeout, Logger and Encryption count.
 	Store store.Options
+	// KeepExisting has a save to a path fail with fs.ErrExist, at its end too, if another program has made a file there. Default: it is replaced.
+	KeepExisting bool
+	// Accept is asked of what a save to a path has written, before the file gets its name: its error ends the save, and nothing is left of it. May be nil.
+	Accept func(Saved) error
 	// Progress is told how far it is. May be nil.
 	Progress func(Progress)
 
@@ -68,7 +72,7 @@ type Saved struct {
 //
 // The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists); its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
 func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
+	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
 }
 
 // SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error. It fails with store.ErrDetached for a store that has not got its file.
@@ -78,7 +82,7 @@ func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOption
 
 // SaveFile writes a snapshot of the store at storePath, which no process may have open for writing (store.ErrLocked), to the file at path, as SaveStore does.
 func SaveFile(ctx context.Context, storePath, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, func(w io.Writer, _ string) (Saved, error) { return SaveFileTo(ctx, storePath, w, o) })
+	return saveAt(path, o, func(w io.Writer, _ string) (Saved, error) { return SaveFileTo(ctx, storePath, w, o) })
 }
 
 // SaveFileTo is SaveFile for a stream; see SaveStoreTo.

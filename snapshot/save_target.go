@@ -19,8 +19,9 @@ import (
 // suffixNew is what the names of files that are being made have behind that of their target, and something random after it.
 const suffixNew = ".new-"
 
-// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk. Of several saves at a time the last one stays.
-func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
+// saveAt has write make the snapshot at path: under another name beside it, which it gets in one step when all is on the disk. Of several saves at a time the last one stays, or with
+// KeepExisting the first.
+func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (Saved, error)) (Saved, error) {
 	target, err := targetOf(path)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save to %s: %w", path, err)
@@ -32,6 +33,9 @@ func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) 
 	}
 	name := f.Name()
 	saved, err := write(f, target)
+	if err == nil && o.Accept != nil {
+		err = o.Accept(saved)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -39,7 +43,7 @@ func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) 
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil {
-		err = os.Rename(name, target)
+		err = nameNew(name, target, o.KeepExisting)
 	}
 	if runtime.GOOS != "windows" { // until it has its name, another save may take it for debris if nobody has it locked
 		err = errors.Join(err, f.Close())
@@ -51,6 +55,22 @@ func saveAt(path string, write func(w io.Writer, target string) (Saved, error)) 
 		return Saved{}, fmt.Errorf("save to %s: the snapshot is there, but its directory could not be synced, and a crash of the machine may bring the old one back: %w", path, err)
 	}
 	return saved, nil
+}
+
+// nameNew gives a new file its name: in place of what has it, unless keep is set. Then it is by a link, which replaces nothing, and where there are none by looking first.
+func nameNew(name, target string, keep bool) error {
+	if !keep {
+		return os.Rename(name, target)
+	}
+	err := os.Link(name, target)
+	if err == nil {
+		_ = os.Remove(name) // else the next save to this path does
+		return nil
+	}
+	if _, there := os.Lstat(target); there == nil || errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s has been made meanwhile, and is kept: %w", target, fs.ErrExist)
+	}
+	return os.Rename(name, target)
 }
 
 // targetOf follows links to the file that is made or replaced. That must not be anything else than a file, and no store.

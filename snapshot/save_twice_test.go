@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,7 +21,7 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	}
 	begun, goOn, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		_, err := saveAt(path, func(w io.Writer, _ string) (Saved, error) {
+		_, err := saveAt(path, SaveOptions{}, func(w io.Writer, _ string) (Saved, error) {
 			close(begun)
 			<-goOn
 			_, err := io.WriteString(w, "first")
@@ -32,7 +33,7 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	if _, err := os.Stat(dead); err == nil {
 		t.Error("what a killed save has left is there")
 	}
-	if _, err := saveAt(path, func(w io.Writer, _ string) (Saved, error) {
+	if _, err := saveAt(path, SaveOptions{}, func(w io.Writer, _ string) (Saved, error) {
 		_, err := io.WriteString(w, "second")
 		return Saved{}, err
 	}); err != nil {
@@ -77,4 +78,34 @@ func TestManySavesToOnePath(t *testing.T) {
 		t.Errorf("%d collections", n)
 	}
 	wantNames(t, dir, "a.larder")
+}
+
+// TestKeepExisting: of two saves to one path at a time the first stays, if nobody said that it is to be replaced.
+func TestKeepExisting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.larder")
+	write := func(text string, meanwhile func()) func(io.Writer, string) (Saved, error) {
+		return func(w io.Writer, _ string) (Saved, error) {
+			meanwhile()
+			_, err := io.WriteString(w, text)
+			return Saved{}, err
+		}
+	}
+	_, err := saveAt(path, SaveOptions{KeepExisting: true}, write("second", func() {
+		if _, err := saveAt(path, SaveOptions{KeepExisting: true}, write("first", func() {})); err != nil {
+			t.Fatal(err)
+		}
+	}))
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v, want %v", err, fs.ErrExist)
+	}
+	refused := errors.New("refused")
+	if _, err := saveAt(path, SaveOptions{Accept: func(Saved) error { return refused }}, write("third", func() {})); !errors.Is(err, refused) {
+		t.Errorf("%v, want that it is refused", err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "first" || err != nil {
+		t.Errorf("%q, %v: the first one is kept", text, err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); len(left) != 1 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }

@@ -122,7 +122,7 @@ func (j *saving) leavesOut(c Collection) string {
 	}
 	isSecret := c.Identity.GroupResource() == secrets
 	switch {
-	case isSecret && j.o.Redaction.Secrets:
+	case c.SecretsRedacted(): // now, or when what is saved was made
 		return ""
 	case isSecret:
 		return "the snapshot is not encrypted, and Secrets in plain text were not asked for"

@@ -34,7 +34,7 @@ type Listing struct {
 //
 // A collection of several pages is kept in a temporary file until it is whole, beside path, encrypted with a key that is never stored.
 func SaveServer(ctx context.Context, lists []Listing, path string, o SaveOptions) (Saved, error) {
-	return saveAt(path, func(w io.Writer, target string) (Saved, error) { return saveLive(ctx, lists, target, w, o) })
+	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) { return saveLive(ctx, lists, target, w, o) })
 }
 
 // SaveServerTo is SaveServer for a stream; see SaveStoreTo. The temporary file is in the directory for those.

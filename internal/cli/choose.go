@@ -208,6 +208,9 @@ func incomplete(storePath string, c source.Collection) []string {
 	if len(c.Filtered) > 0 {
 		notes = append(notes, partOf(storePath, c))
 	}
+	if redactionOf(c) != "" {
+		notes = append(notes, redactedOf(storePath, c))
+	}
 	if why := unfinished(c); why != "" {
 		notes = append(notes, why)
 	}
@@ -222,7 +225,7 @@ func unfinished(c source.Collection) string {
 	switch {
 	case c.Complete:
 		return ""
-	case !c.TakenAt.IsZero() && c.MustRelist != "":
+	case !c.TakenAt.IsZero() && c.MustRelist != "" && missesObjects(c):
 		return "objects are missing: " + c.MustRelist
 	case c.MustRelist != "": // restored from a part of a snapshot, or from a redacted one
 		return "this is not what the server has, and is to be listed anew: " + c.MustRelist

@@ -30,7 +30,7 @@ func newDiff(s IO) *cobra.Command {
 		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is a snapshot, a store, or a store that
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
 --strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
-resource, a namespace or what a selector selects, that part is compared, and a note says so.
+resource, a namespace or what a selector selects, that part is compared, and a note says so. Of a file that is incomplete, as what was salvaged is, the note says that too.
 
   -o table  how many objects of each resource are different
   -o name   a line for each of them: how, resource, namespace/name
@@ -158,7 +158,9 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 		ignore = append(ignore, snapshot.DefaultIgnore()...)
 	}
 	out := bufio.NewWriterSize(s.Out, 1<<16)
-	p := newDiffPrinter(out, o.output.format)
+	p := newDiffPrinter(out, o.output.format, func(id store.Identity) []string {
+		return slices.Concat(a.gap(id), b.gap(id))
+	})
 	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)
 	done()
 	if err == nil {
@@ -166,8 +168,16 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 	}
 	if err = flushed(err, out); err == nil {
 		tellParts(s, a, b, report, filter)
+		o.tellNothing(s, report, filter)
 	}
 	return report, err
+}
+
+// tellNothing says that nothing was compared, if something was asked for.
+func (o *diffOptions) tellNothing(s IO, r snapshot.DiffReport, asked snapshot.Filter) {
+	if !asked.Empty() && r.Equal() && r.Same == 0 {
+		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
+	}
 }
 
 // selectAll selects what all filters do.

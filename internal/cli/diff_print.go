@@ -20,16 +20,19 @@ type diffPrinter interface {
 	finish(r snapshot.DiffReport) error
 }
 
-func newDiffPrinter(w io.Writer, format string) diffPrinter {
+// gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing for that alone.
+type gaps func(store.Identity) []string
+
+func newDiffPrinter(w io.Writer, format string, gaps gaps) diffPrinter {
 	switch format {
 	case "name":
 		return &diffLines{w: w}
 	case "patch":
 		return &diffLines{w: w, patches: true}
 	case "json":
-		return &diffJSON{w: w}
+		return &diffJSON{w: w, gaps: gaps}
 	}
-	return &diffTable{w: w, rows: map[string]*diffRow{}}
+	return &diffTable{w: w, gaps: gaps, rows: map[string]*diffRow{}}
 }
 
 // nameOf is what people call the resource of a collection.
@@ -47,19 +50,23 @@ func scopeOfID(id store.Identity) string {
 // diffTable counts, and prints nothing where there is no difference.
 type diffTable struct {
 	w    io.Writer
+	gaps gaps
 	rows map[string]*diffRow
 }
 
 type diffRow struct {
 	resource, scope                   string
 	added, removed, changed, replaced int
-	note                              string
+	notes                             []string
 }
 
 func (t *diffTable) row(c snapshot.Collection) *diffRow {
 	id := c.Identity.ID()
 	if t.rows[id] == nil {
 		t.rows[id] = &diffRow{resource: nameOf(c), scope: scopeOfID(c.Identity)}
+		if files := t.gaps(c.Identity); len(files) > 0 {
+			t.rows[id].notes = []string{incompleteFiles(files)}
+		}
 	}
 	return t.rows[id]
 }
@@ -81,7 +88,8 @@ func (t *diffTable) change(c snapshot.Change) error {
 
 func (t *diffTable) finish(r snapshot.DiffReport) error {
 	for _, only := range onlyIn(r) {
-		t.row(only.collection).note = only.note()
+		row := t.row(only.collection)
+		row.notes = append(row.notes, only.note())
 	}
 	if len(t.rows) == 0 {
 		return nil
@@ -95,12 +103,20 @@ func (t *diffTable) finish(r snapshot.DiffReport) error {
 	})
 	out := newTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
 	for _, row := range rows {
-		err := out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), row.note)
+		err := out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
 		if err != nil {
 			return err
 		}
 	}
 	return out.flush()
+}
+
+// incompleteFiles says of files, A or B, that they are incomplete.
+func incompleteFiles(files []string) string {
+	if len(files) == 1 {
+		return files[0] + " is incomplete"
+	}
+	return strings.Join(files, " and ") + " are incomplete"
 }
 
 // onlyOne is a collection that one file has alone.
@@ -204,8 +220,9 @@ func hideValues(object map[string]any, field string) {
 
 // diffJSON prints one document, a change at a time.
 type diffJSON struct {
-	w io.Writer
-	n int
+	w    io.Writer
+	gaps gaps
+	n    int
 }
 
 // diffChange is a change in diff -o json.
@@ -216,7 +233,9 @@ type diffChange struct {
 	Resource  string              `json:"resource"`
 	Namespace string              `json:"namespace,omitempty"`
 	Name      string              `json:"name"`
-	Patch     any                 `json:"patch,omitempty"`
+	// Incomplete are A and B, those of them that have an incomplete collection of the resource: what was added or removed may only be missing there.
+	Incomplete []string `json:"incomplete,omitempty"`
+	Patch      any      `json:"patch,omitempty"`
 }
 
 // diffSummary ends diff -o json.
@@ -238,7 +257,7 @@ func (p *diffJSON) change(c snapshot.Change) error {
 		return err
 	}
 	id := c.Collection.Identity
-	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Patch: patch}
+	one := diffChange{Change: c.Kind, Group: id.Group, Version: id.Version, Resource: id.Resource, Incomplete: p.gaps(id), Patch: patch}
 	var ok bool
 	if one.Namespace, one.Name, ok = strings.Cut(c.Key, "/"); !ok {
 		one.Namespace, one.Name = "", c.Key

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,21 +89,37 @@ func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
 	if len(asked.Resources) == 0 {
 		noteLeftOut(s, d.path, d.status)
 	}
-	noteUnfinished(s, d.path, d.status.Collections, asked)
-	d.tellRedacted(s, asked)
 	if d.cutTwice() {
 		notePart(s, d.path, d.status.Collections, asked)
 	}
+	d.tellGaps(s, asked)
+	noteRedacted(s, d.path, d.status.Collections, asked, "")
 	if text := filterText(d.covers); text != "" && text != filterText(other.covers) && text != filterText(asked) {
 		fmt.Fprintf(s.Err, "note: %s was saved with %s: compared is no more than that\n", d.name, text)
 	}
 }
 
-// tellRedacted says what of the snapshot is redacted: two that are look alike there, whatever the values were.
-func (d *diffSide) tellRedacted(s IO, asked snapshot.Filter) {
+// gap is the file's name if it has an incomplete collection of the resource.
+func (d *diffSide) gap(id store.Identity) []string {
 	for _, c := range d.status.Collections {
-		if len(c.Redacted) > 0 && asked.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
-			fmt.Fprintf(s.Err, "note: %s of %s are redacted in %s: what was there is not compared\n", strings.Join(c.Redacted, " and "), label(c), d.name)
+		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) && missesObjects(c) {
+			return []string{d.name}
+		}
+	}
+	return nil
+}
+
+// missesObjects says whether a collection is incomplete. One that is to be listed for what was redacted alone has all objects.
+func missesObjects(c source.Collection) bool {
+	return !c.Complete && !strings.HasPrefix(c.MustRelist, relistRedacted)
+}
+
+// tellGaps says which collections are incomplete.
+func (d *diffSide) tellGaps(s IO, asked snapshot.Filter) {
+	for _, c := range d.status.Collections {
+		if missesObjects(c) && asked.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+			why := cmp.Or(c.MustRelist, "the first list has not been finished")
+			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resource{c.GVR(), c.ResourceInfo()}, d.name, why)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 // exportFiles is what files are put in: a yamldir.Dir, or its rehearsal.
 type exportFiles interface {
 	Cover(s yamldir.Scope)
+	Part(s yamldir.Scope)
 	Has(file string) bool
 	Keep(file string)
 	Put(file, selection string, text []byte) error
@@ -50,6 +51,8 @@ func (y *yamlExport) begin(c snapshot.Collection) {
 	y.now = exportScope(y.stored[c.Identity.ID()], y.filter)
 	if c.Complete {
 		y.files.Cover(y.now)
+	} else {
+		y.files.Part(y.now)
 	}
 }
 

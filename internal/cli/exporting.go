@@ -27,8 +27,8 @@ type exporting struct {
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
-	// left is how many files of earlier exports are none of this one's business.
-	left int
+	// left is how many files of earlier exports are none of this one's business, and parted how many are of what the source has a part of only.
+	left, parted int
 }
 
 // exportTo is where an export goes. begin is told of each collection, then object of its objects, and unknown of those that can not be decoded.
@@ -65,6 +65,9 @@ func (e *exporting) tell() {
 	for _, note := range e.notes {
 		fmt.Fprintln(e.s.Err, "note: not exported:", note)
 	}
+	if e.parted > 0 {
+		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what is incomplete where this one comes from\n", counted(e.parted, "file"))
+	}
 	if e.left > 0 {
 		fmt.Fprintf(e.s.Err, "note: left as they are: %s of earlier exports, of what this one does not select\n", counted(e.left, "file"))
 	}
@@ -77,7 +80,7 @@ func exportedFirst(a, b snapshot.Collection) int {
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
 	switch {
-	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets:
+	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets && !c.SecretsRedacted():
 		return "--include-secrets writes them as they are, --redact secrets without their values"
 	case c.Identity.Representation == store.Metadata && !e.raw:
 		return "only their metadata is stored, which can not be applied; --raw writes it"

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 
 	"filippo.io/age"
 
@@ -19,21 +21,43 @@ var errPassphrase = errors.New("the passphrase")
 // passphraseIdentity decrypts a snapshot that was encrypted with a passphrase, which it asks for once it meets one.
 type passphraseIdentity struct {
 	ask func(prompt string) (string, error)
+
+	mu sync.Mutex // guards the rest
 	// fits is what has decrypted something: it is tried before another one is asked for.
 	fits string
+	// keys are the keys of files, by what wraps them: a passphrase takes a second of a processor's time for each try, and a command may open a file more than once.
+	keys map[string][]byte
 }
 
 // Unwrap implements age.Identity.
 func (p *passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	for _, s := range stanzas {
 		if s.Type == "scrypt" {
-			return p.unwrap(stanzas)
+			return p.unwrapOnce(fmt.Sprintf("%q %q", s.Args, s.Body), stanzas)
 		}
 	}
 	return nil, age.ErrIncorrectIdentity
 }
 
-func (p *passphraseIdentity) unwrap(stanzas []*age.Stanza) ([]byte, error) {
+// unwrapOnce remembers what wraps which key.
+func (p *passphraseIdentity) unwrapOnce(wrapped string, stanzas []*age.Stanza) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if key, ok := p.keys[wrapped]; ok && len(stanzas) == 1 { // with others it is not valid, as age says
+		return slices.Clone(key), nil
+	}
+	key, err := p.unwrapLocked(stanzas)
+	if err != nil {
+		return nil, err
+	}
+	if p.keys == nil {
+		p.keys = map[string][]byte{}
+	}
+	p.keys[wrapped] = slices.Clone(key)
+	return key, nil
+}
+
+func (p *passphraseIdentity) unwrapLocked(stanzas []*age.Stanza) ([]byte, error) {
 	if p.fits != "" {
 		if key, err := unwrapWith(p.fits, stanzas); err == nil {
 			return key, nil

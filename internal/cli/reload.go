@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +54,21 @@ type reloader struct {
 	// every is how often the file is read, for tests. Default lookAtConfigEvery.
 	every time.Duration
 
-	seen  []byte    // what the file had when it was read last
-	tried []byte    // what was tried last, if it does not count
+	seen  sight     // what the file was when it was read last
+	tried sight     // what was tried last
+	wrong bool      // what was tried last does not count
 	again time.Time // when that is to be tried again; zero is never
 	said  string    // the error that was logged last
+}
+
+// sight is what a configuration file is: what it has, or why it can not be read.
+type sight struct{ data, err string }
+
+func sightOf(data []byte, err error) sight {
+	if err != nil {
+		return sight{err: err.Error()}
+	}
+	return sight{data: string(data)}
 }
 
 // run follows the file until ctx ends.
@@ -66,7 +76,7 @@ func (r *reloader) run(ctx context.Context) {
 	if r.every == 0 {
 		r.every = lookAtConfigEvery
 	}
-	r.seen = r.applied.data
+	r.seen = sightOf(r.applied.data, nil)
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
 	for {
@@ -82,18 +92,15 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// look reloads if the file has changed, and holds still: an editor may be writing it.
+// look reloads if the file has changed, and holds still: an editor may be writing it, or replacing it. One that has gone, or is empty, is wrong as any other.
 func (r *reloader) look(ctx context.Context) {
-	data, err := config.Read(r.path)
-	if err != nil {
-		return // it is being replaced, or has gone: what counts goes on, and SIGHUP says why
-	}
-	still := bytes.Equal(data, r.seen)
-	r.seen = data
+	now := sightOf(config.Read(r.path))
+	still := now == r.seen
+	r.seen = now
 	switch {
-	case !still, bytes.Equal(data, r.applied.data):
+	case !still, !r.wrong && now == sightOf(r.applied.data, nil):
 		return
-	case bytes.Equal(data, r.tried) && (r.again.IsZero() || time.Now().Before(r.again)):
+	case r.wrong && now == r.tried && (r.again.IsZero() || time.Now().Before(r.again)):
 		return
 	}
 	r.reload(ctx)
@@ -101,26 +108,28 @@ func (r *reloader) look(ctx context.Context) {
 
 // reload reads the file and makes it count.
 func (r *reloader) reload(ctx context.Context) {
-	next, err := readConfigured(r.path)
-	r.again = time.Time{}
+	data, err := config.Read(r.path)
+	r.tried, r.again = sightOf(data, err), time.Time{}
 	what := "The new configuration is refused; the old one goes on"
-	if err == nil {
-		r.tried = next.data
-		if needed := r.applied.config.RestartNeeded(next.config); len(needed) > 0 {
+	var next *config.Config
+	if err != nil {
+		what = "The configuration can not be read; the old one goes on"
+		err = withHint(err, "put the file back, with what is to be mirrored")
+	} else if next, err = config.Parse(r.path, data); err == nil {
+		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
 			err = withHint(fmt.Errorf("%s: %s %w", r.path, strings.Join(needed, ", "), errRestart), "restart it")
-		} else if err = r.apply(ctx, next.config); err != nil && !errors.Is(err, errRestart) {
+		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errRestart) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration can not be applied now; the old one goes on, and the new one is tried again"
 		}
-	} else if data, readErr := config.Read(r.path); readErr == nil {
-		r.tried = data
 	}
 	if ctx.Err() != nil {
 		return
 	}
+	r.wrong = err != nil
 	r.report(err == nil)
 	if err == nil {
-		r.applied, r.tried, r.said = next, nil, ""
+		r.applied, r.said = &configured{next, data}, ""
 		return
 	}
 	if text := err.Error(); text != r.said {

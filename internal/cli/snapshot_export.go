@@ -90,13 +90,14 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return orLost(o.from.path, err, lostOf(src))
 	}
-	e := &exporting{s: s, secrets: o.secrets || redaction.Secrets, raw: o.raw || o.output.format == exportLines}
+	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || o.output.format == exportLines}
 	if len(filter.Resources) == 0 { // those that are named say themselves what they have lost
 		e.lost = lostOf(src)
 	}
 	e.absent = func() {
 		notePart(s, o.from.path, st.Collections, filter)
 		noteUnfinished(s, o.from.path, st.Collections, filter)
+		noteRedacted(s, o.from.path, st.Collections, filter, "; kubectl apply would write REDACTED to a cluster")
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
@@ -168,7 +169,7 @@ func (o *exportOptions) files(ctx context.Context, e *exporting, y *yamlExport, 
 	if err != nil {
 		return dirError(dir, err)
 	}
-	e.left = done.Left
+	e.left, e.parted = done.Left, done.Parted
 	_, err = fmt.Fprintf(e.s.Out, "%s: %s: %d written, %d unchanged, %d removed\n", dir, counted(done.Files(), "file"), done.Written, done.Unchanged, done.Removed)
 	return err
 }

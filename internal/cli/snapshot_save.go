@@ -33,6 +33,8 @@ type saveOptions struct {
 	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said to be left out of it.
 	memory []source.Collection
 	known  int
+	// leftOut is why a snapshot that would be empty is.
+	leftOut []string
 }
 
 func newSnapshotSave(s IO) *cobra.Command {
@@ -91,6 +93,8 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 		Recipients: recipients, Secrets: o.secrets, Salvage: o.salvage,
 		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: version()},
 	}
+	so.KeepExisting = !o.force
+	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }
 	save := o.saveFrom
 	if o.from.path == "" {
 		save = o.saveLive
@@ -100,7 +104,8 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	saved, err := save(ctx, s, path, args, so)
 	done()
 	if err != nil {
-		return ifInterrupted(ctx, saveError(path, err), "nothing was written")
+		noteNotSaved(s, o.leftOut)
+		return ifInterrupted(ctx, o.saveError(path, err), "nothing was written")
 	}
 	return o.tell(s, path, saved)
 }
@@ -116,7 +121,7 @@ func (o *saveOptions) mayWrite(path string) error {
 	case info.IsDir():
 		return withHint(fmt.Errorf("%s is a directory", path), "name a file in it, as in %s/cluster.larder", path)
 	case !o.force:
-		return withHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
+		return isThere(path)
 	case o.from.path != "" && sameFile(path, o.from.path) && !isSnapshot(path):
 		return usagef("%s is the store that is to be saved, and would be replaced", path)
 	case info.Mode().IsRegular() && info.Size() > 0 && !isSnapshot(path):
@@ -251,6 +256,15 @@ func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapsh
 	return snapshot.SaveSource(ctx, from, path, so)
 }
 
+func noteNotSaved(s IO, leftOut []string) {
+	for _, left := range leftOut {
+		fmt.Fprintln(s.Err, "note: not saved:", left)
+	}
+}
+
+// encryptHint says how Secrets get into a snapshot.
+const encryptHint = "--recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are"
+
 // tell says what was saved.
 func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 	how := ""
@@ -258,27 +272,56 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 		how = ", encrypted"
 	}
 	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)), size(saved.Size), how)
-	for _, left := range saved.LeftOut {
-		fmt.Fprintln(s.Err, "note: not saved:", left)
-	}
+	noteNotSaved(s, saved.LeftOut)
 	if len(o.memory) > 0 {
 		fmt.Fprintf(s.Err, "hint: "+saveElsewhere+"\n", names(storedResources(o.memory), resource.String))
 	}
 	if len(saved.LeftOut) > len(o.memory)+o.known && !o.secrets && !o.recipients.asked() {
-		fmt.Fprintln(s.Err, "hint: --recipient KEY or --passphrase encrypts the snapshot, with Secrets in it; --include-secrets saves them as they are")
+		fmt.Fprintln(s.Err, "hint: "+encryptHint)
 	}
 	if saved.Lost > 0 {
 		fmt.Fprintf(s.Err, "note: %s could not be read; the collections that have lost some will be listed when a restored store is synced\n", countedObjects(saved.Lost))
 	}
-	if len(saved.Collections) == 0 {
+	if saved.Objects == 0 {
 		fmt.Fprintln(s.Err, "note: nothing is in the snapshot")
 	}
 	return err
 }
 
+// nothingSaved is an error that says what was to be saved.
+type nothingSaved struct{ error }
+
+func (e nothingSaved) Unwrap() error { return e.error }
+
+// accept refuses a snapshot of nothing, if something was asked for.
+func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
+	if saved.Objects > 0 || len(args)+len(o.selects.namespaces) == 0 && o.selects.labels+o.selects.fields == "" {
+		return nil
+	}
+	of := "the cluster"
+	if o.from.path != "" {
+		of = o.from.path
+	}
+	if len(args) > 0 && len(saved.Collections) == 0 && len(saved.LeftOut) > 0 {
+		return nothingSaved{withHint(fmt.Errorf("nothing of %s can be saved, and nothing was written: %s", of, strings.Join(saved.LeftOut, "; ")), encryptHint)}
+	}
+	o.leftOut = saved.LeftOut
+	return nothingSaved{withHint(fmt.Errorf("nothing of %s is selected for the snapshot, and nothing was written", of), "check the resources, -n, -l and --field-selector")}
+}
+
+// isThere is the error of a file that nobody said is to be replaced.
+func isThere(path string) error {
+	return withHint(fmt.Errorf("%s is there already", path), "name another file, or replace it with --force")
+}
+
 // saveError adds to an error of writing the snapshot what to do.
-func saveError(path string, err error) error {
+func (o *saveOptions) saveError(path string, err error) error {
+	var nothing nothingSaved
 	switch {
+	case errors.As(err, &nothing):
+		return nothing.error
+	case !o.force && errors.Is(err, fs.ErrExist):
+		return isThere(path)
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return withHint(err, "make room on that disk, or save to another one; nothing was replaced")
 	case errors.Is(err, store.ErrLocked):

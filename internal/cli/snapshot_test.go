@@ -63,14 +63,14 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 		"find":    {o.noSnapshot("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
 		"read":    {o.restoreError("s.larder", denied("s.larder")), "s.larder can not be read: ", "run as a user who may read it"},
 		"restore": {o.restoreError("s.larder", denied(o.store.path+".new-1")), "no store can be made at " + o.store.path, writeElsewhere},
-		"save":    {saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
+		"save":    {new(saveOptions).saveError(target, denied(target+".new-1")), "permission denied", writeElsewhere},
 	} {
 		var h hinted
 		if !errors.As(tc.err, &h) || !strings.Contains(tc.err.Error(), tc.want) || !strings.HasPrefix(h.hint, tc.hint) {
 			t.Errorf("%s: %v, %q", name, tc.err, h.hint)
 		}
 	}
-	if err := saveError(target, denied("s.db")); errors.As(err, new(hinted)) { // what is read
+	if err := new(saveOptions).saveError(target, denied("s.db")); errors.As(err, new(hinted)) { // what is read
 		t.Errorf("%v has a hint", err)
 	}
 }
@@ -157,6 +157,31 @@ func TestPassphraseOnATerminal(t *testing.T) {
 	id := &passphraseIdentity{ask: s.passphrase}
 	if _, err := id.Unwrap([]*age.Stanza{{Type: "X25519"}}); !errors.Is(err, age.ErrIncorrectIdentity) || len(asked) > 0 {
 		t.Errorf("%v, %q", err, asked)
+	}
+}
+
+// A key is unwrapped once for each file: every try costs as much as a passphrase is to.
+func TestPassphraseIsTriedOnce(t *testing.T) {
+	recipient, err := age.NewScryptRecipient("right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipient.SetWorkFactor(10)
+	key := []byte("0123456789abcdef")
+	stanzas, err := recipient.Wrap(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := &passphraseIdentity{ask: func(string) (string, error) { return "right", nil }}
+	for range 2 {
+		if got, err := id.Unwrap(stanzas); !bytes.Equal(got, key) || err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		id.fits, id.ask = "", func(string) (string, error) { return "", errors.New("asked again") }
+	}
+	stanzas[0].Body[0] ^= 1
+	if got, err := id.Unwrap(stanzas); err == nil {
+		t.Errorf("another wrapping is taken for the same: %q", got)
 	}
 }
 

@@ -139,7 +139,6 @@ func (c *Config) RestartNeeded(next *Config) []string {
 		{"maxSize", c.MaxSize == next.MaxSize},
 		{"encryption", c.Encryption.equal(next.Encryption)},
 		{"retention", c.Retention == next.Retention},
-		{"resources[].residency", c.sameResidencies(next)},
 		{"listen", c.Listen == next.Listen},
 		{"kubeconfig", c.Kubeconfig == next.Kubeconfig},
 		{"context", c.Context == next.Context},
@@ -148,19 +147,21 @@ func (c *Config) RestartNeeded(next *Config) []string {
 			all = append(all, f.name)
 		}
 	}
-	return all
+	return append(all, c.otherResidencies(next)...)
 }
 
-// sameResidencies reports whether what both mirror is to be kept in memory alike: an informer can not change that.
-func (c *Config) sameResidencies(next *Config) bool {
+// otherResidencies names what both mirror and is to be kept in memory otherwise, by its place in next: an informer can not change that.
+func (c *Config) otherResidencies(next *Config) []string {
+	var all []string
 	for _, r := range next.Resources {
 		for _, old := range c.Resources {
 			if old.Residency != r.Residency && old.same(r) {
-				return false
+				all = append(all, fmt.Sprintf("residency of %s (line %d)", r.Name, r.Line))
+				break
 			}
 		}
 	}
-	return true
+	return all
 }
 
 // same reports whether two are of the same collections, as far as their names say.

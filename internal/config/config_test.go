@@ -260,7 +260,7 @@ func TestRestartNeeded(t *testing.T) {
 		}
 		return c
 	}
-	if got := parse("").RestartNeeded(with("[{name: pods, residency: all}, {name: nodes}]")); len(got) != 1 || got[0] != "resources[].residency" {
+	if got := parse("").RestartNeeded(with("[{name: pods, residency: all}, {name: nodes}]")); len(got) != 1 || got[0] != "residency of pods (line 3)" {
 		t.Error(got)
 	}
 	if got := parse("").RestartNeeded(with("[{name: pods, namespaces: [a], residency: all}, {name: nodes, residency: 1Mi}]")); got != nil {

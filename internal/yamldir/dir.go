@@ -18,6 +18,7 @@ type Dir struct {
 	old, now map[string]entry
 	kept     map[string]bool
 	covered  scopes
+	parts    scopes   // of which files may be missing
 	journal  *os.File // nil before Make
 	counts   Counts
 }
@@ -27,8 +28,8 @@ type Counts struct {
 	Written   int // new, or changed
 	Unchanged int
 	Removed   int
-	// Left are files of earlier exports that are in none of the scopes.
-	Left int
+	// Left are files of earlier exports that are in none of the scopes, Parted those that are in one of Part.
+	Left, Parted int
 }
 
 // Files is how many this export has.
@@ -92,6 +93,9 @@ func (d *Dir) Make() error {
 
 // Cover says that all files of a scope are to come: others in it, of earlier exports, are gone.
 func (d *Dir) Cover(s Scope) { d.covered = append(d.covered, s) }
+
+// Part says that files of a scope are to come, and others may be missing: what is in it of earlier exports is left.
+func (d *Dir) Part(s Scope) { d.parts = append(d.parts, s) }
 
 // Has says whether Put was given the file already.
 func (d *Dir) Has(file string) bool {
@@ -186,7 +190,11 @@ func (d *Dir) clear(file string, was entry) (left bool, err error) {
 		return true, nil
 	}
 	if !d.covered.cover(file, was) {
-		d.counts.Left++
+		if d.parts.cover(file, was) {
+			d.counts.Parted++
+		} else {
+			d.counts.Left++
+		}
 		return true, nil
 	}
 	if err != nil {

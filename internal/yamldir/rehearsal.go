@@ -50,6 +50,9 @@ func (d *Dir) foreign() map[string]bool {
 	return all
 }
 
+// Part is as Dir.Part: nothing is removed for it.
+func (r *Rehearsal) Part(Scope) {}
+
 // Cover is as Dir.Cover.
 func (r *Rehearsal) Cover(s Scope) { r.covered = append(r.covered, s) }
 
