@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -122,10 +123,11 @@ func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer
 	if !o.list || o.ignoreNotFound || len(a.names) == 0 {
 		return nil
 	}
-	for _, q := range o.queries(a, true) {
-		if src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }) != nil {
-			return nil
-		}
+	thereOrUnreadable := func(q collectionQuery) bool {
+		return src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }) != nil
+	}
+	if slices.ContainsFunc(o.queries(a, true), thereOrUnreadable) {
+		return nil
 	}
 	return absent(a.resource, a.names[0])
 }
