@@ -83,7 +83,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	const kills = 20
 	last, copies := uint64(0), 0
-	for kill := range kills {
+	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, until one shows something
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000))*time.Microsecond)
 		copies += len(beside(path, suffixNew))
 		s, err := Open(path, Options{Logger: &quiet})
@@ -117,7 +117,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	if copies == 0 {
 		t.Error("no kill came while there was a copy")
 	}
-	t.Logf("%d of %d kills came while there was a copy", copies, kills)
+	t.Logf("%d kills came while there was a copy", copies)
 }
 
 // wantStep verifies that there is what compactStep has left.

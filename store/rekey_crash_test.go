@@ -57,7 +57,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	const kills = 10
 	last, copies := uint64(0), 0
-	for kill := range kills {
+	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, until one shows something
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000))*time.Microsecond)
 		left := beside(path, suffixNew)
 		copies += len(left)
@@ -103,5 +103,5 @@ func TestKilledWhileRekeying(t *testing.T) {
 	if last < 3 {
 		t.Errorf("the children came to step %d only", last)
 	}
-	t.Logf("%d of %d kills came while there was a copy, up to step %d", copies, kills, last)
+	t.Logf("%d kills came while there was a copy, up to step %d", copies, last)
 }

@@ -101,7 +101,7 @@ func (k *killed) run(t *testing.T, kills int) {
 	took := once.once(t).Took
 	t.Logf("it takes %s, %s with the start of the process", took.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 	left := 0
-	for n := range kills {
+	for n := 0; n < kills || left == 0 && n < 20*kills; n++ { // more, until one shows something
 		done := make(chan struct{}, 1)
 		p := k.start(t, func(jobReport) {
 			select {
@@ -114,7 +114,7 @@ func (k *killed) run(t *testing.T, kills int) {
 		case <-p.done:
 			t.Fatalf("%s ended: %v\n%s", k.Do, p.err, p.stderr())
 		}
-		time.Sleep((took*time.Duration(n) + time.Duration(random.Int64N(int64(took)))) / time.Duration(kills))
+		time.Sleep((took*time.Duration(n%kills) + time.Duration(random.Int64N(int64(took)))) / time.Duration(kills))
 		p.kill()
 		if slices.ContainsFunc(k.list(t), func(name string) bool { return !slices.Contains(k.names, name) }) {
 			left++
