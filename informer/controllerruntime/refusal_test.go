@@ -153,7 +153,7 @@ func TestOneStoreForTwoClusters(t *testing.T) {
 	case err = <-heard:
 	case <-second.ctx.Done():
 	}
-	if !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(fmt.Sprint(err), "a store.Store for each cluster") {
+	if !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(fmt.Sprint(err), "each cluster needs a store of its own") {
 		t.Error(err)
 	}
 	t.Log(err)
