@@ -22,13 +22,18 @@ func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	return code, o.String(), e.String()
 }
 
-// A command that is asked to end says so, and how it leaves things, and not what failed because of it.
-func TestInterrupted(t *testing.T) {
+// aPod is the flag that leads to a server with one pod, and the names of files in a directory.
+func aPod(t *testing.T) (host string, file func(name string) string) {
+	t.Helper()
 	server := startServer(t)
 	createPod(t, server, "a", "x", nil)
 	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	host := "--server=" + server.Config().Host
+	return "--server=" + server.Config().Host, func(name string) string { return filepath.Join(dir, name) }
+}
+
+// A command that is asked to end says so, and how it leaves things, and not what failed because of it.
+func TestInterrupted(t *testing.T) {
+	host, file := aPod(t)
 	for _, args := range [][]string{
 		{"snapshot", "save", file("s.larder"), "pods", host}, {"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
 	} {
@@ -43,7 +48,7 @@ func TestInterrupted(t *testing.T) {
 	if err := os.WriteFile(file("half.larder"), whole[:len(whole)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := filesIn(t, dir)
+	before := filesIn(t, file(""))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, tc := range []struct {
@@ -70,7 +75,7 @@ func TestInterrupted(t *testing.T) {
 			t.Errorf("%s: %d %q %q", strings.Join(tc.args[:2], " "), code, out, errs)
 		}
 	}
-	if now := filesIn(t, dir); !slices.Equal(now, before) {
+	if now := filesIn(t, file("")); !slices.Equal(now, before) {
 		t.Errorf("%v is there, and before it was %v", now, before)
 	}
 }
@@ -102,11 +107,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 
 // What was done is done, and that it could not be told is an error.
 func TestResultsThatCanNotBePrinted(t *testing.T) {
-	server := startServer(t)
-	createPod(t, server, "a", "x", nil)
-	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	host := "--server=" + server.Config().Host
+	host, file := aPod(t)
 	for _, args := range [][]string{
 		{"snapshot", "save", file("s.larder"), "pods", host},
 		{"snapshot", "restore", file("s.larder"), "--store", file("s.db")},
@@ -117,7 +118,7 @@ func TestResultsThatCanNotBePrinted(t *testing.T) {
 			t.Errorf("%v: %d %q", args[:2], code, errs.String())
 		}
 	}
-	if left := filesIn(t, dir); !slices.Contains(left, "s.larder") || !slices.Contains(left, "s.db") {
+	if left := filesIn(t, file("")); !slices.Contains(left, "s.larder") || !slices.Contains(left, "s.db") {
 		t.Errorf("there is %v", left)
 	}
 }
