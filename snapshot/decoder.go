@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,13 +130,9 @@ func (d *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructure
 		}
 		return nil, u, nil
 	case encodingProtobuf:
-		codec := d.codec()
-		if codec == nil {
-			return nil, nil, d.undecodable(r)
-		}
-		obj, err := codec.Decode(r.Payload)
+		obj, err := d.openProtobuf(r)
 		if err != nil {
-			return nil, nil, d.damaged(r, "malformed protobuf")
+			return nil, nil, err
 		}
 		if text, err = json.Marshal(obj); err != nil {
 			return nil, nil, d.damaged(r, "it can not be written as JSON")
@@ -143,6 +140,31 @@ func (d *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructure
 		return text, nil, nil
 	}
 	return nil, nil, d.undecodable(r)
+}
+
+// openProtobuf returns a typed object.
+func (d *Decoder) openProtobuf(r store.Record) (runtime.Object, error) {
+	codec := d.codec()
+	if codec == nil {
+		return nil, d.undecodable(r)
+	}
+	obj, err := codec.Decode(r.Payload)
+	if err != nil {
+		return nil, d.damaged(r, "malformed protobuf")
+	}
+	return obj, nil
+}
+
+// metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an unstructured one for that.
+func (d *Decoder) metadata(r store.Record) (metav1.Object, error) {
+	if r.Encoding != encodingProtobuf {
+		return d.Decode(r)
+	}
+	obj, err := d.openProtobuf(r)
+	if err != nil {
+		return nil, err
+	}
+	return meta.Accessor(obj)
 }
 
 // encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been changed.

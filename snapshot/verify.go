@@ -89,13 +89,13 @@ func (r *Reader) verifyRecords(ctx context.Context, d *Decoder, report *Report) 
 
 // verifyObject decodes an object and compares it with what its record says.
 func verifyObject(d *Decoder, rec store.Record, report *Report) {
-	u, err := d.Decode(rec)
+	m, err := d.metadata(rec)
 	switch {
 	case errors.Is(err, ErrUndecodable):
 		report.Unknown++
 	case err != nil:
 		report.problem("%s: %v", d.id, err)
-	case string(u.GetUID()) != rec.UID || u.GetResourceVersion() != rec.ResourceVersion:
+	case string(m.GetUID()) != rec.UID || m.GetResourceVersion() != rec.ResourceVersion:
 		report.problem("%s: %q has another UID or resourceVersion than its record says", d.id, rec.Key)
 	}
 }

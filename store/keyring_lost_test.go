@@ -236,3 +236,29 @@ func TestLookUpsWithDataKeysThatAreDamaged(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// TestLookUpsAfterAnEndBeforeTheRepair: a process that lost the data keys, and ended before what was sealed with them was repaired, leaves look-ups that find nothing, and
+// another process does not take that for nothing either.
+func TestLookUpsAfterAnEndBeforeTheRepair(t *testing.T) {
+	e := sealing(t, mustKey(t, ""))
+	path := mustDamageKeys(t, 10, e)
+	mustClose(t, mustOpen(t, path, Options{Encryption: e, Logger: &quiet})) // has another record of them written
+	s := mustOpen(t, path, Options{Encryption: e, Logger: &quiet})
+	if s.keys.held().lost != nil {
+		t.Fatal("the record is still damaged")
+	}
+	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := v.IndexKeys(t.Context(), cache.NamespaceIndex, "namespace-0"); !isDamaged(err) || !strings.Contains(err.Error(), "which the file does not have") {
+		t.Errorf("before the repair: %q, %v", keys, err)
+	}
+	if _, err := s.Mend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := v.IndexKeys(t.Context(), cache.NamespaceIndex, "namespace-0"); err != nil || len(keys) != 0 {
+		t.Errorf("after the repair: %q, %v", keys, err)
+	}
+	mustClose(t, s)
+}

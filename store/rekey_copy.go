@@ -44,13 +44,15 @@ func (c *compaction) resealing(from *bolt.Bucket, name string) (*resealing, erro
 
 // holdsSealed reports whether a collection has a record that is sealed, whatever its state says: a program that knows of no sealing writes that without the mark.
 func holdsSealed(b *bolt.Bucket) bool {
-	objects := b.Bucket(bucketObjects)
-	if objects == nil {
-		return false
-	}
-	for _, data := range ascending(objects) {
-		if len(data) > 0 && data[0] == sealedVersion {
-			return true
+	for _, name := range [][]byte{bucketObjects, bucketTombstones} {
+		records := b.Bucket(name)
+		if records == nil {
+			continue
+		}
+		for _, data := range ascending(records) {
+			if len(data) > 0 && data[0] == sealedVersion {
+				return true
+			}
 		}
 	}
 	return false

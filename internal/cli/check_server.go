@@ -124,7 +124,7 @@ func announce(ctx context.Context, s IO, src source.Source) {
 func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encryption *store.Encryption) (all []source.Audited, err error) {
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err))) // what becomes of the file is said; the rest is in the results
 	ctx = klog.NewContext(ctx, logr.Discard())
-	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption})
+	st, err := openForSync(ctx, path, lockWait, store.Options{Logger: &logger, Encryption: encryption, ForgetAfter: -1})
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (m *mirror) startLocked(mb *member) {
 		defer close(mb.ended)
 		defer describing.Wait()
 		defer cancel()
-		defer context.AfterFunc(ctx, mb.watches.end)()
+		defer context.AfterFunc(ctx, func() { mb.watches.end(source.ErrStopping) })()
 		mb.informer.RunWithContext(ctx)
 		if ctx.Err() == nil {
 			m.fail(fmt.Errorf("the mirror of %s stopped: %w", mb.identity, errors.Join(mb.informer.Status().Err, errStopped)))

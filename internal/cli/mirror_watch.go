@@ -92,11 +92,11 @@ func (w *watches) join(ctx context.Context) (_ context.Context, leave func(), er
 }
 
 // end ends all of them, and those that come.
-func (w *watches) end() {
+func (w *watches) end(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
 	for cancel := range w.all {
-		(*cancel)(source.ErrStopping)
+		(*cancel)(why)
 	}
 }

@@ -80,22 +80,13 @@ func TestMirrorWatch(t *testing.T) {
 func TestMirrorEndsItsWatches(t *testing.T) {
 	server := startServer(t)
 	createPod(t, server, "a", "x", nil)
-	ended := make(chan error, 1)
+	var ended <-chan error
 	var m *mirror
 	q := source.WatchQuery{List: true}
 	mirrorUntil(t, server, filepath.Join(t.TempDir(), "s"), func(running *mirror, _ *store.Store) {
 		m = running
 		q.Collection = m.members[0].identity.ID()
-		listed := make(chan struct{})
-		go func() {
-			ended <- m.Watch(context.Background(), q, func(e source.Event) error {
-				if e.Listed {
-					close(listed)
-				}
-				return nil
-			})
-		}()
-		<-listed
+		ended = watchOf(m, q)
 	})
 	if err := <-ended; !errors.Is(err, source.ErrStopping) {
 		t.Errorf("it ended with %v", err)
@@ -103,6 +94,21 @@ func TestMirrorEndsItsWatches(t *testing.T) {
 	if err := m.Watch(context.Background(), q, func(source.Event) error { return nil }); !errors.Is(err, source.ErrStopping) {
 		t.Errorf("one that comes afterwards: %v", err)
 	}
+}
+
+// watchOf begins a watch, waits until it has been told the list, and returns where its end comes.
+func watchOf(m *mirror, q source.WatchQuery) <-chan error {
+	ended, listed := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- m.Watch(context.Background(), q, func(e source.Event) error {
+			if e.Listed {
+				close(listed)
+			}
+			return nil
+		})
+	}()
+	<-listed
+	return ended
 }
 
 // A watch goes on after what has been written, not after what was to be, and tells once why it could not be.

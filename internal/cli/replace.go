@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -92,6 +93,7 @@ func (mb *member) end() error {
 	if mb.cancel == nil {
 		return mb.informer.Close()
 	}
+	mb.watches.end(source.ErrReplaced)
 	mb.cancel()
 	<-mb.ended
 	return nil

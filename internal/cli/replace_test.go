@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -59,8 +61,12 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			t.Errorf("deployments: %+v", c)
 		}
 		server.ResetCounts()
+		ended := watchOf(m, source.WatchQuery{List: true, Collection: m.now()[1].identity.ID()})
 		if c := change("pods"); c.kept != 1 || len(c.begun) != 0 || len(c.stopped) != 1 {
 			t.Errorf("%+v", c)
+		}
+		if err := <-ended; !errors.Is(err, source.ErrReplaced) {
+			t.Errorf("a watch of what is not mirrored any more: %v", err)
 		}
 		if c := change("pods", "deployments"); c.kept != 1 || len(c.begun) != 1 || len(c.stopped) != 0 {
 			t.Errorf("%+v", c)

@@ -255,8 +255,8 @@ func (w *watching) explain(err error, c source.Collection, reached uint64) error
 	case errors.As(err, &gone):
 		return withHint(fmt.Errorf("%s: %w", w.resource, gone), startOver, w.resource, path)
 	case reached > 0:
-		return withHint(err, "go on with --since %s once a larder sync runs", placeOf(c, reached))
-	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrSilent):
+		return withHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
+	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced), errors.Is(err, source.ErrSilent):
 		return withHint(err, "start over; larder sync --keep-changes 24h keeps what changes meanwhile")
 	}
 	return readError(path, err)

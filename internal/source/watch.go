@@ -48,7 +48,7 @@ type Watcher interface {
 	// is no more for now. States that follow each other quickly may be told as one. Objects are shared and must not be modified.
 	//
 	// It returns when ctx ends, with its cause, and with fn's error; with ErrNotLive when all is told and nobody
-	// mirrors into the collection; with store.ErrNotKept and *store.SinceError if Since can not be served; and with ErrSlow and ErrStopping.
+	// mirrors into the collection; with store.ErrNotKept and *store.SinceError if Since can not be served; and with ErrSlow, ErrStopping and ErrReplaced.
 	Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error
 }
 
@@ -60,6 +60,8 @@ var (
 	ErrSlow = errors.New("the reader of the watch was too slow, and changes were left out")
 	// ErrStopping: the sync is ending.
 	ErrStopping = errors.New("the sync that was watched has stopped")
+	// ErrReplaced: the sync goes on with another configuration.
+	ErrReplaced = errors.New("the sync that was watched has another configuration now, and does not mirror this any more, or anew")
 	// ErrSilent: the sync that answers has not been heard for half a minute.
 	ErrSilent = errors.New("the sync that was watched does not answer any more")
 

@@ -84,7 +84,7 @@ func (w *wireEvent) event() (Event, error) {
 
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
-	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
+	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "replaced": ErrReplaced, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
 	"damaged": store.ErrDamaged, "sealed": store.ErrSealed, "noSpace": store.ErrNoSpace,
 }
 
