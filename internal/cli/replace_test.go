@@ -61,7 +61,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			t.Errorf("deployments: %+v", c)
 		}
 		server.ResetCounts()
-		ended := watchOf(m, source.WatchQuery{List: true, Collection: m.now()[1].identity.ID()})
+		ended := watchOf(m, source.WatchQuery{Query: source.Query{Collection: m.now()[0].identity.ID()}, List: true})
 		if c := change("pods"); c.kept != 1 || len(c.begun) != 0 || len(c.stopped) != 1 {
 			t.Errorf("%+v", c)
 		}
