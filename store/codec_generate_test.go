@@ -21,7 +21,7 @@ import (
 // Flags of TestGeneratedObjects. It prints its seed; to see a failure again, give it back.
 var (
 	generateSeed   = flag.Int64("larder.seed", 0, "seed of the generated objects; 0 draws one")
-	generateRounds = flag.Int("larder.rounds", 3, "generated objects per kind; make soak has more")
+	generateRounds = flag.Int("larder.rounds", 1, "generated objects per kind; make soak has more")
 )
 
 // TestGeneratedObjects runs the fuzzers of apimachinery over every kind of

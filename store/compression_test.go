@@ -218,7 +218,7 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := newVariedPods(1500, 30).page(1500)
+			want := newVariedPods(700, 30).page(700)
 			wantSame := storeVaried(t, c, want)
 			plain, packed := payloadBytes(t, c)
 			if ratio := float64(plain) / float64(packed); ratio < 4 {

@@ -22,7 +22,7 @@ func TestForgetHandlerOfAFullFile(t *testing.T) {
 	f := feedOf(t, c, "h")
 	catchUp(t, f)
 	pod := func(n int) store.Op {
-		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 3000))
+		return upsert(fmt.Sprintf("a/%05d", n), "1", storetest.ColorLabel, strings.Repeat("x", 12_000))
 	}
 	put := func(n int) (full bool) {
 		_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{pod(n)}, ResourceVersion: "1"})

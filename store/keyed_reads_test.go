@@ -111,7 +111,7 @@ func keyedReaders(t *testing.T, ix *Indexer, c Interface, first, last string, wr
 // Whoever has read an object of a batch, or of a list, reads none that is older.
 func TestKeyedReadsDoNotGoBack(t *testing.T) {
 	t.Parallel()
-	const n = 100
+	const n = 40
 	for _, r := range []Residency{All, Bounded(64 << 20), None} {
 		t.Run(r.String(), func(t *testing.T) {
 			s := mustOpen(t, t.TempDir()+"/store", Options{})

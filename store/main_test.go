@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 		os.Exit(child())
 	}
 	// Under the race detector rapid's 100 checks for each model take ten minutes; make soak has 5000.
-	if err := flag.Set("rapid.checks", "12"); err != nil {
+	if err := flag.Set("rapid.checks", "8"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

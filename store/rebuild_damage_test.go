@@ -58,6 +58,7 @@ func objectPages(t *testing.T, data []byte) (leaves []int) {
 // TestRebuildAfterDamage damages a store while it is open, in ways that lose
 // more or less, and rebuilds it.
 func TestRebuildAfterDamage(t *testing.T) {
+	tried := 0
 	for what, test := range map[string]struct {
 		damage func(t *testing.T, s *Store)
 		// min and max objects that must be left in the large collection
@@ -136,6 +137,9 @@ func TestRebuildAfterDamage(t *testing.T) {
 			})
 		}, 0, 0},
 	} {
+		if tried++; tried%every != 0 { // of a map, so others each time
+			continue
+		}
 		t.Run(what, func(t *testing.T) {
 			s, many, few := filled(t, Options{})
 			test.damage(t, s)

@@ -215,7 +215,7 @@ func testCommitOutcomeUnknown(t *testing.T, transactions int, stored bool) {
 // that come, go, or are replaced. (The bound is far below what all of them take.)
 func TestCommitIsBounded(t *testing.T) {
 	t.Parallel()
-	const objects, bound = 6000, 64 << 10
+	const objects, bound = 2000, 64 << 10
 	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	store.NoSync(s)
 	codec := storetest.PodCodec()
@@ -247,7 +247,7 @@ func TestCommitIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.Abort()
-				for page := range slices.Chunk(state(kind.after), 2000) {
+				for page := range slices.Chunk(state(kind.after), 700) {
 					if _, err := r.Page(t.Context(), pods(page...)); err != nil {
 						t.Fatal(err)
 					}

@@ -119,7 +119,7 @@ func TestDropFromAFullFile(t *testing.T) {
 	gone, kept := openPodsIn(t, s, "gone"), openPodsIn(t, s, "kept")
 	fillUp := func(c *store.Collection, prefix string) (n int) {
 		for ; ; n++ {
-			op := upsert(fmt.Sprintf("%s/%s-%05d", c.Identity().Namespace, prefix, n), "1", storetest.ColorLabel, strings.Repeat("x", 3000))
+			op := upsert(fmt.Sprintf("%s/%s-%05d", c.Identity().Namespace, prefix, n), "1", storetest.ColorLabel, strings.Repeat("x", 12_000))
 			_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{op}, ResourceVersion: "1"})
 			if errors.Is(err, store.ErrNoSpace) {
 				return n
