@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -96,9 +97,10 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 		e.lost = lostOf(src)
 	}
 	e.absent = func() {
-		notePart(s, o.from.path, st.Collections, filter)
-		noteUnfinished(s, o.from.path, st.Collections, filter)
-		noteRedacted(s, o.from.path, st.Collections, filter, "; kubectl apply would write REDACTED to a cluster")
+		all := slices.DeleteFunc(slices.Clone(st.Collections), func(c source.Collection) bool { return e.superseded[c.Identity()] })
+		notePart(s, o.from.path, all, filter)
+		noteUnfinished(s, o.from.path, all, filter)
+		noteRedacted(s, o.from.path, all, filter, "; kubectl apply would write REDACTED to a cluster")
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
