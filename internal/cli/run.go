@@ -58,6 +58,7 @@ func Run(ctx context.Context, args []string, s IO) int {
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
+	s.Err = visibleWriter{s.Err} // errors and notes quote files and servers
 	root := newRoot(s)
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
