@@ -44,7 +44,7 @@ func runProcess(s IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret()
+	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
 	s.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
 	return Run(ctx, os.Args[1:], s)
@@ -90,18 +90,4 @@ func terminalSize(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	return width, height
-}
-
-// askSecret returns what IO.AskSecret is in a process: nil if its standard input is no terminal.
-func askSecret() func(string) (string, error) {
-	in := int(os.Stdin.Fd())
-	if !term.IsTerminal(in) {
-		return nil
-	}
-	return func(prompt string) (string, error) {
-		fmt.Fprint(os.Stderr, prompt)
-		text, err := term.ReadPassword(in)
-		fmt.Fprintln(os.Stderr)
-		return string(text), err
-	}
 }
