@@ -105,8 +105,11 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := 0
-			r := &resolver{storePath: "s.larder", stored: tc.stored, discover: func(context.Context) (offers, error) {
+			r := &resolver{storePath: "s.larder", stored: tc.stored, discover: func(ctx context.Context) (offers, error) {
 				asked++
+				if _, brief := ctx.Deadline(); brief != (len(tc.stored) > 0) { // then there is something to go on with
+					t.Errorf("the server has a deadline: %v", brief)
+				}
 				return tc.offers, tc.err
 			}}
 			got, err := r.resolve(ctx, tc.arg)
