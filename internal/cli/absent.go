@@ -64,7 +64,7 @@ func noteLeftOut(s IO, path string, status source.Status) {
 		return
 	}
 	for _, left := range status.Snapshot.LeftOut {
-		fmt.Fprintf(s.Err, "note: not in %s: %s\n", path, left)
+		fmt.Fprintf(s.Err, "note: not in %s: %s\n", path, oneLine(left))
 	}
 }
 

@@ -110,7 +110,7 @@ func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, isSn
 func printReport(s IO, path string, r store.Report) error {
 	var b strings.Builder
 	for _, p := range r.Problems {
-		fmt.Fprintln(&b, p)
+		fmt.Fprintln(&b, oneLine(fmt.Sprint(p)))
 	}
 	verdict := "ok"
 	if n := len(r.Problems); n > 0 {

@@ -280,6 +280,6 @@ func printAudits(s IO, all []source.Audited) error {
 		}
 		fmt.Fprintf(&out, "%s: %s: the server has %s\n", what, verdict, counted(a.Objects, "object"))
 	}
-	_, err := io.WriteString(s.Out, out.String())
+	_, err := io.WriteString(s.Out, visible(out.String()))
 	return err
 }

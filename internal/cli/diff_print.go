@@ -144,7 +144,7 @@ type diffLines struct {
 }
 
 func (p *diffLines) change(c snapshot.Change) error {
-	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, nameOf(c.Collection), c.Key); err != nil || !p.patches {
+	if _, err := fmt.Fprintf(p.w, "%s %s %s\n", c.Kind, oneLine(nameOf(c.Collection)), oneLine(c.Key)); err != nil || !p.patches {
 		return err
 	}
 	patch, err := patchOf(c)
@@ -158,7 +158,7 @@ func (p *diffLines) change(c snapshot.Change) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.w, "  %s\n", text)
+	_, err = fmt.Fprintf(p.w, "  %s\n", visible(string(text)))
 	return err
 }
 
@@ -168,7 +168,7 @@ func (p *diffLines) finish(r snapshot.DiffReport) error {
 		if only.file == "B" {
 			kind = snapshot.Added
 		}
-		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, nameOf(only.collection), scopeOfID(only.collection.Identity), only.note()); err != nil {
+		if _, err := fmt.Fprintf(p.w, "%s %s (%s): %s\n", kind, oneLine(nameOf(only.collection)), oneLine(scopeOfID(only.collection.Identity)), only.note()); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -91,9 +94,13 @@ type resolver struct {
 	stored    []resource
 	// guessed are resources whose scope the store does not tell: the server is asked first.
 	guessed []resource
+	// patience is how long the server may take, if something is stored: then there is what to go on with. 0 is askFor.
+	patience time.Duration
 	// discover asks the server; it is called once, if at all.
 	discover func(ctx context.Context) (offers, error)
-	offers   *offers
+	// offers is what it has said, and failed why it has not.
+	offers *offers
+	failed error
 }
 
 func newResolver(storePath string, infos []store.Info, discover func(context.Context) (offers, error)) *resolver {
@@ -115,12 +122,8 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 	if len(stored) == 1 {
 		return stored, nil
 	}
-	if r.offers == nil {
-		found, err := r.ask(ctx, len(inCategory(arg, known)) > 0)
-		if err != nil {
-			return r.offline(arg, known, stored, err)
-		}
-		r.offers = &found
+	if err := r.ask(ctx); err != nil {
+		return r.offline(arg, known, stored, err)
 	}
 	found := matchResource(arg, r.offers.all)
 	members := r.offers.inCategory(arg)
@@ -144,14 +147,29 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 // asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
 func (r *resolver) asked() bool { return r.offers != nil }
 
-// ask asks the server; not for long if there is something to go on with.
-func (r *resolver) ask(ctx context.Context, patient bool) (offers, error) {
-	if patient {
+// ask asks the server, once: over a link that loses what is sent each try takes all of its time, and meanwhile nothing is served.
+func (r *resolver) ask(ctx context.Context) error {
+	if r.offers != nil || r.failed != nil {
+		return r.failed
+	}
+	if len(r.stored)+len(r.guessed) > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, askFor)
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(r.patience, askFor))
 		defer cancel()
 	}
-	return r.discover(ctx)
+	found, err := r.discover(ctx)
+	if err != nil {
+		r.failed = err
+		return err
+	}
+	r.offers = &found
+	return nil
+}
+
+// unreached reports whether the server was asked and has not answered at all.
+func (r *resolver) unreached() bool {
+	var status apierrors.APIStatus
+	return r.failed != nil && !errors.As(r.failed, &status)
 }
 
 // offline is what can be said without the server: err is why it could not be asked.

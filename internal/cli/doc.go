@@ -5,8 +5,8 @@
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go, discover.go and suggest.go (what people call a resource, and what they may have meant), choose.go (which collection answers a question), absent.go (what a file
 // does not have), interrupted.go (commands that were asked to end), path.go
-// (what is wrong with a store's path), from.go, passphrase.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
-// table.go (tables of status and sync), exit.go (errors and exit codes).
+// (what is wrong with a store's path), from.go, passphrase.go, ask_secret.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
+// table.go (tables of status and sync), visible.go (what a terminal may be given), exit.go (errors and exit codes).
 //
 // get prints as kubectl does: get_args.go takes the arguments apart, printer.go chooses among cli-runtime's printers and the ones here, which
 // are those that stream (list.go, table_printer.go, with the columns of package columns) and those that kubectl keeps to itself (custom_columns.go, sort.go).
@@ -20,7 +20,7 @@
 // Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was
 // used wrongly. diff: 0 no difference, 1 a difference, 2 used wrongly, 3 not compared. The help of larder has them for users.
 //
-// A running sync is a service (service.go): the mirror (mirror.go), whose members change when a configuration does (settings.go, reload.go, replace.go), what shows
+// A running sync is a service (service.go): the mirror (mirror.go, with moved.go for a version that the server has dropped), whose members change when a configuration does (settings.go, reload.go, replace.go), what shows
 // it (live.go), the socket, the health and metrics endpoints (package endpoint), and what systemd is told (notify.go).
 //
 // The reading commands need no API server and work while a sync holds the

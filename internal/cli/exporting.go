@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +23,8 @@ type exporting struct {
 	objects int
 	// lost is what of src is known to be lost: an export that does not have all is an error, once what there is has been read.
 	lost error
+	// superseded are the collections that nothing was taken of, since others know better what is there.
+	superseded map[store.Identity]bool
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
@@ -38,24 +39,43 @@ type exportTo interface {
 	unknown(c snapshot.Collection, key string)
 }
 
-// run exports every object. One that is stored more than once comes from the collection that knows it best, the others may follow.
+// run exports every object once: see overlaps.
 func (e *exporting) run(ctx context.Context, to exportTo) error {
 	all, err := e.src.Collections(ctx)
 	if err != nil {
 		return err
 	}
 	slices.SortStableFunc(all, exportedFirst)
-	for _, c := range all {
+	var over overlaps
+	for i, c := range all {
+		if !over.takes(c) {
+			e.noteNewer(c, all)
+			continue
+		}
 		if why := e.leavesOut(c); why != "" {
 			e.notes = append(e.notes, fmt.Sprintf("%s: %s", nameOf(c), why))
 			continue
 		}
 		to.begin(c)
-		if err := e.collection(ctx, c, to); err != nil {
+		over.last = i+1 == len(all) || nameOf(all[i+1]) != nameOf(c)
+		if err := e.collection(ctx, c, to, &over); err != nil {
 			return err
 		}
+		over.end(c)
 	}
+	e.superseded = over.superseded
 	return e.lost
+}
+
+// noteNewer says of a collection that nothing is taken of that it was heard of after what is exported in its place.
+func (e *exporting) noteNewer(c snapshot.Collection, all []snapshot.Collection) {
+	newer := func(o snapshot.Collection) bool {
+		return believed(o) && o.Identity.GroupResource() == c.Identity.GroupResource() && (o.Identity.Namespace == "" || o.Identity.Namespace == c.Identity.Namespace) &&
+			!o.LastContact.Before(c.LastContact)
+	}
+	if !slices.ContainsFunc(all, newer) {
+		e.notes = append(e.notes, fmt.Sprintf("%s (%s): newer, but a part of what is exported", nameOf(c), scopeOfID(c.Identity)))
+	}
 }
 
 // tell says what is not exported.
@@ -73,11 +93,6 @@ func (e *exporting) tell() {
 	}
 }
 
-// exportedFirst puts what was heard of last first.
-func exportedFirst(a, b snapshot.Collection) int {
-	return cmp.Or(cmp.Compare(nameOf(a), nameOf(b)), b.LastContact.Compare(a.LastContact), cmp.Compare(a.Identity.String(), b.Identity.String()))
-}
-
 func (e *exporting) leavesOut(c snapshot.Collection) string {
 	switch {
 	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets && !c.SecretsRedacted():
@@ -88,11 +103,17 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 	return ""
 }
 
-func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo) error {
+func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo, over *overlaps) error {
 	decoder := snapshot.NewDecoder(c)
 	unknown := 0
 	err := e.src.Records(ctx, c.Identity, "", func(r store.Record) error {
+		if !over.takesKey(r.Key) {
+			return nil
+		}
 		u, err := decoder.Decode(r)
+		if err == nil || errors.Is(err, snapshot.ErrUndecodable) {
+			over.took(c, r.Key, err == nil)
+		}
 		if errors.Is(err, snapshot.ErrUndecodable) {
 			unknown++
 			to.unknown(c, r.Key)

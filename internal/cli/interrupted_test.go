@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // runs runs a command, and returns its exit code and what it printed.
@@ -161,5 +164,40 @@ func TestInterruptedLiveSave(t *testing.T) {
 		if left := filesIn(t, dir); len(left) > 0 {
 			t.Errorf("%s: left behind: %v", verb, left)
 		}
+	}
+}
+
+// A command that is asked to end while it asks for a passphrase says no more than that.
+func TestInterruptedPassphrase(t *testing.T) {
+	t.Setenv(passphraseVariable, "")
+	dir := t.TempDir()
+	sealed := filepath.Join(dir, "sealed.larder")
+	recipient, err := age.NewScryptRecipient("right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipient.SetWorkFactor(10)
+	var b bytes.Buffer
+	w, err := snapshot.NewWriter(&b, snapshot.Header{}, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
+	if err := errors.Join(err, w.Close(), os.WriteFile(sealed, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"get", "pods", "--from", sealed}, {"check", "--from", sealed}, {"status", "--from", sealed},
+		{"snapshot", "restore", sealed, "--store", filepath.Join(dir, "s.db")},
+		{"snapshot", "save", filepath.Join(dir, "new.larder"), "--passphrase", "--server=http://127.0.0.1:1"},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		var out, errs bytes.Buffer
+		code := Run(ctx, args, IO{Out: &out, Err: &errs, AskSecret: func(string) (string, error) {
+			interrupt()
+			return "", ctx.Err()
+		}})
+		if code != exitFailed || out.String() != "" || !strings.HasPrefix(errs.String(), "error: interrupted") || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: %d %q %q", args[0], code, out.String(), errs.String())
+		}
+	}
+	if left := filesIn(t, dir); !slices.Equal(left, []string{"sealed.larder"}) {
+		t.Errorf("there is %v", left)
 	}
 }

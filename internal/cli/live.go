@@ -204,7 +204,7 @@ func (p *plainLog) update(now time.Time, all []source.Collection) {
 			p.said = map[string]saying{}
 		}
 		p.said[c.ID] = saying{now, what}
-		fmt.Fprintln(p.out, plainLine(now, c))
+		fmt.Fprintln(p.out, oneLine(plainLine(now, c)))
 	}
 }
 

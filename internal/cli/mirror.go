@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,8 @@ type member struct {
 	// residency: where objects are kept decoded, answers come from there.
 	residency store.Residency
 	keeps     bool // the file keeps what changes
+	// moved is the version that the server was last found to have instead of the identity's.
+	moved atomic.Pointer[string]
 }
 
 // memberOptions are the same for all members.
@@ -80,10 +83,10 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	if err := inf.SetWatchErrorHandlerWithContext(logQuietly); err != nil {
+	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), residency: o.Residency}
+	if err := inf.SetWatchErrorHandlerWithContext(mb.heardOf); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	mb := &member{resource: r, identity: id, informer: inf, conn: conn, ended: make(chan struct{}), residency: o.Residency}
 	kept := keptBefore(ctx, st, id)
 	mb.keepChanges(ctx, mo.keepChanges)
 	if mo.keepChanges == 0 {
@@ -102,7 +105,7 @@ func exampleOf(p planned) runtime.Object {
 	return example
 }
 
-// logQuietly is the watch error handler. What it hears is in the status, and so in the display; client-go's own
+// logQuietly logs what the watch error handler is told. What it hears is in the status, and so in the display; client-go's own
 // handler would log it at each attempt.
 func logQuietly(ctx context.Context, _ *cache.Reflector, err error) {
 	klog.FromContext(ctx).V(2).Info("The connection ended", "err", err)
@@ -255,7 +258,7 @@ func (mb *member) collection() source.Collection {
 		live.Relists[string(reason)] = n
 	}
 	if st.Err != nil {
-		live.Error, live.Trouble = st.Err.Error(), troubleOf(st.Err)
+		live.Error, live.Trouble = mb.explained(st.Err).Error(), troubleOf(st.Err)
 	}
 	c.Live = &live
 	return c

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -102,6 +103,9 @@ func (s IO) passphrase(prompt string) (string, error) {
 		return "", passphraseError{withHint(errors.New("a passphrase is needed, and there is no terminal to ask for it"), "set %s", passphraseVariable)}
 	}
 	text, err := s.AskSecret(prompt)
+	if errors.Is(err, context.Canceled) { // it is not that there is none
+		return "", err
+	}
 	if err != nil {
 		return "", passphraseError{fmt.Errorf("the passphrase could not be read: %w", err)}
 	}

@@ -35,6 +35,8 @@ type planner struct {
 	config    *rest.Config
 	// running says what is mirrored already. Default: nothing is.
 	running func(store.Identity) bool
+	// patience is how long the server may take to tell its resources, if something is stored. 0 is askFor.
+	patience time.Duration
 }
 
 // plan resolves what is wanted, and asks the server about what is not stored yet, so that what it refuses
@@ -45,7 +47,9 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 			closeIdle(plan)
 		}
 	}()
-	if plan, err = pl.resolve(ctx, infos, all); err != nil {
+	r := newResolver(pl.storePath, infos, func(ctx context.Context) (offers, error) { return discover(ctx, pl.config) })
+	r.patience = pl.patience
+	if plan, err = pl.resolve(ctx, r, all); err != nil || r.unreached() { // the informers wait for the server
 		return plan, err
 	}
 	for _, p := range plan {
@@ -61,8 +65,7 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 
 // resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet. Its error has all that the
 // server does not know.
-func (pl planner) resolve(ctx context.Context, infos []store.Info, all []wanted) (plan []planned, err error) {
-	r := newResolver(pl.storePath, infos, func(ctx context.Context) (offers, error) { return discover(ctx, pl.config) })
+func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
 		resources, err := r.resolve(ctx, w.name)

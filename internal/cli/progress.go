@@ -2,11 +2,20 @@ package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/larder-dev/larder/internal/progress"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
+
+// screen is Err for what moves the cursor there.
+func (s IO) screen() io.Writer {
+	if v, ok := s.Err.(visibleWriter); ok {
+		return v.w
+	}
+	return s.Err
+}
 
 // bar shows on a terminal how far a save or a restore is. done ends it.
 func (s IO) bar(title string) (tell func(snapshot.Progress), done func()) {
@@ -14,7 +23,7 @@ func (s IO) bar(title string) (tell func(snapshot.Progress), done func()) {
 	shown := 0
 	tell = func(p snapshot.Progress) {
 		if b == nil {
-			b = progress.Start(s.Err, s.ErrIsTerminal, title, int64(p.TotalObjects))
+			b = progress.Start(s.screen(), s.ErrIsTerminal, title, int64(p.TotalObjects))
 		}
 		b.Add(p.Objects - shown)
 		shown = p.Objects
@@ -23,7 +32,9 @@ func (s IO) bar(title string) (tell func(snapshot.Progress), done func()) {
 }
 
 // busy shows on a terminal that something is at work. done ends it.
-func (s IO) busy(title string) (done func()) { return progress.Busy(s.Err, s.ErrIsTerminal, title) }
+func (s IO) busy(title string) (done func()) {
+	return progress.Busy(s.screen(), s.ErrIsTerminal, title)
+}
 
 // counted counts what is read of src. done ends it. printing says that Out is written meanwhile: where that is a terminal nothing is shown.
 func (s IO) counted(ctx context.Context, title string, src snapshot.Source, printing bool) (counted snapshot.Source, done func(), err error) {
@@ -36,7 +47,7 @@ func (s IO) counted(ctx context.Context, title string, src snapshot.Source, prin
 		total += c.Objects
 	}
 	width, _ := s.TerminalSize()
-	b := progress.Start(s.Err, s.ErrIsTerminal && !(printing && width > 0), title, int64(total))
+	b := progress.Start(s.screen(), s.ErrIsTerminal && !(printing && width > 0), title, int64(total))
 	return &countedSource{src, b}, b.Done, nil
 }
 

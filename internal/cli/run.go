@@ -44,7 +44,7 @@ func runProcess(s IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret()
+	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
 	s.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
 	return Run(ctx, os.Args[1:], s)
@@ -58,6 +58,7 @@ func Run(ctx context.Context, args []string, s IO) int {
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
+	s.Err = visibleWriter{s.Err} // errors and notes quote files and servers
 	root := newRoot(s)
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -89,18 +90,4 @@ func terminalSize(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	return width, height
-}
-
-// askSecret returns what IO.AskSecret is in a process: nil if its standard input is no terminal.
-func askSecret() func(string) (string, error) {
-	in := int(os.Stdin.Fd())
-	if !term.IsTerminal(in) {
-		return nil
-	}
-	return func(prompt string) (string, error) {
-		fmt.Fprint(os.Stderr, prompt)
-		text, err := term.ReadPassword(in)
-		fmt.Fprintln(os.Stderr)
-		return string(text), err
-	}
 }

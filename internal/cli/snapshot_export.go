@@ -3,12 +3,14 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -95,9 +97,10 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 		e.lost = lostOf(src)
 	}
 	e.absent = func() {
-		notePart(s, o.from.path, st.Collections, filter)
-		noteUnfinished(s, o.from.path, st.Collections, filter)
-		noteRedacted(s, o.from.path, st.Collections, filter, "; kubectl apply would write REDACTED to a cluster")
+		all := slices.DeleteFunc(slices.Clone(st.Collections), func(c source.Collection) bool { return e.superseded[c.Identity()] })
+		notePart(s, o.from.path, all, filter)
+		noteUnfinished(s, o.from.path, all, filter)
+		noteRedacted(s, o.from.path, all, filter, "; kubectl apply would write REDACTED to a cluster")
 		if len(filter.Resources) == 0 {
 			noteLeftOut(s, o.from.path, st)
 		}
@@ -239,11 +242,28 @@ func mayReplaceLines(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(f, first); err == nil && first[0] == '{' {
+	if beginsWithObject(f) {
 		return nil
 	}
-	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON", path), "name another file, or remove it if it is of no more use")
+	return withHint(fmt.Errorf("%s is there already, and has no lines of JSON that an export has written", path), "name another file, or remove it if it is of no more use")
+}
+
+// longestLine is more than an API server takes of an object.
+const longestLine = 64 << 20
+
+// beginsWithObject reports whether the first line by itself is an object of Kubernetes. Other files that begin with a brace are none of an export's business.
+func beginsWithObject(r io.Reader) bool {
+	line, err := bufio.NewReader(io.LimitReader(r, longestLine)).ReadBytes('\n')
+	if err != nil { // an export ends each line
+		return false
+	}
+	var object map[string]any
+	if json.Unmarshal(line, &object) != nil {
+		return false
+	}
+	kind, _ := object["kind"].(string)
+	_, hasMeta := object["metadata"].(map[string]any)
+	return kind != "" && hasMeta
 }
 
 // newLines makes the file that gets the name path once it is complete, for nobody else's eyes. Its own name is no one else's: one that is there was left by an

@@ -112,7 +112,10 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 
 // mayWrite refuses to replace a file that nobody said is to be replaced, and what is no file.
 func (o *saveOptions) mayWrite(path string) error {
-	info, err := os.Lstat(path)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = os.Lstat(path) // a link that leads nowhere is itself replaced
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return noDirectory(path)

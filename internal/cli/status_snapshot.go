@@ -21,25 +21,25 @@ func printSnapshot(s IO, status source.Status) {
 		taken = about.TakenAt.UTC().Format(time.RFC3339) + ", " + ageOf(s.Now(), about.TakenAt) + " ago"
 	}
 	if about.Larder != "" {
-		taken += ", by larder " + about.Larder
+		taken += ", by larder " + oneLine(about.Larder)
 	}
 	fmt.Fprintf(s.Out, "Taken:     %s\n", taken)
 	var cluster []string
 	if about.ClusterID != "" {
-		cluster = append(cluster, about.ClusterID)
+		cluster = append(cluster, oneLine(about.ClusterID))
 	}
 	if about.ServerVersion != "" {
-		cluster = append(cluster, "server "+about.ServerVersion)
+		cluster = append(cluster, "server "+oneLine(about.ServerVersion))
 	}
 	if len(cluster) == 0 {
 		cluster = []string{"unknown"}
 	}
 	fmt.Fprintf(s.Out, "Cluster:   %s\n", strings.Join(cluster, ", "))
 	for _, left := range about.LeftOut {
-		fmt.Fprintf(s.Out, "Left out:  %s\n", left)
+		fmt.Fprintf(s.Out, "Left out:  %s\n", oneLine(left))
 	}
 	for _, loss := range about.Damaged {
-		fmt.Fprintf(s.Out, "Damaged:   %s\n", loss)
+		fmt.Fprintf(s.Out, "Damaged:   %s\n", oneLine(fmt.Sprint(loss)))
 	}
 	if len(about.Damaged) > 0 {
 		fmt.Fprintf(s.Err, "hint: %s\n", salvageHint(status.Store))

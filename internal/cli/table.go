@@ -20,7 +20,11 @@ func newTable(w io.Writer, header ...string) *table {
 
 // row adds a row.
 func (t *table) row(cells ...string) error {
-	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	shown := make([]string, len(cells))
+	for i, cell := range cells {
+		shown[i] = oneLine(cell)
+	}
+	_, err := fmt.Fprintln(t.w, strings.Join(shown, "\t"))
 	return err
 }
 

@@ -53,7 +53,7 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 		ShowLabels:    p.flags.showLabels,
 		ColumnLabels:  p.flags.labels,
 	})
-	p.out = countingWriter{w: p.s.Out, n: p.out.n, separate: p.out.n > 0 && !p.flags.noHeaders}
+	p.out = countingWriter{w: visibleWriter{p.s.Out}, n: p.out.n, separate: p.out.n > 0 && !p.flags.noHeaders}
 	p.w = printers.GetNewTabWriter(&p.out)
 	return nil
 }

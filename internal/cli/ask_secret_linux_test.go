@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newTerminal opens a pseudo terminal: keys is its keyboard.
+func newTerminal(t *testing.T) (keys, terminal *os.File) {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keys.Close() })
+	if err := unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	return keys, terminal
+}
+
+func echoes(t *testing.T, terminal *os.File) bool {
+	t.Helper()
+	state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Lflag&unix.ECHO != 0
+}
+
+// TestAskedToEndAtThePrompt: ^C ends a command that asks for a passphrase, and the terminal shows again what is typed.
+func TestAskedToEndAtThePrompt(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		keys, terminal := newTerminal(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		type answer struct {
+			text string
+			err  error
+		}
+		var out bytes.Buffer
+		answered := make(chan answer, 1)
+		go func() {
+			text, err := readSecret(ctx, int(terminal.Fd()), &out, "Passphrase: ")
+			answered <- answer{text, err}
+		}()
+		for echoes(t, terminal) { // until it reads
+			time.Sleep(time.Millisecond)
+		}
+		want := answer{text: "secret"}
+		if interrupted {
+			want = answer{err: context.Canceled}
+			cancel()
+		} else if _, err := keys.WriteString("secret\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answered; got.text != want.text || !errors.Is(got.err, want.err) || out.String() != "Passphrase: \n" {
+			t.Errorf("got %v, %q", got, out.String())
+		}
+		if !echoes(t, terminal) {
+			t.Error("what is typed is not shown any more")
+		}
+		if interrupted { // who reads is let go
+			if _, err := keys.WriteString("\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+	}
+}

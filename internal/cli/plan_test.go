@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// A server that says nothing is asked once, for as long as is said, and no more: what is stored waits to be served.
+func TestPlanOfASilentServer(t *testing.T) {
+	server := startServer(t)
+	server.InjectFault(fakeapi.Fault{Hang: true})
+	infos := []store.Info{{Identity: podsOf("", "", ""), Resource: pods.ResourceInfo, Complete: true}}
+	for _, name := range []string{"configmaps", "services"} { // of which nobody has told the scope: the server is asked
+		id := podsOf("", "", "")
+		id.GroupVersionResource = schema.GroupVersionResource{Version: "v1", Resource: name}
+		infos = append(infos, store.Info{Identity: id, Complete: true})
+	}
+	var all []wanted
+	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
+		all = append(all, wanted{name: name, representation: store.Unstructured})
+	}
+	plan, err := planner{storePath: "s.db", config: server.Config(), patience: 50 * time.Millisecond}.plan(t.Context(), infos, all)
+	if err != nil || len(plan) != len(all) {
+		t.Fatalf("%d are planned, %v", len(plan), err)
+	}
+	closeIdle(plan)
+	if got := server.Requests(); len(got) != 1 || !strings.HasPrefix(got[0], "discovery /api?") {
+		t.Errorf("asked for %q", got)
+	}
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// visible returns text of a file or server as a terminal may be given it: what would move the cursor, or do more, is written out (CVE-2021-25743), ESC and CR as kubectl
+// writes them. Line ends and tabs stay.
+func visible(text string) string { return escaped(text, "\n\t") }
+
+// oneLine is visible for what has to stay on its line, and in its column.
+func oneLine(text string) string { return escaped(text, "") }
+
+// escaped writes out control characters, but those of keep, and what is no UTF-8.
+func escaped(text, keep string) string {
+	if isVisible(text, keep) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\x1b':
+			b.WriteString("^[")
+		case !unicode.IsControl(r) || strings.ContainsRune(keep, r):
+			b.WriteString(text[:n])
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// isVisible is quick for what has nothing to write out, as nearly all texts.
+func isVisible(text, keep string) bool {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) || unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// visibleWriter writes visible texts. None ends within a character.
+type visibleWriter struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (v visibleWriter) Write(b []byte) (int, error) {
+	text := string(b)
+	if isVisible(text, "\n\t") {
+		return v.w.Write(b)
+	}
+	if _, err := io.WriteString(v.w, visible(text)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string][2]string{ // visible, oneLine
+		"":                   {"", ""},
+		"plain · ü\t\n":      {"plain · ü\t\n", `plain · ü\t\n`},
+		"\x1b]0;x\x07\r":     {`^[]0;x\u0007\r`, `^[]0;x\u0007\r`},
+		"\u009b2J\x7f":       {`\u009b2J\u007f`, `\u009b2J\u007f`},
+		"\x9b2J\xff \ufffd":  {`\x9b2J\xff ` + "\ufffd", `\x9b2J\xff ` + "\ufffd"},
+		"a\x00\v\f\u202eb 语": {`a\u0000\u000b\u000c` + "\u202eb 语", `a\u0000\u000b\u000c` + "\u202eb 语"},
+	} {
+		if got := [2]string{visible(text), oneLine(text)}; got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestHostileText: what a stranger's snapshot says in free text reaches a terminal as text (CVE-2021-25743).
+func TestHostileText(t *testing.T) {
+	const evil = "\x1b]0;pwned\x07\u009b2J\r"
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "evil.larder"), filepath.Join(dir, "other.larder")
+	hostile := func(c *snapshot.Collection) {
+		c.Identity.Resource += evil
+		c.Identity.LabelSelector = ""
+		c.Resource = store.ResourceInfo{Kind: "Widget" + evil, ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size" + evil, Type: "string", JSONPath: ".spec.of"}}}
+		c.Complete, c.MustRelist = false, "left out"+evil
+		c.Filtered, c.Redacted = []string{"only" + evil}, []string{"values" + evil}
+	}
+	w := widgetsOf(1, hostile, "a/"+evil, "a/x")
+	writeSnapshot(t, file, snapshot.Header{Larder: "v" + evil, ServerVersion: evil, ClusterID: evil, LeftOut: []string{"secrets" + evil}}, w)
+	w.keys = w.keys[1:]
+	writeSnapshot(t, other, snapshot.Header{}, w)
+	for name, args := range map[string][]string{
+		"status": {"status", "--from", file}, "get": {"get", "wd", "-A", "--from", file}, "get name": {"get", "wd", "-A", "-o", "name", "--from", file},
+		"no such resource": {"get", "nope" + evil, "--from", file}, "diff": {"diff", file, other}, "diff name": {"diff", file, other, "-o", "name"},
+		"diff patch": {"diff", other, file, "-o", "patch"}, "nothing in the other": {"diff", file, other, "wd", "-n", "b"},
+		"export": {"snapshot", "export", filepath.Join(dir, "out"), "--from", file, "--raw"}, "no namespace": {"get", "wd", "-n", "nope" + evil, "--from", file},
+		"save": {"snapshot", "save", filepath.Join(dir, "copy.larder"), "--from", file}, "check": {"check", "--from", file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, out, errs := runs(t.Context(), args...)
+			if out+errs == "" {
+				t.Error("nothing was printed")
+			}
+			hidden := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+			if strings.ContainsFunc(out, hidden) || strings.ContainsFunc(errs, hidden) {
+				t.Errorf("%q %q", out, errs)
+			}
+		})
+	}
+	if _, out, _ := runs(t.Context(), "status", "--from", file, "-o", "json"); !strings.Contains(out, `secrets\u001b]0;pwned\u0007`) {
+		t.Errorf("JSON is not as it was: %q", out)
+	}
+}
