@@ -67,7 +67,7 @@ func (w wanted) at(err error) error {
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges), maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
 	var err error
-	if s.encryption, err = o.key.sealing(nil); err != nil {
+	if s.encryption, err = o.key.encryption(); err != nil {
 		return s, err
 	}
 	for _, arg := range splitArgs(args) {
@@ -92,11 +92,8 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 		listen: c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
 	}
 	var err error
-	if s.encryption, err = o.key.sealing(c.Encryption); err != nil {
-		if c.Encryption != nil {
-			err = usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
-		}
-		return s, err
+	if s.encryption, err = sealing(c.Encryption); err != nil {
+		return s, usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
 	}
 	if o.store.path != "" {
 		s.store = o.store.path
