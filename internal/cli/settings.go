@@ -19,6 +19,7 @@ type settings struct {
 	forgetAfter    time.Duration
 	keepChanges    time.Duration
 	encryption     *store.Encryption
+	seals          []toSeal // names in the configuration, which must be of what is mirrored
 	keyBy          string // where its key is named, for hints
 	listen         string
 	ready          config.Ready
@@ -95,6 +96,7 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 	if s.encryption, err = sealing(c.Encryption); err != nil {
 		return s, usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
 	}
+	s.seals = sealsOf(c)
 	if o.store.path != "" {
 		s.store = o.store.path
 	}

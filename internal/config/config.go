@@ -58,8 +58,10 @@ type Resource struct {
 type Encryption struct {
 	KeyFile string
 	KeyEnv  string
-	// Resources by name; never empty.
+	// Resources by name, as resource or resource.group; never empty.
 	Resources []string
+	// Lines are where the file names them; nil if it does not.
+	Lines []int
 	// Line is where the file says where the key is.
 	Line int
 }
