@@ -20,7 +20,7 @@ type settings struct {
 	keepChanges    time.Duration
 	encryption     *store.Encryption
 	seals          []toSeal // names in the configuration, which must be of what is mirrored
-	keyBy          string // where its key is named, for hints
+	keyBy          string   // where its key is named, for hints
 	listen         string
 	ready          config.Ready
 }
