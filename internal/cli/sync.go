@@ -92,6 +92,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 	o.cluster.AddFlags(f)
+	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
 	return cmd
 }
 
