@@ -64,7 +64,8 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 //
 // The store is checked first: a damaged one is left as it is (ErrDamaged), and Rebuild is what helps. The copy
 // is in the directory and on the disk before it gets the name, in one step: whenever the process dies, one of the two is there, whole; the next Open removes
-// what is left of a copy. It needs room for that copy (ErrNoSpace says how much).
+// what is left of a copy. It needs room for that copy (ErrNoSpace says how much). The new file has the owner and the mode of the old one, so that root can do it for a service; who may
+// not give it to that owner fails.
 //
 // Open collections go on working. Reads do not wait. Commits, lists and the opening of collections wait for the copy; Apply does not, until
 // too much is pending. On Windows, where a file that is open can not be replaced, it always fails.
@@ -185,6 +186,9 @@ func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*ha
 	fresh, err := newFile(s.path, mapSize(size), s.o)
 	if err != nil {
 		return nil, err
+	}
+	if err := keepOwner(old.file, fresh.file); err != nil {
+		return nil, errors.Join(err, fresh.discard())
 	}
 	c := &compaction{s: s, fresh: fresh, key: key, listing: map[string]bool{}}
 	for _, live := range s.liveCollections() {

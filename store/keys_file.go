@@ -1,22 +1,34 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"os"
+)
 
 // KeyFile returns the keys of a file as a KeyProvider that reads the file anew whenever a key is needed: a key that is put on top of it is the current one for the next
-// Open or Rekey, that of a store that is open too. It fails as KeysFromFile does.
+// Open or Rekey, that of a store that is open too. It fails as KeysFromFile does, and for what is not a regular file: a pipe can be read once.
 func KeyFile(path string) (KeyProvider, error) {
-	if _, err := KeysFromFile(path); err != nil {
+	f := keyFile{path}
+	if _, err := f.read(); err != nil {
 		return nil, err
 	}
-	return keyFile{path}, nil
+	return f, nil
 }
 
 // keyFile is the file's path.
 type keyFile struct{ path string }
 
+func (f keyFile) read() (*Keys, error) {
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // a directory can not be read, and says so
+		return nil, fmt.Errorf("read the keys: %s is no regular file: it is read again and again, so write them to one", f.path)
+	}
+	return KeysFromFile(f.path)
+}
+
 // CurrentKey implements KeyProvider.
 func (f keyFile) CurrentKey(ctx context.Context) (id string, err error) {
-	keys, err := KeysFromFile(f.path)
+	keys, err := f.read()
 	if err != nil {
 		return "", err
 	}
@@ -25,7 +37,7 @@ func (f keyFile) CurrentKey(ctx context.Context) (id string, err error) {
 
 // Wrap implements KeyProvider.
 func (f keyFile) Wrap(ctx context.Context, dataKey []byte) (id string, wrapped []byte, err error) {
-	keys, err := KeysFromFile(f.path)
+	keys, err := f.read()
 	if err != nil {
 		return "", nil, err
 	}
@@ -34,7 +46,7 @@ func (f keyFile) Wrap(ctx context.Context, dataKey []byte) (id string, wrapped [
 
 // Unwrap implements KeyProvider.
 func (f keyFile) Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey []byte, err error) {
-	keys, err := KeysFromFile(f.path)
+	keys, err := f.read()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +55,7 @@ func (f keyFile) Unwrap(ctx context.Context, id string, wrapped []byte) (dataKey
 
 // exposedFile is the file if others than its owner and group can read it.
 func (f keyFile) exposedFile() string {
-	keys, err := KeysFromFile(f.path)
+	keys, err := f.read()
 	if err != nil {
 		return ""
 	}

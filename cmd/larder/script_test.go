@@ -39,6 +39,8 @@ func TestScripts(t *testing.T) {
 			"killed":     killed,
 			"only":       only,
 			"hangup":     hangup,
+			"freeze":     freeze,
+			"thaw":       thaw,
 			"fetch":      fetch,
 		},
 	})

@@ -21,9 +21,14 @@ import (
 // connection is the way to the server of one resource. It shares no network connection with another, which is what
 // tells the resources' bytes apart.
 type connection struct {
-	http     *http.Client
-	dynamic  dynamic.Interface
-	meta     metadata.Interface
+	http    *http.Client
+	dynamic dynamic.Interface
+	meta    metadata.Interface
+	// watches are the same clients with no bound on how long an answer may take.
+	watches struct {
+		dynamic dynamic.Interface
+		meta    metadata.Interface
+	}
 	raw      rest.Interface
 	schemas  *informer.Schemas
 	received meter.Received
@@ -44,6 +49,14 @@ func connect(config *rest.Config) (*connection, error) {
 	if c.meta, err = metadata.NewForConfigAndClient(config, c.http); err != nil {
 		return nil, err
 	}
+	endless := *c.http // over the same connections
+	endless.Timeout = 0
+	if c.watches.dynamic, err = dynamic.NewForConfigAndClient(config, &endless); err != nil {
+		return nil, err
+	}
+	if c.watches.meta, err = metadata.NewForConfigAndClient(config, &endless); err != nil {
+		return nil, err
+	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.http)
 	if err != nil {
 		return nil, err
@@ -53,26 +66,29 @@ func connect(config *rest.Config) (*connection, error) {
 	return c, nil
 }
 
-// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata.
+// listWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a request (--request-timeout) does not bound a
+// watch, which would be cut again and again.
 func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
 	if id.Representation == store.Metadata {
 		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+		watched := c.watches.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 		return &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return objects.List(ctx, selected(id, o))
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return objects.Watch(ctx, selected(id, o))
+				return watched.Watch(ctx, selected(id, o))
 			},
 		}
 	}
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
+	watched := c.watches.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, selected(id, o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return objects.Watch(ctx, selected(id, o))
+			return watched.Watch(ctx, selected(id, o))
 		},
 	}
 }

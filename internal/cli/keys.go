@@ -47,19 +47,14 @@ func (f *keyFlag) keys() (keys store.KeyProvider, err error) {
 	return keys, nil
 }
 
-// sealing is the encryption that a configuration asks for; the flag's keys count more.
-func (f *keyFlag) sealing(c *config.Encryption) (*store.Encryption, error) {
+// sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
+func sealing(c *config.Encryption) (*store.Encryption, error) {
 	if c == nil {
-		return f.encryption()
+		return nil, nil
 	}
 	e := &store.Encryption{}
 	for _, name := range c.Resources {
 		e.Resources = append(e.Resources, schema.ParseGroupResource(name))
-	}
-	if f.file != "" {
-		keys, err := f.keys()
-		e.Keys = keys
-		return e, err
 	}
 	keys, err := keysOf(c)
 	e.Keys = keys

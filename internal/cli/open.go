@@ -39,7 +39,11 @@ func openMirror(ctx context.Context, pl planner, set settings, mo memberOptions,
 		}
 	}
 	plan, err := pl.plan(ctx, infos, set.wanted)
+	if err == nil {
+		err = checkSeals(set.seals, plan)
+	}
 	if err != nil {
+		closeIdle(plan)
 		return nil, err
 	}
 	if st == nil {

@@ -21,6 +21,8 @@ func storeError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, source.ErrNoAnswer):
+		return withHint(err, "%s is stopped or stuck: let it go on (kill -CONT), or end it (kill -KILL), after which the file can be read", orTheSync(holder.Of(path)))
 	case errors.As(err, &held):
 		if holders := holder.Of(path); len(holders) > 0 {
 			return withHint(err, "a program other than larder sync holds the file, %s: stop it, since only a larder sync answers while it runs", holdingAs(false, holders))
@@ -36,6 +38,14 @@ func storeError(path string, err error) error {
 		return emptyError(path)
 	}
 	return pathError(path, err)
+}
+
+// orTheSync names who holds a store on whose socket nobody answers.
+func orTheSync(holders []holder.Holder) string {
+	if len(holders) == 1 {
+		return holders[0].String()
+	}
+	return "the sync that holds it"
 }
 
 // snapshotSuffix is how snapshots are called by custom; stores may be called so too.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -37,5 +38,15 @@ func TestPathErrors(t *testing.T) {
 		if !errors.As(err, &h) || !strings.Contains(h.hint, test.hint) || !errors.Is(err, test.err) {
 			t.Errorf("%v: %v, hint %q", test.err, err, h.hint)
 		}
+	}
+}
+
+// TestStoppedSyncHint: who is stopped or stuck is no other program, and can be let go on.
+func TestStoppedSyncHint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	err := storeError(path, &source.HeldError{Path: path, Socket: path + ".sock", Err: fmt.Errorf("%w in 3s", source.ErrNoAnswer)})
+	var h hinted
+	if !errors.As(err, &h) || !strings.Contains(h.hint, "the sync that holds it is stopped or stuck: let it go on (kill -CONT)") || !errors.Is(err, store.ErrLocked) {
+		t.Errorf("%v, hint %q", err, h.hint)
 	}
 }

@@ -118,7 +118,7 @@ func (r *reloader) reload(ctx context.Context) {
 	} else if next, err = config.Parse(r.path, data); err == nil {
 		if needed := r.applied.config.RestartNeeded(next); len(needed) > 0 {
 			err = withHint(fmt.Errorf("%s: %s %w", r.path, strings.Join(needed, ", "), errRestart), "restart it")
-		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errRestart) {
+		} else if err = r.apply(ctx, next); err != nil && !errors.Is(err, errRestart) && !errors.Is(err, errNotMirrored) {
 			r.again = time.Now().Add(applyAgain)
 			what = "The new configuration can not be applied now; the old one goes on, and the new one is tried again"
 		}
@@ -167,7 +167,7 @@ func (sv *service) reload(o *syncOptions) func(context.Context, *config.Config) 
 		if err != nil {
 			return err
 		}
-		if err := sv.mirror.sameResidencies(plan); err != nil {
+		if err := errors.Join(sv.mirror.sameResidencies(plan), checkSeals(set.seals, plan)); err != nil {
 			closeIdle(plan)
 			return err
 		}

@@ -19,7 +19,8 @@ type settings struct {
 	forgetAfter    time.Duration
 	keepChanges    time.Duration
 	encryption     *store.Encryption
-	keyBy          string // where its key is named, for hints
+	seals          []toSeal // names in the configuration, which must be of what is mirrored
+	keyBy          string   // where its key is named, for hints
 	listen         string
 	ready          config.Ready
 }
@@ -67,7 +68,7 @@ func (w wanted) at(err error) error {
 func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	s := settings{store: o.store.path, persistSecrets: o.persistSecrets, keepChanges: time.Duration(o.keepChanges), maxSize: int64(o.maxSize), ready: config.ReadyDisk, keyBy: byFlag}
 	var err error
-	if s.encryption, err = o.key.sealing(nil); err != nil {
+	if s.encryption, err = o.key.encryption(); err != nil {
 		return s, err
 	}
 	for _, arg := range splitArgs(args) {
@@ -92,12 +93,10 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 		listen: c.Listen, ready: c.Ready, keyBy: "encryption.keyFile in " + c.File,
 	}
 	var err error
-	if s.encryption, err = o.key.sealing(c.Encryption); err != nil {
-		if c.Encryption != nil {
-			err = usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
-		}
-		return s, err
+	if s.encryption, err = sealing(c.Encryption); err != nil {
+		return s, usageError{withHint(fmt.Errorf("%s:%d: encryption: %w", c.File, c.Encryption.Line, err), makeKey)}
 	}
+	s.seals = sealsOf(c)
 	if o.store.path != "" {
 		s.store = o.store.path
 	}

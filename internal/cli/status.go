@@ -196,7 +196,7 @@ func state(now time.Time, c source.Collection) string {
 	for _, left := range c.Filtered {
 		st += ", " + left
 	}
-	if len(c.Redacted) > 0 {
+	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, relistRedacted+" ("+redactionOf(c)+")") { // else that has said it
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")
 	}
 	if c.Live != nil && c.Live.Rewriting != "" {

@@ -56,6 +56,7 @@ there is a key that seals them in the store (--key-file), or --persist-secrets i
 
 With --config the resources are those of a file, which can say more: see docs/sync-config.md. It is read again at SIGHUP, and when it has
 changed: what is new in it begins, what is gone stops and stays in the store, and the rest goes on. One that is wrong is refused, and the old one goes on.
+Secrets are sealed if it says encryption: LARDER_KEY counts if that names it.
 Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
 It shows a table on a terminal, and lines elsewhere:
@@ -91,6 +92,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 	o.cluster.AddFlags(f)
+	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
 	return cmd
 }
 

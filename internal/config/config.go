@@ -58,8 +58,10 @@ type Resource struct {
 type Encryption struct {
 	KeyFile string
 	KeyEnv  string
-	// Resources by name; never empty.
+	// Resources by name, as resource or resource.group; never empty.
 	Resources []string
+	// Lines are where the file names them; nil if it does not.
+	Lines []int
 	// Line is where the file says where the key is.
 	Line int
 }
@@ -95,14 +97,17 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Read returns the content of a file for Parse.
+// Read returns the content of a file for Parse. It waits for nobody: what is not a regular file, or a link to one, is an error.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration can not be read: %w", err)
 	}
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		return nil, fmt.Errorf("the configuration %s is a directory", path)
+	case !info.Mode().IsRegular(): // to open a pipe waits for who writes to it
+		return nil, fmt.Errorf("the configuration %s is no regular file: it is read again and again, so write it to one", path)
 	}
 	if info.Size() > maxBytes {
 		return nil, fmt.Errorf("the configuration %s has %d bytes, and %d are the most: is it the right file?", path, info.Size(), maxBytes)

@@ -16,7 +16,7 @@
 //	persistSecrets: false               # true stores secrets in the file, not encrypted
 //	encryption:
 //	  keyFile: key                      # relative to the file's directory; or keyEnv, the name of an environment variable
-//	  resources: [secrets]              # what is sealed; default secrets
+//	  resources: [secrets]              # what is sealed of resources, by its full name (deployments.apps); default secrets
 //	retention:
 //	  forgetAfter: 30d                  # how long what is no longer mirrored is kept, or never; default 30d
 //	  changes: 7d                       # how long what changes is kept, for larder watch --since, or never; default never

@@ -184,7 +184,7 @@ func (r *reader) encryption(v value) *Encryption {
 		field{"resources", func(v value) {
 			r.list(v, "resources", func(v value) {
 				if s, ok := r.text(v); ok {
-					e.Resources = append(e.Resources, s)
+					e.Resources, e.Lines = append(e.Resources, s), append(e.Lines, v.Line)
 				}
 			})
 		}},

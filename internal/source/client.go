@@ -20,6 +20,13 @@ import (
 // errBroken: the sync went away in the middle of an answer.
 var errBroken = errors.New("the sync that holds the store stopped while it was answering; try again")
 
+// ErrNoAnswer: who listens on the socket does not answer. The process may be stopped, or stuck.
+var ErrNoAnswer = errors.New("no answer")
+
+// pingFor is how long a sync may take to say who it is, which needs neither its store nor its server. One that is stopped is connected to all the
+// same: the kernel does that.
+const pingFor = 3 * time.Second
+
 // Client is a running sync as a Source.
 type Client struct {
 	http *http.Client
@@ -27,15 +34,24 @@ type Client struct {
 	pulseEvery time.Duration
 }
 
-// Dial returns a client of the sync that listens on the socket, and who that is.
+// Dial returns a client of the sync that listens on the socket, and who that is. It gives up after a few seconds: ctx bounds it further.
 func Dial(ctx context.Context, socket string) (*Client, Sync, error) {
+	return dialWithin(ctx, socket, pingFor)
+}
+
+func dialWithin(ctx context.Context, socket string, atMost time.Duration) (*Client, Sync, error) {
 	c := &Client{pulseEvery: pulseEvery, http: &http.Client{Transport: &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 		DisableCompression: true,
 	}}}
+	limited, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
 	var s Sync
-	if err := c.getJSON(ctx, pathPing, &s); err != nil {
+	if err := c.getJSON(limited, pathPing, &s); err != nil {
 		_ = c.Close()
+		if limited.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w in %s", ErrNoAnswer, atMost)
+		}
 		return nil, Sync{}, err
 	}
 	return c, s, nil

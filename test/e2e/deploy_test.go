@@ -6,19 +6,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/config"
 	reading "github.com/larder-dev/larder/internal/source"
@@ -49,6 +53,9 @@ func TestDaemonSet(t *testing.T) {
 		objects := client.Resource(deployed[u.GetKind()]).Namespace(u.GetNamespace())
 		if _, err := objects.Create(t.Context(), u, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 			t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
+		if u.GetKind() == "DaemonSet" {
+			checkPod(t, u)
 		}
 		if u.GetKind() == "ConfigMap" {
 			text, _, _ = unstructured.NestedString(u.Object, "data", "sync.yaml")
@@ -83,6 +90,27 @@ func TestDaemonSet(t *testing.T) {
 		return notMirrored(status, wanted)
 	})
 	p.terminate(t)
+}
+
+// checkPod: the pods come to every node, whatever its taints, and the directory on it is theirs with all that is in it, whoever wrote that.
+func checkPod(t *testing.T, u *unstructured.Unstructured) {
+	t.Helper()
+	var ds appsv1.DaemonSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &ds); err != nil {
+		t.Fatal(err)
+	}
+	pod := ds.Spec.Template.Spec
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+		taint := &corev1.Taint{Key: "node-role.kubernetes.io/edge", Value: "x", Effect: effect}
+		if !slices.ContainsFunc(pod.Tolerations, func(o corev1.Toleration) bool { return o.ToleratesTaint(klog.Background(), taint, false) }) {
+			t.Errorf("the pods do not tolerate %s", taint.ToString())
+		}
+	}
+	owner := fmt.Sprintf("%d:%d", *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup)
+	store := pod.InitContainers[0].VolumeMounts[0].MountPath
+	if got, want := pod.InitContainers[0].Command, []string{"/bin/busybox", "chown", "-R", owner, store}; !slices.Equal(got, want) {
+		t.Errorf("the init container runs %q, want %q", got, want)
+	}
 }
 
 // parseAs parses the configuration as a pod on that node does.

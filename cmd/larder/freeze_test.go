@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os/exec"
+	"strconv"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// freeze stops the background command that was started last, as kill -STOP does, until thaw or the end of the script.
+func freeze(ts *testscript.TestScript, neg bool, args []string) {
+	pid := lastPID(ts, "freeze", neg || len(args) > 0)
+	ts.Check(signal(pid, "-STOP"))
+	ts.Defer(func() { _ = signal(pid, "-CONT") }) // after a script that failed; else it has ended
+}
+
+// thaw lets it go on.
+func thaw(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check(signal(lastPID(ts, "thaw", neg || len(args) > 0), "-CONT"))
+}
+
+func lastPID(ts *testscript.TestScript, command string, wrong bool) int {
+	background := ts.BackgroundCmds()
+	if wrong || len(background) == 0 {
+		ts.Fatalf("usage: %s, with a background command", command)
+	}
+	return background[len(background)-1].Process.Pid
+}
+
+// signal asks kill(1): syscall does not know these signals on Windows.
+func signal(pid int, name string) error { return exec.Command("kill", name, strconv.Itoa(pid)).Run() }

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/config"
+)
+
+// errNotMirrored: a configuration is to seal what it does not mirror, or not under that name. What was meant would be stored as it is.
+var errNotMirrored = errors.New("is not the full name of what is mirrored")
+
+// toSeal is a name of encryption.resources.
+type toSeal struct {
+	name, place string
+}
+
+// sealsOf are the names that the configuration gives; not the default.
+func sealsOf(c *config.Config) []toSeal {
+	if c.Encryption == nil {
+		return nil
+	}
+	var all []toSeal
+	for i, line := range c.Encryption.Lines {
+		all = append(all, toSeal{c.Encryption.Resources[i], fmt.Sprintf("%s:%d", c.File, line)})
+	}
+	return all
+}
+
+// checkSeals fails if a name fits nothing of the plan, as the store compares them: it says all of them. Secrets, by their full name, need not be mirrored:
+// they are the default.
+func checkSeals(all []toSeal, plan []planned) error {
+	var mirrored []resource
+	for _, p := range plan {
+		mirrored = append(mirrored, p.resource)
+	}
+	var wrong []error
+	for _, s := range all {
+		fits := func(r resource) bool {
+			g := schema.ParseGroupResource(s.name)
+			return strings.EqualFold(g.Group, r.Group) && strings.EqualFold(g.Resource, r.Resource)
+		}
+		if !fits(secrets) && !slices.ContainsFunc(mirrored, fits) {
+			wrong = append(wrong, fmt.Errorf("%s: encryption.resources: %q %w, and would seal nothing; %s", s.place, s.name, errNotMirrored, s.meant(mirrored)))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(wrong...)}
+}
+
+// meant says what would fit.
+func (s toSeal) meant(mirrored []resource) string {
+	if like := matchResource(s.name, mirrored); len(like) > 0 {
+		return "write " + names(like, resource.String)
+	}
+	if meant := didYouMean(s.name, mirrored); meant != "" {
+		return meant
+	}
+	return "mirrored are " + names(mirrored, resource.String)
+}

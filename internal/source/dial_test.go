@@ -1,0 +1,67 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// silent is a socket beside a store whose owner has been stopped (kill -STOP): the kernel connects whoever comes, and nobody answers.
+func silent(t *testing.T, storePath string) string {
+	t.Helper()
+	socket, err := SocketPath(storePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return socket
+}
+
+// TestDialOfAStoppedSync ends by itself; without a bound it would hang until the test's own time is over.
+func TestDialOfAStoppedSync(t *testing.T) {
+	socket := silent(t, filepath.Join(t.TempDir(), "s.db"))
+	_, _, err := dialWithin(t.Context(), socket, 50*time.Millisecond)
+	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "no answer in 50ms") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := dialWithin(ctx, socket, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNoAnswer) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestOpenOfAStoppedSync says who it is that does not answer.
+func TestOpenOfAStoppedSync(t *testing.T) {
+	t.Parallel() // it waits for as long as a sync may take
+	path := filepath.Join(t.TempDir(), "s.db")
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	socket := silent(t, path)
+	_, err = Open(t.Context(), path, Options{Wait: -1})
+	var held *HeldError
+	if !errors.As(err, &held) || held.Socket != socket || !errors.Is(err, ErrNoAnswer) || !errors.Is(err, store.ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(socket); err != nil {
+		t.Errorf("the socket: %v", err)
+	}
+}

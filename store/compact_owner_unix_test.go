@@ -1,0 +1,112 @@
+//go:build unix
+
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can change the owner. It returns what has to stay.
+func ofAnother(t *testing.T, path string) ownership {
+	t.Helper()
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, 65532, 65533); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ownershipOf(t, path)
+}
+
+type ownership struct {
+	uid, gid uint32
+	mode     os.FileMode
+}
+
+func ownershipOf(t *testing.T, path string) ownership {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return ownership{st.Uid, st.Gid, info.Mode()}
+}
+
+// TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is with Rekey, and with a store that is open.
+func TestCompactKeepsTheOwner(t *testing.T) {
+	keys, err := ParseKeys([]byte(rekeyKeys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Logger: &quiet, Encryption: &Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}
+	for name, anew := range map[string]func(path string) error{
+		"compact": func(path string) error { _, err := Compact(t.Context(), path, o); return err },
+		"rekey":   func(path string) error { _, err := Rekey(t.Context(), path, o); return err },
+		"open": func(path string) error {
+			s := mustOpen(t, path, o)
+			_, err := s.Compact(t.Context())
+			mustClose(t, s)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "store")
+			mustClose(t, mustOpen(t, path, o))
+			before, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ofAnother(t, path)
+			if err := anew(path); err != nil {
+				t.Fatal(err)
+			}
+			if got := ownershipOf(t, path); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			if after, err := os.Stat(path); err != nil || os.SameFile(before, after) {
+				t.Errorf("it is the old file: %v", err)
+			}
+			wantNames(t, dir, "store")
+		})
+	}
+}
+
+// TestNewOwnerOfTheSame: a sandbox may forbid chown, and may end who tries it; so nobody does for nothing.
+func TestNewOwnerOfTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid, gid := newOwner(info, info); uid != -1 || gid != -1 {
+		t.Errorf("%d, %d", uid, gid)
+	}
+	root, err := os.Stat("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := owned{root, &syscall.Stat_t{Uid: 65532, Gid: 65533}}
+	if uid, gid := newOwner(other, root); uid != 65532 || gid != 65533 {
+		t.Errorf("%d, %d", uid, gid)
+	}
+}
+
+// owned is a file of somebody else.
+type owned struct {
+	os.FileInfo
+	stat *syscall.Stat_t
+}
+
+func (o owned) Sys() any { return o.stat }
