@@ -10,7 +10,7 @@ func mayBeNamespaced(c Collection) bool {
 	return r.Namespaced || c.Objects == 0 && !described
 }
 
-// noteKey notes what a key of c tells of its scope.
+// noteKey notes what the first key of c tells of its scope.
 func (c *Collection) noteKey(key string) {
 	c.Resource.Namespaced = c.Resource.Namespaced || strings.Contains(key, "/")
 }
