@@ -52,7 +52,7 @@ func checkRecord(r store.Record) error {
 	case len(r.Key) > maxKey:
 		return fmt.Errorf("record %.100q…: a key of %d bytes, %d are allowed: %w", r.Key, len(r.Key), maxKey, ErrTooLarge)
 	case longestMark(r) > maxMark:
-		return fmt.Errorf("record %q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key, longestMark(r), maxMark, ErrTooLarge)
+		return fmt.Errorf("record %.100q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key, longestMark(r), maxMark, ErrTooLarge)
 	case recordSize(r) > maxBody:
 		return fmt.Errorf("record %q: %d bytes, %d are allowed: %w", r.Key, recordSize(r), maxBody, ErrTooLarge)
 	}
