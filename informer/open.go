@@ -44,7 +44,7 @@ func (o Options) withDefaults(example runtime.Object) Options {
 	if o.Resource.Kind == "" {
 		o.Resource.Kind = kindOfExample(example)
 		o.Resource.Singular = strings.ToLower(o.Resource.Kind)
-		o.Resource.Namespaced = o.Identity.Namespace != ""
+		o.Resource.Namespaced = o.Identity.Namespace != "" // else it is not known, and the keys will say
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

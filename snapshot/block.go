@@ -34,6 +34,9 @@ func parseBlock(f frame, format format, after string) (b blockReader, wrong stri
 		if len(r.Key) > maxKey {
 			return b, fmt.Sprintf("a key of %d bytes is longer than the %d that are allowed", len(r.Key), maxKey)
 		}
+		if n := longestMark(r); n > maxMark {
+			return b, fmt.Sprintf("a UID, resourceVersion or encoding of %d bytes is longer than the %d that are allowed", n, maxMark)
+		}
 		rest, last = more, r.Key
 		b.bytes += int64(len(r.Payload))
 		n++

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,12 +32,12 @@ func (g *gapless) Read(p []byte) (int, error) {
 }
 
 // decryptDamaged is decryptAt for a file that may be damaged. age decrypts one at random only if its end is whole.
-func decryptDamaged(r io.ReaderAt, size int64, identities []age.Identity) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
+func decryptDamaged(ctx context.Context, r io.ReaderAt, size int64, identities []age.Identity) (plain io.ReaderAt, plainSize int64, encrypted bool, err error) {
 	plain, plainSize, encrypted, err = decryptAt(r, size, identities)
 	if err == nil || !encrypted || errors.Is(err, ErrEncrypted) || errors.Is(err, ErrIdentity) {
 		return plain, plainSize, encrypted, err
 	}
-	s, err := newRewinder(r, size, identities)
+	s, err := newRewinder(ctx, r, size, identities)
 	if err != nil {
 		return nil, 0, true, err
 	}
@@ -55,8 +56,8 @@ type rewinder struct {
 	pos int64     // of r; guarded by mu
 }
 
-// newRewinder decrypts the file once to find out how much can be.
-func newRewinder(in io.ReaderAt, size int64, identities []age.Identity) (*rewinder, error) {
+// newRewinder decrypts the file once to find out how much can be. What can not be read is no end of it, but an error.
+func newRewinder(ctx context.Context, in io.ReaderAt, size int64, identities []age.Identity) (*rewinder, error) {
 	header, err := age.ExtractHeader(io.NewSectionReader(in, 0, size))
 	if err != nil {
 		return nil, cryptError(err)
@@ -67,12 +68,35 @@ func newRewinder(in io.ReaderAt, size int64, identities []age.Identity) (*rewind
 	}
 	// A passphrase costs a second each time.
 	w := &rewinder{in: in, all: size, key: age.NewInjectedFileKeyIdentity(key)}
-	if err := w.rewindLocked(); err != nil {
-		return nil, err
+	once := &watched{ctx: ctx, in: io.NewSectionReader(in, 0, size)}
+	r, err := age.Decrypt(once, w.key)
+	if err == nil {
+		w.size, _ = io.Copy(io.Discard, r) // to where it was cut or altered
 	}
-	w.size, _ = io.Copy(io.Discard, w.r)
-	w.r = nil
+	if once.err != nil {
+		return nil, fmt.Errorf("read the encrypted snapshot: %w", once.err)
+	}
+	if err != nil {
+		return nil, cryptError(err)
+	}
 	return w, nil
+}
+
+// watched reads while ctx lasts, and keeps why it has ended, if not with the file.
+type watched struct {
+	ctx context.Context
+	in  io.Reader
+	err error
+}
+
+func (w *watched) Read(p []byte) (n int, err error) {
+	if err = w.ctx.Err(); err == nil {
+		n, err = w.in.Read(p)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
 }
 
 func (w *rewinder) rewindLocked() error {

@@ -21,7 +21,7 @@
 // objects or parts are missing (filtered, redacted, salvaged) are listed first. Secrets are in no snapshot, and in no store, in plain text unless that is asked for.
 //
 // Files get their names when they are whole and on the disk, in one step. Until then they are <name>.new-*, which the next save or restore of that name removes where a process was killed. Nothing else is left, of temporary files
-// neither: the copy of a store is beside it and gone before the snapshot is written (a next open of the store removes it otherwise), and a list of several pages is kept in a file that has no name and is encrypted.
+// neither: the copy of a store is beside it (beside the snapshot where there is no room, unless that is encrypted, or if the store has not got its file) and gone before the snapshot is written (a next open of the store removes it otherwise), and a list of several pages is kept in a file that has no name and is encrypted.
 //
 // # Records
 //

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/larder-dev/larder/internal/printable"
 )
 
 // Errors of opening a snapshot.
@@ -45,7 +47,7 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format, e.Larder, e.Newest)
+	return fmt.Sprintf("the snapshot is in format %d, written by Larder %s; this program reads formats up to %d: upgrade Larder", e.Format, printable.Text(e.Larder), e.Newest)
 }
 
 // Unwrap returns ErrNewerFormat.
@@ -74,7 +76,7 @@ func (e *DamageError) Error() string {
 	}
 	fmt.Fprintf(&b, " at offset %d", e.Offset)
 	if e.Collection != "" {
-		fmt.Fprintf(&b, ", %s", e.Collection)
+		fmt.Fprintf(&b, ", %s", printable.Text(e.Collection))
 	}
 	if e.First != "" || e.Last != "" {
 		fmt.Fprintf(&b, ", keys %q to %q", e.First, e.Last)

@@ -85,6 +85,9 @@ func (f *File) collection(buf *buffer, ref collectionRef) error {
 	if err != nil {
 		return f.damage(end.frameHead, -1, "the collection's description can not be read: "+textError(err))
 	}
+	if len(ref.pages) > 0 {
+		c.noteKey(ref.pages[0].first)
+	}
 	id := c.Identity.ID()
 	if _, twice := f.byID[id]; twice || !isNumber(end.head, len(f.refs)) {
 		return f.damage(end.frameHead, -1, "the index names it where another collection should be")

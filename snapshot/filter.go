@@ -52,7 +52,7 @@ func newFilter(f Filter) (*filter, error) {
 	return out, nil
 }
 
-// Takes says whether any object of c can be taken.
+// Takes says whether any object of c can be taken. With Namespaces, a collection that has Objects and is not Namespaced has none that can; of one without objects it may have to be seen.
 func (f Filter) Takes(c Collection) bool {
 	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(name string) bool { return isNamed(c, name) }) {
 		return false
@@ -63,7 +63,7 @@ func (f Filter) Takes(c Collection) bool {
 	if ns := c.Identity.Namespace; ns != "" {
 		return slices.Contains(f.Namespaces, ns)
 	}
-	return c.Resource.Namespaced || c.Resource.Kind == "" // without a kind nothing is known of the resource
+	return mayBeNamespaced(c)
 }
 
 // describe says to people what of c may be left out.

@@ -31,6 +31,8 @@ const (
 	maxHead = 72 << 10
 	maxText = 1 << 20
 	maxKey  = 32 << 10
+	// maxMark bounds each of what a record has beside key and payload: UID, resourceVersion and encoding.
+	maxMark = 1 << 10
 	// maxCollections bounds how many there are.
 	maxCollections = 1 << 16
 	// pageTarget is the size of an index page: it is closed by the entry that reaches it. maxPage bounds one.

@@ -127,6 +127,12 @@ func blockPart(collection uint64, keys ...string) []byte {
 	return part(kindBlock, 0, string(blockHead{collection: collection, count: uint64(len(keys)), first: keys[0], last: keys[len(keys)-1]}.append(nil)), body)
 }
 
+// markedPart is a block of one record.
+func markedPart(r store.Record) []byte {
+	r.Key = "a"
+	return part(kindBlock, 0, string(blockHead{count: 1, first: r.Key, last: r.Key}.append(nil)), appendRecord(nil, r))
+}
+
 // Files whose checksums are all right and whose content was made to deceive: each way to read them says what is wrong, or that the file is damaged where it does not come to that.
 func TestHostileFiles(t *testing.T) {
 	text := func(parts ...[]byte) []byte {
@@ -144,6 +150,7 @@ func TestHostileFiles(t *testing.T) {
 	sized := func(size uint32, stored []byte) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, size), stored...)
 	}
+	long := strings.Repeat("x", maxMark+1)
 	const counts = `,"objects":2,"bytes":2,"blocks":1`
 	for name, c := range map[string]struct {
 		text   []byte
@@ -156,6 +163,9 @@ func TestHostileFiles(t *testing.T) {
 		"an empty key":                 {text(begin, blockPart(0, "", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
 		"a key in two blocks":          {text(begin, blockPart(0, "a"), blockPart(0, "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
 		"a long key":                   {text(begin, blockPart(0, "a", strings.Repeat("k", maxKey+1)), page, end(counts), tail), "a key of 32769 bytes is longer than the 32768 that are allowed", "a key of 32769 bytes"},
+		"a long UID":                   {text(begin, markedPart(store.Record{UID: long}), page, end(counts), tail), "a UID, resourceVersion or encoding of 1025 bytes is longer than the 1024 that are allowed", "of 1025 bytes"},
+		"a long resourceVersion":       {text(begin, markedPart(store.Record{ResourceVersion: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
+		"a long encoding":              {text(begin, markedPart(store.Record{Encoding: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
 		"a block of another":           {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
 		"a collection twice":           {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
 		"fewer objects than it says":   {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},

@@ -13,7 +13,9 @@ type memorySource []contentOf
 
 func (m memorySource) Collections(context.Context) (out []Collection, err error) {
 	for _, c := range m {
-		out = append(out, c.collection)
+		of := c.collection
+		of.Objects = max(of.Objects, len(c.records)) // from which its scope can be told
+		out = append(out, of)
 	}
 	return out, nil
 }

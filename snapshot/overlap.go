@@ -83,7 +83,6 @@ func within(src Source, c Collection, scope store.Identity) (Source, error) {
 	if c.Identity.FieldSelector != scope.FieldSelector {
 		f.Fields = scope.FieldSelector
 	}
-	c.Resource.Namespaced = c.Resource.Namespaced || len(f.Namespaces) > 0 // else Select would leave it out
 	return Select(&only{src, c}, SelectOptions{Filter: f})
 }
 

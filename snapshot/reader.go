@@ -234,6 +234,9 @@ func (r *Reader) openBlock(f frame) error {
 		return r.damage(f.frameHead, "there are too many blocks without a page of the index")
 	}
 	r.last = b.head.last
+	if r.seen.Blocks == 0 {
+		r.current.noteKey(b.head.first)
+	}
 	r.seen.Blocks++
 	r.seen.Objects += int(b.head.count)
 	r.seen.Bytes += b.bytes
@@ -274,6 +277,7 @@ func (r *Reader) endCollection(f frame) error {
 	}
 	r.ref.end = span{offset: f.offset, length: uint64(f.total())}
 	r.tail = r.ref.append(r.tail)
+	c.Resource.Namespaced = c.Resource.Namespaced || r.current.Resource.Namespaced
 	r.current, r.open = c, false
 	return nil
 }

@@ -51,10 +51,17 @@ func checkRecord(r store.Record) error {
 		return fmt.Errorf("a record without a key: %w", ErrOrder)
 	case len(r.Key) > maxKey:
 		return fmt.Errorf("record %.100q…: a key of %d bytes, %d are allowed: %w", r.Key, len(r.Key), maxKey, ErrTooLarge)
+	case longestMark(r) > maxMark:
+		return fmt.Errorf("record %.100q: its UID, resourceVersion or encoding has %d bytes, %d are allowed: %w", r.Key, longestMark(r), maxMark, ErrTooLarge)
 	case recordSize(r) > maxBody:
 		return fmt.Errorf("record %q: %d bytes, %d are allowed: %w", r.Key, recordSize(r), maxBody, ErrTooLarge)
 	}
 	return nil
+}
+
+// longestMark is the size of the longest of what r has beside key and payload.
+func longestMark(r store.Record) int {
+	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
 
 func appendSized[T string | []byte](dst []byte, s T) []byte {

@@ -109,9 +109,11 @@ func RestoreFrom(ctx context.Context, in io.Reader, storePath string, o RestoreO
 // streamSource is the collection that a Reader is at, once.
 type streamSource struct{ r *Reader }
 
-// Collections implements Source.
+// Collections implements Source. How many objects there are is not told at the end either: a filter that takes a collection when it begins shall take it then, too.
 func (s *streamSource) Collections(context.Context) ([]Collection, error) {
-	return []Collection{s.r.Collection()}, nil
+	c := s.r.Collection()
+	c.Objects, c.Bytes, c.Blocks = 0, 0, 0
+	return []Collection{c}, nil
 }
 
 // Records implements Source.

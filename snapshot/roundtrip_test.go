@@ -133,6 +133,9 @@ func (c content) check(t rapid.TB, got content) {
 		g := got.collections[i]
 		col := want.collection
 		col.Objects, col.Bytes, col.Blocks = len(want.records), 0, g.collection.Blocks
+		if len(want.records) > 0 {
+			col.noteKey(want.records[0].Key)
+		}
 		for _, r := range want.records {
 			col.Bytes += int64(len(r.Payload))
 		}

@@ -60,7 +60,7 @@ func OpenSalvage(ctx context.Context, path string, o OpenOptions) (*File, Salvag
 //
 // Of an encrypted snapshot that was cut short nothing is read at random: each read that goes back decrypts it from its beginning.
 func Salvage(ctx context.Context, r io.ReaderAt, size int64, o OpenOptions) (*File, SalvageReport, error) {
-	in, plain, encrypted, err := decryptDamaged(r, size, o.Identities)
+	in, plain, encrypted, err := decryptDamaged(ctx, r, size, o.Identities)
 	if err != nil {
 		return nil, SalvageReport{}, err
 	}

@@ -130,6 +130,7 @@ func (s *salvager) add(id string, c *salvaged) {
 	var ref collectionRef
 	if len(c.entries) > 0 {
 		ref.pages = []pageRef{{first: c.entries[0].first}}
+		d.noteKey(c.entries[0].first)
 	}
 	f := s.file
 	f.byID[id] = len(f.refs)

@@ -67,7 +67,7 @@ type Saved struct {
 // SaveStore writes a snapshot of a store that is open, in this process, to the file at path. It is taken hot: the store's file is copied as it is at one moment, and the snapshot is made of the copy, so each collection is exactly at
 // its resourceVersion, and nobody who reads or writes waits. What is pending is committed before, as far as it can be.
 //
-// The copy is beside the store, and where there is no room for it, or the store has not got its file, beside path. It is gone at the end; of a process that is killed the next open of the
+// The copy is beside the store, and where there is no room for it, beside path, but for a snapshot that is encrypted: that fails with store.ErrNoSpace then. Of a store that has not got its file the copy is beside path in any case. It is gone at the end; of a process that is killed the next open of the
 // store for writing, or the next save to path, removes it.
 //
 // The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists); its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
@@ -101,25 +101,11 @@ func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, 
 	return store.OpenContext(ctx, path, so)
 }
 
-// saveCopy saves a copy of the store, which it makes beside the store, or else beside path if that is not empty.
+// saveCopy saves a copy of the store, which it makes beside the store, or else, if that is not empty, beside path.
 func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o SaveOptions) (Saved, error) {
-	base := ""
-	if why := st.Detached(); why != nil {
-		if base = path; path == "" {
-			return Saved{}, fmt.Errorf("save: a stream says of no place for the copy to save from; save to a file (SaveStore): %w", why)
-		}
-	}
-	name, err := st.CopyFile(ctx, base)
-	if errors.Is(err, store.ErrNoSpace) && base != path {
-		var again error
-		if name, again = st.CopyFile(ctx, path); again == nil {
-			err = nil
-		} else {
-			err = errors.Join(err, again)
-		}
-	}
+	name, err := copyToSave(ctx, st, path, len(o.Recipients) > 0)
 	if err != nil {
-		return Saved{}, fmt.Errorf("save: the copy to save from: %w", err)
+		return Saved{}, err
 	}
 	copied, err := st.OpenCopy(ctx, name)
 	removed := os.Remove(name) // where a file can be removed that is open: then nothing is left, whenever this process dies
@@ -132,6 +118,39 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 		err = errors.Join(err, os.Remove(name))
 	}
 	return saved, err
+}
+
+// copied is a store that can be copied.
+type copied interface {
+	CopyFile(ctx context.Context, base string) (name string, err error)
+	Detached() error
+}
+
+// copyToSave makes the copy that a snapshot is made of, and returns its name.
+func copyToSave(ctx context.Context, st copied, path string, encrypted bool) (name string, err error) {
+	base := ""
+	if why := st.Detached(); why != nil {
+		if base = path; path == "" {
+			return "", fmt.Errorf("save: a stream says of no place for the copy to save from; save to a file (SaveStore): %w", why)
+		}
+	}
+	name, err = st.CopyFile(ctx, base)
+	switch {
+	case !errors.Is(err, store.ErrNoSpace) || base == path:
+	case encrypted: // beside path, which may be another medium, is no place for what is to be there in an encrypted file only
+		err = fmt.Errorf("%w; an encrypted snapshot is made of a copy beside the store only: make room beside the store", err)
+	default:
+		var again error
+		if name, again = st.CopyFile(ctx, path); again == nil {
+			err = nil
+		} else {
+			err = errors.Join(err, again)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("save: the copy to save from: %w", err)
+	}
+	return name, nil
 }
 
 // saveFrom writes a snapshot of a store that nobody writes.

@@ -42,3 +42,19 @@ func TestSaveReplacesNoStore(t *testing.T) {
 		t.Errorf("%d pods", n)
 	}
 }
+
+// TestSaveReplacesNoStoreThatAppears: one that is made while the snapshot is written is kept, and nothing is left beside it.
+func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))
+	listPods(t, s, 10, "5000")
+	path := filepath.Join(dir, "a.larder")
+	_, err := SaveStore(t.Context(), s, path, SaveOptions{Accept: func(Saved) error { return mustOpen(t, path).Close() }})
+	if !errors.Is(err, store.ErrExists) {
+		t.Errorf("%v, want ErrExists", err)
+	}
+	wantNames(t, dir, "a.larder")
+	if err := mustOpen(t, path).Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -57,9 +57,12 @@ func saveAt(path string, o SaveOptions, write func(w io.Writer, target string) (
 	return saved, nil
 }
 
-// nameNew gives a new file its name: in place of what has it, unless keep is set. Then it is by a link, which replaces nothing, and where there are none by looking first.
+// nameNew gives a new file its name: in place of what has it, unless keep is set, or a store has been made there meanwhile. Then it is by a link, which replaces nothing, and where there are none by looking first.
 func nameNew(name, target string, keep bool) error {
 	if !keep {
+		if err := noStore(target); err != nil {
+			return err
+		}
 		return os.Rename(name, target)
 	}
 	err := os.Link(name, target)
@@ -92,11 +95,19 @@ func targetOf(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", errors.New("it is there and no regular file; choose another name, or write to a stream")
 	}
-	isStore, err := isStore(real)
-	if isStore {
-		err = fmt.Errorf("it is a store, which a snapshot must not replace; choose another name: %w", store.ErrExists)
+	return real, noStore(real)
+}
+
+// noStore is an error if what is at path is a store, or might be.
+func noStore(path string) error {
+	isStore, err := isStore(path)
+	switch {
+	case isStore:
+		return fmt.Errorf("it is a store, which a snapshot must not replace; choose another name: %w", store.ErrExists)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
 	}
-	return real, err
+	return err
 }
 
 // The two meta pages of a bbolt file, its first, have this behind their heads of 16 bytes, in the byte order of the machine that made it. Either is enough for a store to be opened, or rebuilt.

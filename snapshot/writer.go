@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"filippo.io/age"
@@ -94,6 +95,11 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 	return s, nil
 }
 
+// isText says whether all that an identity consists of can be written.
+func isText(id store.Identity) bool {
+	return utf8.ValidString(strings.Join([]string{id.Group, id.Version, id.Resource, id.Namespace, id.LabelSelector, id.FieldSelector, id.ShardSelector}, " "))
+}
+
 // Begin begins a collection. Its identity must not have been there yet.
 func (w *Writer) Begin(c Collection) error {
 	if err := w.ready(false); err != nil {
@@ -104,7 +110,7 @@ func (w *Writer) Begin(c Collection) error {
 		return w.fail(err)
 	}
 	c.Identity, c.Objects, c.Bytes, c.Blocks = id, 0, 0, 0
-	if !utf8.ValidString(id.String()) {
+	if !isText(id) {
 		return w.fail(fmt.Errorf("identity %q is not UTF-8", id))
 	}
 	if len(w.ids) == maxCollections {

@@ -20,7 +20,7 @@ func identityOf(resource string) store.Identity {
 }
 
 func rec(key string, size int) store.Record {
-	return store.Record{Key: key, UID: "uid-" + key, ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
+	return store.Record{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
 }
 
 func mustWriter(t *testing.T, w io.Writer) *Writer {

@@ -26,6 +26,8 @@ type writer struct {
 	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild, or another write, has
 	// done to them before it is in them.
 	places *placesSnapshot
+	// committed is called once the transaction has been committed, before anybody else writes; nil if there is nothing to do.
+	committed func()
 }
 
 // write calls fn in a write transaction and commits. If set is given, the
@@ -125,7 +127,8 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 	}
 	idled := c.idled.Load()
 	var handlers *placesSnapshot
-	err := c.store.updateFor(ctx, what, func(tx *bolt.Tx) error {
+	var committed func()
+	return c.store.updateThen(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err
@@ -146,17 +149,20 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 		if err := w.feed.settle(); err != nil {
 			return err
 		}
-		handlers = w.places
+		handlers, committed = w.places, w.committed
 		return putState(b, c.name, w.state)
+	}, func(err error) { // before another write finds places that this one has set back
+		switch {
+		case err == nil:
+			c.idled.Store(idled)
+			c.places.committed(handlers)
+			if committed != nil {
+				committed()
+			}
+		case errors.Is(err, ErrOutcomeUnknown):
+			c.places.unsure(handlers)
+		}
 	})
-	switch {
-	case err == nil:
-		c.idled.Store(idled)
-		c.places.committed(handlers)
-	case errors.Is(err, ErrOutcomeUnknown):
-		c.places.unsure(handlers)
-	}
-	return err
 }
 
 func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {

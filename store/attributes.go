@@ -24,6 +24,7 @@ type ResourceInfo struct {
 	Kind       string
 	Singular   string
 	ShortNames []string
+	// Namespaced: objects are in namespaces. false may also be that it is not known; what a store returns is what the keys say, if there are any.
 	Namespaced bool
 	// Categories are the groups of resources that it belongs to, such as "all".
 	Categories []string

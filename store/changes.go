@@ -80,7 +80,7 @@ func (c *Collection) keepChanges(ctx context.Context, keep time.Duration) error 
 			return err
 		}
 	}
-	err = c.writeLocked(ctx, nil, func(w *writer) error {
+	return c.writeLocked(ctx, nil, func(w *writer) error {
 		if err := createFeed(w.bucket); err != nil {
 			return err
 		}
@@ -93,7 +93,13 @@ func (c *Collection) keepChanges(ctx context.Context, keep time.Duration) error 
 				return err
 			}
 		}
-		place = Place{Seq: place.Seq, Keep: keep}
+		stored, err := storedPlace(w.bucket.Bucket(bucketHandlers), c.name, changesReader)
+		if err != nil {
+			return err
+		}
+		// A commit that this one has waited for may have dropped tombstones, and moved the place on with them.
+		place = Place{Seq: max(place.Seq, stored.Seq), Keep: keep}
+		w.committed = func() { c.places.keep(place) }
 		if w.places != nil && known {
 			w.places.places[changesReader] = place
 		}
@@ -102,10 +108,6 @@ func (c *Collection) keepChanges(ctx context.Context, keep time.Duration) error 
 		}
 		return putPlace(w.bucket.Bucket(bucketHandlers), c.name, changesReader, place)
 	})
-	if err == nil {
-		c.places.keep(place)
-	}
-	return err
 }
 
 // endChanges drops what is kept for readers alone. The caller holds mu.

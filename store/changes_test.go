@@ -203,6 +203,41 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 	}
 }
 
+// TestKeepChangesBehindACommitThatDrops: KeepChanges waits for a commit that drops tombstones; readers must not be promised them again, nor the old time be kept on.
+func TestKeepChangesBehindACommitThatDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
+		c := openPods(t, s, nil)
+		keepChanges(t, c, time.Hour)
+		apply(t, c, "1", upsert("a/x", "1"))
+		flush(t, s)
+		apply(t, c, "2", remove("a/x", "2"))
+		flush(t, s)
+		time.Sleep(61 * time.Minute)
+		apply(t, c, "3", upsert("a/z", "3"))
+		done := make(chan error, 2)
+		_, release := g.Hold()
+		go func() { done <- s.Flush(context.Background()) }()
+		synctest.Wait()
+		go func() { done <- c.KeepChanges(context.Background(), 2*time.Hour) }()
+		synctest.Wait()
+		release()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, k := store.Tombstones(c), kept(t, s, c); n != 0 || k != (store.Kept{For: 2 * time.Hour, Oldest: 2, Last: 3}) {
+			t.Errorf("%d tombstones, %+v; the one of 2 is gone, so 2 is the oldest", n, k)
+		}
+		var since *store.SinceError
+		if _, err := viewPods(t, s, c).Changes(t.Context(), 1); !errors.As(err, &since) {
+			t.Errorf("since 1: %v", err)
+		}
+		closeStore(t, s)
+	})
+}
+
 // Not more than 100,000 (here: 2) are kept.
 func TestChangesAreKeptUpToALimit(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: -1})

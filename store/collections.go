@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -165,9 +166,34 @@ func (s *Store) Collections(ctx context.Context) ([]Info, error) {
 	}
 	var infos []Info
 	for _, st := range states {
+		if err := s.noteScope(ctx, &st.Info); err != nil {
+			return nil, err
+		}
 		infos = append(infos, st.Info)
 	}
 	return infos, nil
+}
+
+// noteScope looks at the first key of a collection that does not say that its objects are in namespaces, where Newest does not show it. Damage is not its concern.
+func (s *Store) noteScope(ctx context.Context, info *Info) error {
+	if info.Resource.Namespaced || info.Objects == 0 || len(info.Newest) > 0 {
+		return nil
+	}
+	r := reader{store: s, name: info.Identity.ID()}
+	err := r.view(ctx, func(b *bolt.Bucket) error {
+		objects, err := r.objects(b)
+		if err != nil {
+			return err
+		}
+		keys := scanAfter(objects, "")
+		first, _ := keys.next()
+		info.Resource.Namespaced = bytes.Contains(first, []byte("/"))
+		return keys.err
+	})
+	if isDamaged(err) || errors.Is(err, ErrNoCollection) {
+		return nil
+	}
+	return err
 }
 
 func (s *Store) states(ctx context.Context) (states []state, err error) {

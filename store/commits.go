@@ -164,8 +164,9 @@ func (s *Store) Flush(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { // which has turn and place, so Close waits for it
 		err := s.commit(snaps, bad)
-		place()
-		s.settleCommit(snaps, err)
+		before := s.noteCommit(snaps, err)
+		place() // not before memory knows which handlers the commit has set back: another write would write their old places
+		s.logCommit(before, err)
 		tellCommit(snaps, time.Since(begun), err)
 		turn()
 		done <- err
@@ -257,9 +258,8 @@ func (s *Store) commit(snaps map[*Collection]*snapshot, bad map[*Collection]map[
 	return nil
 }
 
-// settleCommit takes what is in the file out of the overlays, and tells those who wait.
-func (s *Store) settleCommit(snaps map[*Collection]*snapshot, err error) {
-	before := s.noteCommit(snaps, err)
+// logCommit says that commits have begun to fail, or to succeed again.
+func (s *Store) logCommit(before, err error) {
 	switch {
 	case err != nil && before == nil:
 		s.logger().Error(err, "What is pending can not be committed; it stays in memory and will be tried again")
@@ -268,6 +268,7 @@ func (s *Store) settleCommit(snaps map[*Collection]*snapshot, err error) {
 	}
 }
 
+// noteCommit takes what is in the file out of the overlays, and tells those who wait. The caller has the writer's place. It returns why the commit before has failed, if it has.
 func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before error) {
 	k := &s.commits
 	k.mu.Lock()

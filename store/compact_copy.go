@@ -27,16 +27,13 @@ func (c *compaction) run(ctx context.Context, old *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range [][]byte{bucketLarder, bucketDocuments} {
-		b := old.Bucket(name)
-		if b == nil {
-			continue // nobody has stored a document
-		}
-		if err := c.bucket(ctx, b, []string{string(name)}); err != nil {
+	names := scanAfter(old.Cursor().Bucket(), "")
+	for name, _ := names.next(); name != nil; name, _ = names.next() {
+		if err := c.bucket(ctx, old.Bucket(name), []string{string(name)}); err != nil {
 			return err
 		}
 	}
-	return nil
+	return names.err
 }
 
 // bucket copies a bucket and those in it.

@@ -345,3 +345,54 @@ func TestCompactRefuses(t *testing.T) {
 		t.Errorf("read-only: %v", err)
 	}
 }
+
+// TestCopiesKeepBucketsOfLaterPrograms: a bucket beside those that this program knows comes through a compaction and a rekey, with what is in it.
+func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
+	e := sealing(t, mustKey(t, ""))
+	for name, remake := range map[string]func(s *Store) error{
+		"compact": func(s *Store) error { _, err := s.Compact(t.Context()); return err },
+		"rekey":   func(s *Store) error { _, err := s.Rekey(t.Context()); return err },
+	} {
+		path := filepath.Join(t.TempDir(), "store")
+		writeSealed(t, path, 10, e)
+		s := mustOpen(t, path, Options{Encryption: e})
+		err := s.update(t.Context(), func(tx *bolt.Tx) error {
+			for _, name := range []string{"a later one", "the last"} {
+				b, err := tx.CreateBucket([]byte(name))
+				if err != nil {
+					return err
+				}
+				nested, err := b.CreateBucket([]byte("nested"))
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(b.Put([]byte("k"), []byte("v")), nested.Put([]byte("k"), []byte("w"))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			err = remake(s)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		err = s.view(t.Context(), func(tx *bolt.Tx) error {
+			for _, of := range []string{"a later one", "the last"} {
+				b := tx.Bucket([]byte(of))
+				if b == nil || string(b.Get([]byte("k"))) != "v" || b.Bucket([]byte("nested")) == nil || string(b.Bucket([]byte("nested")).Get([]byte("k"))) != "w" {
+					t.Errorf("%s: the bucket %q is lost, or what is in it", name, of)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wantSound(t, s)
+		if n := len(mustRecords(t, s, pods())); n != 10 {
+			t.Errorf("%s: %d pods", name, n)
+		}
+	}
+}

@@ -102,6 +102,15 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why), Keep: max(r.Keep, 0)}, nil
 }
 
+// storedPlace is the place that the file has under a name; the zero value if it has none.
+func storedPlace(handlers *bolt.Bucket, collection, name string) (Place, error) {
+	data := handlers.Get([]byte(name))
+	if data == nil {
+		return Place{}, nil
+	}
+	return parsePlace(collection, name, data)
+}
+
 // lostKeep is how long changes are kept for readers if how long it was to be can not be read any more, until KeepChanges says it again.
 const lostKeep = 24 * time.Hour
 

@@ -14,6 +14,8 @@ import (
 type hooks struct {
 	// commit is called in place of tx.Commit if set.
 	commit func(tx *bolt.Tx) error
+	// release is called before the writer's place is given up, if set.
+	release func()
 }
 
 func hooksOf(h *hook.Hooks) hooks {
@@ -58,6 +60,11 @@ func (c *Collection) writing() string { return "a write of " + c.id.String() }
 
 // updateFor is update for those who say what they write.
 func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx) error) error {
+	return s.updateThen(ctx, what, fn, func(error) {})
+}
+
+// updateThen is updateFor for those who have to know of the outcome before anybody else writes.
+func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx) error, then func(err error)) error {
 	if s.readOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
 	}
@@ -69,7 +76,9 @@ func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx)
 		return err
 	}
 	defer release()
-	return s.updateHeld(what, fn)
+	err = s.updateHeld(what, fn)
+	then(err)
+	return err
 }
 
 // updateHeld is update for those who have the writer's place.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/printable"
 )
 
 // Representation says in which Go form a collection holds its objects. One
@@ -131,25 +133,25 @@ func (id Identity) ID() string {
 }
 
 // String describes the identity to people, as in
-// "deployments.v1.apps in namespace web, label selector app=shop (unstructured)".
+// "deployments.v1.apps in namespace web, label selector app=shop (unstructured)". What can not be printed, as somebody's file may have it, is quoted.
 func (id Identity) String() string {
 	var b strings.Builder
-	b.WriteString(id.Resource + "." + id.Version)
+	b.WriteString(printable.Text(id.Resource) + "." + printable.Text(id.Version))
 	if id.Group != "" {
-		b.WriteString("." + id.Group)
+		b.WriteString("." + printable.Text(id.Group))
 	}
 	if id.Namespace != "" {
-		b.WriteString(" in namespace " + id.Namespace)
+		b.WriteString(" in namespace " + printable.Text(id.Namespace))
 	}
 	for _, s := range []struct{ what, selector string }{
 		{"label", id.LabelSelector}, {"field", id.FieldSelector}, {"shard", id.ShardSelector},
 	} {
 		if s.selector != "" {
-			b.WriteString(", " + s.what + " selector " + s.selector)
+			b.WriteString(", " + s.what + " selector " + printable.Text(s.selector))
 		}
 	}
 	if id.Representation != "" && id.Representation != Typed {
-		b.WriteString(" (" + string(id.Representation) + ")")
+		b.WriteString(" (" + printable.Text(string(id.Representation)) + ")")
 	}
 	return b.String()
 }

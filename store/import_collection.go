@@ -9,6 +9,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+const (
+	// maxMark bounds each of what a record of an Import has beside key and payload.
+	maxMark = 1 << 10
+	// importOverhead is about what a record takes in memory besides what it has.
+	importOverhead = 256
+)
+
 // importWrite is a record that waits for its transaction.
 type importWrite struct {
 	write
@@ -62,7 +69,7 @@ func (i *Import) Add(ctx context.Context, r Record) error {
 		i.writes = append(i.writes, &importWrite{
 			write: write{key: r.Key, uid: r.UID, rv: r.ResourceVersion, payload: bytes.Clone(r.Payload)}, encoding: r.Encoding,
 		})
-		if i.bytes += len(r.Key) + len(r.Payload); i.bytes >= salvageBytes {
+		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload); i.bytes >= salvageBytes {
 			err = i.flush(ctx, nil)
 		}
 	}
@@ -81,6 +88,8 @@ func (i *Import) refuse(r Record) error {
 		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), legible(r.Key), maxKeyLen)
 	case r.Key <= i.last:
 		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", legible(r.Key), legible(i.last))
+	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxMark:
+		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored", legible(r.Key), maxMark)
 	case r.Encoding == "":
 		return fmt.Errorf("record %s does not say in which encoding it is", legible(r.Key))
 	}

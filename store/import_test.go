@@ -227,7 +227,11 @@ func TestImportRefuses(t *testing.T) {
 		"a commit too soon": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) }, "has not been ended"},
 		"no key":            {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) }, "1 to 4096 bytes"},
 		"a long key":        {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record(strings.Repeat("x", 4097))) }, "1 to 4096 bytes"},
-		"no encoding":       {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, Record{Key: "a"}) }, "encoding"},
+		"a long UID": {func(i *Import) error {
+			_ = i.Begin(ctx, whole)
+			return i.Add(ctx, Record{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})
+		}, "more than the 1024 bytes"},
+		"no encoding": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, Record{Key: "a"}) }, "encoding"},
 		"disorder": {func(i *Import) error {
 			_ = i.Begin(ctx, whole)
 			_ = i.Add(ctx, record("a/b"))

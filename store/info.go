@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -207,6 +208,9 @@ func (r *infoRecord) state() state {
 	}
 	for _, ref := range r.Newest {
 		s.Newest = append(s.Newest, ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
+	}
+	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // whoever opened the collection may not have known
+		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")
 	}
 	if s.indexes == nil {
 		s.indexes = map[string]indexState{}

@@ -48,6 +48,9 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 	s.writing.Store(w)
 	watch := s.watchWrite(w)
 	return func() {
+		if s.hooks.release != nil {
+			s.hooks.release()
+		}
 		s.writing.Store(nil)
 		watch()
 		<-s.writer

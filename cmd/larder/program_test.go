@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,6 +20,7 @@ import (
 // program stores what a Go program does:
 //
 //	program FILE                     the config map b/y, and no more is known of it than its type
+//	program FILE example             what README's informer of pods in all namespaces has when it has synced, which is not told that they have namespaces
 //	program FILE RESOURCE [VERSION]  what an informer by metadata has when it has synced; its transform has that version
 //	program FILE RESOURCE lose KEY   forgets an object again, which nothing in the file tells of
 func program(ts *testscript.TestScript, neg bool, args []string) {
@@ -30,6 +32,10 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 	defer func() { ts.Check(st.Close()) }()
 	if len(args) == 1 {
 		storeConfigMap(ts, st)
+		return
+	}
+	if args[1] == "example" {
+		runExample(ts, st)
 		return
 	}
 	id := store.Identity{GroupVersionResource: gvr(args[1]), Representation: store.Metadata}
@@ -83,6 +89,23 @@ func runByMetadata(ts *testscript.TestScript, o informer.Options) {
 	}
 	inf, err := informer.New(lw, &metav1.PartialObjectMetadata{}, o)
 	ts.Check(err)
+	runUntilSynced(ts, inf)
+}
+
+// runExample runs README's informer on any ListerWatcher until it has synced.
+func runExample(ts *testscript.TestScript, st *store.Store) {
+	config, err := clientcmd.BuildConfigFromFlags("", ts.Getenv("KUBECONFIG"))
+	ts.Check(err)
+	clientset, err := kubernetes.NewForConfig(config)
+	ts.Check(err)
+	client := clientset.CoreV1().RESTClient()
+	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
+	ts.Check(err)
+	runUntilSynced(ts, inf)
+}
+
+func runUntilSynced(ts *testscript.TestScript, inf *informer.Informer) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	ended := make(chan struct{})
 	go func() {

@@ -19,11 +19,16 @@ const saveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --
 func inMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
-		if !c.Persistent && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+		if !c.Persistent && f.Takes(asTaken(c)) {
 			memory = append(memory, c)
 		}
 	}
 	return memory
+}
+
+// asTaken is what a filter has to know of a collection.
+func asTaken(c source.Collection) snapshot.Collection {
+	return snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo(), Objects: c.Objects}
 }
 
 // notStoredError says that a file does not have a resource.
@@ -71,7 +76,7 @@ func noteLeftOut(s IO, path string, status source.Status) {
 // notePart says of which of the collections that f takes a snapshot has a part only.
 func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
-		if len(c.Filtered) > 0 && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+		if len(c.Filtered) > 0 && f.Takes(asTaken(c)) {
 			fmt.Fprintln(s.Err, "note:", partOf(path, c))
 		}
 	}
@@ -80,7 +85,7 @@ func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 // noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need not be gone.
 func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
-		if why := unfinished(c); missesObjects(c) && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+		if why := unfinished(c); missesObjects(c) && f.Takes(asTaken(c)) {
 			fmt.Fprintf(s.Err, "note: %s, %s: %s\n", path, label(c), why)
 		}
 	}
@@ -94,7 +99,7 @@ func partOf(path string, c source.Collection) string {
 // noteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if there is one, says what that means for the command.
 func noteRedacted(s IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
-		if redactionOf(c) != "" && f.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+		if redactionOf(c) != "" && f.Takes(asTaken(c)) {
 			fmt.Fprintln(s.Err, "note:", redactedOf(path, c)+remark)
 		}
 	}

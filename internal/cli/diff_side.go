@@ -117,7 +117,7 @@ func missesObjects(c source.Collection) bool {
 // tellGaps says which collections are incomplete.
 func (d *diffSide) tellGaps(s IO, asked snapshot.Filter) {
 	for _, c := range d.status.Collections {
-		if missesObjects(c) && asked.Takes(snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo()}) {
+		if missesObjects(c) && asked.Takes(asTaken(c)) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
 			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resource{c.GVR(), c.ResourceInfo()}, d.name, why)
 		}

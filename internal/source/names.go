@@ -61,18 +61,18 @@ func describe(info store.Info) (r store.ResourceInfo, surely bool) {
 	return r, surely
 }
 
-// scopeOf reports whether the objects have namespaces. A key shows it, and so does the collection of one namespace; what a server
-// has told comes with short names as a rule. Most resources are namespaced.
+// scopeOf reports whether the objects have namespaces. A key shows it, of which stores and snapshots take note, and so does the collection of one namespace; what a server
+// has told comes with short names, categories or columns as a rule. Most resources are namespaced.
 func scopeOf(info store.Info) (namespaced, surely bool) {
 	switch {
 	case info.Identity.Namespace != "", info.Resource.Namespaced:
 		return true, true
 	case len(info.Newest) > 0:
 		return strings.Contains(info.Newest[0].Key, "/"), true
-	case len(info.Resource.ShortNames) > 0:
+	case info.Objects > 0, len(info.Resource.ShortNames) > 0, len(info.Resource.Categories) > 0, len(info.Resource.Columns) > 0:
 		return false, true
 	}
-	return info.Resource.Kind == "", false
+	return true, false
 }
 
 // kindOf is the kind of one of Kubernetes' own resources, or empty.

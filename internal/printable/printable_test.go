@@ -1,0 +1,25 @@
+package printable
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                      "",
+		"pods.v1 “a” é, 日本 (x)": "pods.v1 “a” é, 日本 (x)",
+		"a\nb":                  `"a\nb"`,
+		"\x1b[2J":               `"\x1b[2J"`,
+		"\u009b2J":              `"\u009b2J"`,
+		"\u202etxt":             `"\u202etxt"`,
+		"\xff":                  `"\xff"`,
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+	if got := Texts([]string{"a", "b\r"}); !slices.Equal(got, []string{"a", `"b\r"`}) || Texts(nil) != nil {
+		t.Errorf("%q", got)
+	}
+}

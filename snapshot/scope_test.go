@@ -1,0 +1,147 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// oneNamespace is how many of the served pods are in ns-1.
+const oneNamespace = (servedPods + 5) / 7
+
+func inOneNamespace() SelectOptions {
+	return SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}
+}
+
+// wantOneNamespace verifies that src has the pods of ns-1 and says that they are in namespaces.
+func wantOneNamespace(t *testing.T, what string, src Source) {
+	t.Helper()
+	all, err := src.Collections(t.Context())
+	if err != nil || len(all) != 1 {
+		t.Errorf("%s: %+v, %v", what, all, err)
+		return
+	}
+	if n := len(recordsOf(t, src, savedPods)); n != oneNamespace || !all[0].Resource.Namespaced {
+		t.Errorf("%s: %d pods, want %d; %+v", what, n, oneNamespace, all[0])
+	}
+}
+
+// TestFilterOfWhatAnInformerHasStored: one of all namespaces does not know whether its objects have any, and a filter takes its part of them all the same.
+func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
+	srv := startServer(t)
+	dir := t.TempDir()
+	db, whole, part := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
+	runInformer(t, srv, db, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
+	s := mustOpen(t, db)
+	if _, err := SaveStore(t.Context(), s, whole, SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SaveStore(t.Context(), s, part, SaveOptions{SelectOptions: inOneNamespace()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantOneNamespace(t, "saved", mustOpenFile(t, part, OpenOptions{}))
+	st, _ := mustRestore(t, whole, RestoreOptions{SelectOptions: inOneNamespace()})
+	wantOneNamespace(t, "restored", StoreSource(st))
+}
+
+// unknownScope is a snapshot of pods and nodes as a program has stored them that was not told which of them have namespaces.
+func unknownScope(t *testing.T) []byte {
+	t.Helper()
+	var all content
+	for kind, texts := range map[string][]string{
+		"Pod":  {`"name":"x","namespace":"a","uid":"1"`, `"name":"x","namespace":"b","uid":"2"`},
+		"Node": {`"name":"x","uid":"3"`},
+	} {
+		of := contentOf{collection: collectionOf(core(strings.ToLower(kind)+"s"), kind, store.Unstructured)}
+		of.collection.Resource.Namespaced = false
+		for _, text := range texts {
+			of.records = append(of.records, recordOf(t, of.collection, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{%s}}`, kind, text)))
+		}
+		all.collections = append(all.collections, of)
+	}
+	return all.bytes(t, WriterOptions{})
+}
+
+// TestScopeOfSnapshotsThatDoNotTell: snapshots whose collections do not say that their objects have namespaces are read by their keys: at random, salvaged, and as streams.
+func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
+	data := unknownScope(t)
+	cut := bytes.NewReader(data[:len(data)-footerSize])
+	salvaged, _, err := Salvage(t.Context(), cut, cut.Size(), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.db")
+	in := SelectOptions{Filter: Filter{Namespaces: []string{"b"}}}
+	if _, err := RestoreFrom(t.Context(), bytes.NewReader(data), path, RestoreOptions{SelectOptions: in}); err != nil {
+		t.Fatal(err)
+	}
+	for what, src := range map[string]Source{"at random": whole, "salvaged": salvaged, "restored from a stream": StoreSource(mustOpen(t, path))} {
+		selected, err := Select(src, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := selected.Collections(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range all {
+			for _, r := range recordsOf(t, selected, c.Identity) {
+				got = append(got, fmt.Sprint(c.Resource.Kind, " ", c.Resource.Namespaced, " ", r.Key))
+			}
+		}
+		if want := []string{"Pod true b/x"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	r, err := NewReader(bytes.NewReader(data), ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for range 2 {
+		c, err := r.NextCollection()
+		for err == nil {
+			_, err = r.Next()
+		}
+		if now := r.Collection().Resource.Namespaced; !errors.Is(err, io.EOF) || now != (c.Resource.Kind == "Pod") {
+			t.Errorf("%s at its end: namespaced %v, %v", c.Resource.Kind, now, err)
+		}
+	}
+}
+
+// TestTakesByScope: what is not known to be in no namespace may be in one.
+func TestTakesByScope(t *testing.T) {
+	some := Filter{Namespaces: []string{"a"}}
+	of := func(r store.ResourceInfo, objects int) Collection {
+		return Collection{Identity: identityOf("things"), Resource: r, Objects: objects}
+	}
+	for name, tc := range map[string]struct {
+		c    Collection
+		want bool
+	}{
+		"namespaced":                    {of(store.ResourceInfo{Kind: "Thing", Namespaced: true}, 3), true},
+		"nothing is told":               {of(store.ResourceInfo{}, 0), true},
+		"a kind, as a program tells it": {of(store.ResourceInfo{Kind: "Thing", Singular: "thing"}, 0), true},
+		"described as by a server":      {of(store.ResourceInfo{Kind: "Thing", ShortNames: []string{"th"}}, 0), false},
+		"objects in no namespace":       {of(store.ResourceInfo{Kind: "Thing"}, 3), false},
+	} {
+		if got := some.Takes(tc.c); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

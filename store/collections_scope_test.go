@@ -1,0 +1,28 @@
+package store
+
+import (
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose resourceVersions can not be compared Newest does not either.
+func TestKeysTellTheScope(t *testing.T) {
+	for _, rv := range []string{"7", "v7"} {
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+		c := mustCollection(t, s, pods())
+		if mustInfo(t, c).Resource.Namespaced {
+			t.Fatal("it is claimed of an empty collection")
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: rv}}
+		if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Upsert, Object: pod}}}); err != nil {
+			t.Fatal(err)
+		}
+		infos, err := s.Collections(t.Context())
+		if err != nil || len(infos) != 1 || !infos[0].Resource.Namespaced || len(infos[0].Newest) > 0 != (rv == "7") {
+			t.Errorf("resourceVersion %s: %+v, %v", rv, infos, err)
+		}
+	}
+}
