@@ -14,11 +14,3 @@ func Text(s string) string {
 	}
 	return strconv.Quote(s)
 }
-
-// Texts are all of them as Text has them; nil for none.
-func Texts(all []string) (out []string) {
-	for _, s := range all {
-		out = append(out, Text(s))
-	}
-	return out
-}

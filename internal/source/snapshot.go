@@ -8,7 +8,6 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -94,16 +93,15 @@ func (s *Snapshot) File() *snapshot.File { return s.file }
 func (s *Snapshot) Status(context.Context) (Status, error) {
 	m := s.file.Manifest()
 	st := Status{Store: s.path, Bytes: s.bytes, Collections: []Collection{}, Snapshot: &SnapshotInfo{
-		TakenAt: m.TakenAt, ClusterID: printable.Text(m.ClusterID), ServerVersion: printable.Text(m.ServerVersion), Larder: printable.Text(m.Larder),
-		Format: m.Format, Encrypted: m.Encrypted, LeftOut: printable.Texts(m.LeftOut),
+		TakenAt: m.TakenAt, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Larder: m.Larder,
+		Format: m.Format, Encrypted: m.Encrypted, LeftOut: m.LeftOut,
 	}}
 	for _, loss := range s.losses {
 		st.Snapshot.Damaged = append(st.Snapshot.Damaged, loss.Error())
 	}
 	for _, c := range m.Collections {
 		one := NewCollection(infoOf(c))
-		one.TakenAt, one.Filtered, one.Redacted = m.TakenAt, printable.Texts(c.Filtered), printable.Texts(c.Redacted)
-		one.MustRelist = printable.Text(one.MustRelist)
+		one.TakenAt, one.Filtered, one.Redacted = m.TakenAt, c.Filtered, c.Redacted
 		if one.TakenAt.IsZero() {
 			one.TakenAt = c.LastContact
 		}

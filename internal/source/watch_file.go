@@ -35,7 +35,7 @@ func (f *File) watch(ctx context.Context, q WatchQuery, fn func(Event) error) er
 	if err != nil {
 		return err
 	}
-	w := &fileWatch{view: view, info: info, query: q, selection: s, fn: fn, at: kept.Last}
+	w := &fileWatch{view: view, info: info, query: q, selection: s, fn: fn, at: kept.Last, keeps: kept.For > 0}
 	switch live := view.Changed() != nil; {
 	case kept.For > 0:
 	case live || q.Since != nil:
@@ -59,10 +59,14 @@ type fileWatch struct {
 	query     WatchQuery
 	selection *selection
 	fn        func(Event) error
+	// keeps: what changes is kept. If not the list is all that there will be.
+	keeps bool
 	// at is the number up to which everything has been told.
 	at uint64
 	// sure is the number after which the selection knows what was selected before.
 	sure uint64
+	// listing: what is told is a part of the list, and has no number to go on after.
+	listing bool
 }
 
 // begin tells where the watch begins, and the objects that are there if that was asked for. It has the selection know what is selected.
@@ -70,7 +74,8 @@ type fileWatch struct {
 //	at         what has been committed before the list; or Since
 //	sure       what has been committed after it
 //
-// What is between the two is told again, so nothing is missing between list and changes. It is not older than what the list had: see tell.
+// What is between the two is told again, as a part of the list, so nothing is missing between list and changes: the number that the list ends with is not older than
+// anything that it had. What is told again is not older than what the list had either: see tell.
 func (w *fileWatch) begin(ctx context.Context) error {
 	if since := w.query.Since; since != nil {
 		w.at = *since
@@ -99,7 +104,25 @@ func (w *fileWatch) begin(ctx context.Context) error {
 	if !w.query.List {
 		return w.known(ctx)
 	}
-	return errors.Join(w.known(ctx), w.fn(Event{Type: Bookmark, Seq: w.at, Listed: true}))
+	if err := w.listAgain(ctx); err != nil {
+		return err
+	}
+	return w.fn(Event{Type: Bookmark, Seq: w.at, Listed: true})
+}
+
+// listAgain tells what has changed while the objects were listed.
+func (w *fileWatch) listAgain(ctx context.Context) error {
+	if err := w.known(ctx); err != nil || !w.keeps {
+		return err
+	}
+	w.listing = true
+	defer func() { w.listing = false }()
+	for w.at < w.sure {
+		if _, err := w.page(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *fileWatch) known(ctx context.Context) error {
@@ -145,10 +168,11 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if p.End == w.at {
+	silent := p.End == w.at || w.listing
+	w.at = p.End
+	if silent {
 		return p.More, nil
 	}
-	w.at = p.End
 	return p.More, w.fn(Event{Type: Bookmark, Seq: w.at})
 }
 
@@ -169,6 +193,8 @@ func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
 	if err != nil || !ok {
 		return err
 	}
-	e.Seq = c.Seq
+	if !w.listing {
+		e.Seq = c.Seq
+	}
 	return w.fn(e)
 }

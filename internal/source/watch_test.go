@@ -232,6 +232,36 @@ func TestWatchSelects(t *testing.T) {
 		"MODIFIED a/y 5", "BOOKMARK 5", "BOOKMARK 6", "DELETED a/y 7", "BOOKMARK 7", "BOOKMARK 8")
 }
 
+// TestWatchSinceAListThatWasAhead: a list may have what was created after the number that it is told with. Who goes on after that number is told when that is not selected any more.
+func TestWatchSinceAListThatWasAhead(t *testing.T) {
+	w := newWatched(t)
+	w.write(t, "+a/x app=web")
+	f := NewFile(w.st)
+	q := WatchQuery{Query: w.query(), List: true}
+	q.Selector = "app=web"
+	var all []string
+	err := f.Watch(t.Context(), q, func(e Event) error {
+		if len(all) == 0 { // the number is known, and the list not begun
+			w.write(t, "+b/x app=web")
+		}
+		all = append(all, inShort(e))
+		if e.Listed {
+			return errStop
+		}
+		return nil
+	})
+	if want := []string{"BOOKMARK 1", "ADDED a/x 0", "ADDED b/x 0", "ADDED b/x 0", "LISTED 2"}; !errors.Is(err, errStop) || !slices.Equal(all, want) {
+		t.Fatalf("%q, %v; want %q", all, err, want)
+	}
+	w.write(t, "+b/x")
+	since := uint64(2)
+	q.List, q.Since = false, &since
+	got, err := watchUntil(t.Context(), f, q, "BOOKMARK 3")
+	if want := []string{"BOOKMARK 2", "DELETED b/x 3", "BOOKMARK 3"}; !errors.Is(err, errStop) || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
+
 func TestWatchOfWhatKeepsNoChanges(t *testing.T) {
 	w := openWatched(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	w.write(t, "+a/x")
