@@ -11,9 +11,8 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written at the end of some MiB, and not of the file.
-func TestRestoreIsBounded(t *testing.T) {
-	const blocks, records = 200, 100
+// longMarks is a snapshot of records whose UIDs, resourceVersions and encodings are as long as they may be.
+func longMarks(blocks, records int) []byte {
 	longest := strings.Repeat("m", maxMark)
 	var parts [][]byte
 	for b := range blocks {
@@ -22,13 +21,18 @@ func TestRestoreIsBounded(t *testing.T) {
 		for n := range records {
 			body = appendRecord(body, store.Record{Key: key(n), UID: longest, ResourceVersion: longest, Encoding: longest})
 		}
-		parts = append(parts, part(kindBlock, flagPack, string(blockHead{count: records, first: key(0), last: key(records - 1)}.append(nil)), body))
+		parts = append(parts, part(kindBlock, flagPack, string(blockHead{count: uint64(records), first: key(0), last: key(records - 1)}.append(nil)), body))
 	}
-	data := framesOf(bytes.Join([][]byte{
+	return framesOf(bytes.Join([][]byte{
 		part(kindManifest, 0, "", "{}"), part(kindCollection, 0, "\x00", podsText+"}"), bytes.Join(parts, nil), part(kindPage, 0, "\x00", ""),
 		part(kindEnd, 0, "\x00", podsText+fmt.Sprintf(`,"objects":%d,"blocks":%d}`, blocks*records, blocks)), part(kindTail, 0, "", ""),
 	}, nil))
-	parts = nil
+}
+
+// TestRestoreIsBounded: what takes memory beside the payloads, each as long as it may be, is counted too: it is written at the end of some MiB, and not of the file.
+func TestRestoreIsBounded(t *testing.T) {
+	const blocks, records = 200, 100
+	data := longMarks(blocks, records)
 	runtime.GC()
 	p := &peak{start: liveBytes()}
 	path := filepath.Join(t.TempDir(), "a.db")

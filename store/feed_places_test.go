@@ -33,7 +33,7 @@ func mustCommit(t *testing.T, s *Store, snaps map[*Collection]*snapshot) {
 		t.Fatal(err)
 	}
 	err = s.commit(snaps, encodeSnapshots(snaps))
-	s.noteCommit(snaps, err)
+	_ = s.noteCommit(snaps, err)
 	place()
 	if err != nil {
 		t.Fatal(err)
