@@ -22,7 +22,8 @@ func TestRelistSpread(t *testing.T) {
 			g.start(Options{RelistSpread: spread})
 			g.sleep(3 * time.Minute)
 			g.lose()
-			if st := g.r.Status(); st.State != Backoff || st.Lists != 1 || !isExpired(st.Err) {
+			// One in a thousand has drawn no more than the seconds that have passed since.
+			if st := g.r.Status(); st.Lists != 2 && (st.State != Backoff || st.Lists != 1 || !isExpired(st.Err)) {
 				t.Errorf("just after: status %+v", st)
 			}
 			g.sleep(spread / 2)

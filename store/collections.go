@@ -138,13 +138,16 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	return c, nil
 }
 
-// openAndEnlist opens a collection, again if the store was rebuilt meanwhile: the new
+// openAndEnlist opens a collection, again if the store was rebuilt, or got its file, meanwhile: the new
 // file need not have it.
 func (s *Store) openAndEnlist(ctx context.Context, name string, id Identity, o CollectionOptions) (*Collection, error) {
 	for {
 		before := s.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)
-		if err != nil {
+		switch {
+		case err != nil && s.rebuildCount() != before: // it may have met both files
+			continue
+		case err != nil:
 			return nil, err
 		}
 		enlisted, err := s.enlist(ctx, c, before)

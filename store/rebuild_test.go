@@ -322,3 +322,26 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	<-s.writer
 	wantUsable(t, s, mustCollection(t, s, id))
 }
+
+// TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the old one does not have, is opened once more.
+func TestFileExchangedWhileOpening(t *testing.T) {
+	s, _, _ := filled(t, Options{})
+	id := pods()
+	id.Namespace = "late"
+	exchanged := false
+	s.hooks.commit = func(tx *bolt.Tx) error {
+		if err := tx.Commit(); err != nil || exchanged {
+			return err
+		}
+		exchanged = true
+		s.mu.Lock()
+		s.rebuilds++
+		s.mu.Unlock()
+		return s.handle.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).DeleteBucket([]byte(id.ID())) })
+	}
+	c := mustCollection(t, s, id)
+	if !exchanged {
+		t.Error("nothing was committed")
+	}
+	wantUsable(t, s, c)
+}

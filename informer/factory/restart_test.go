@@ -92,8 +92,9 @@ func TestAttributes(t *testing.T) {
 			Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
 			Resource:   store.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
-		store.Unstructured: {Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}},
-		store.Metadata:     {Attributes: store.Attributes{ClusterID: kubeSystem}},
+		// What their informers do not know the keys tell.
+		store.Unstructured: {Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}, Resource: store.ResourceInfo{Namespaced: true}},
+		store.Metadata:     {Attributes: store.Attributes{ClusterID: kubeSystem}, Resource: store.ResourceInfo{Namespaced: true}},
 	} {
 		got := collection(t, st, func(id store.Identity) bool { return id.Representation == form })
 		if got.Attributes.ClusterID != want.Attributes.ClusterID || got.Attributes.OpenAPI != want.Attributes.OpenAPI {

@@ -125,6 +125,7 @@ var varying = []struct {
 	what *regexp.Regexp
 	as   string
 }{
+	{regexp.MustCompile(`\blarder (\(devel\)|devel-[0-9a-f]+(\+changes)?|v\d[^\s,]*)`), "larder <version>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uid>"},
 	{regexp.MustCompile(`\b[0-9a-f]{20,64}\b`), "<id>"},
