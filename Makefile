@@ -59,7 +59,7 @@ test: ## everything: lint, other systems, unit and race tests, tests on a real A
 
 .PHONY: beside
 beside:
-	@for target in lint unit-main unit-others cross; do nice -n 5 $(MAKE) --no-print-directory $$target; done
+	@for target in lint cross unit-main unit-others; do nice -n 5 $(MAKE) --no-print-directory $$target; done
 
 .PHONY: unit
 unit: unit-main unit-others ## unit, model and script tests and fuzz seeds, under the race detector
