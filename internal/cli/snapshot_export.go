@@ -39,7 +39,7 @@ func newSnapshotExport(s IO) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR [RESOURCE…] --from FILE",
 		Short: "Write objects as YAML files, or as lines of JSON",
-		Long: `Write the objects of a snapshot or store as YAML, a file each, for kubectl apply and for git:
+		Long: `Write the objects of a snapshot or store as YAML, a file each, for kubectl apply -R -f DIR and for git:
 
   DIR/<namespace or _cluster>/<resource>[.<group>]/<name>.yaml
 
