@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"filippo.io/age"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/store"
 )
@@ -20,13 +19,7 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
-	e := mustEncryption(t)
-	e.Resources = []schema.GroupResource{{Resource: "pods"}}
-	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, Encryption: e})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := sealingPods(t, dir)
 	pod := savedPod(1, "7")
 	pod.Annotations["note"] = plantedSecret
 	listInto(t, s, savedPods, store.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)

@@ -75,6 +75,19 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 }
 
+// sealingPods opens a new store in dir that seals pods.
+func sealingPods(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	e := mustEncryption(t)
+	e.Resources = []schema.GroupResource{{Resource: "pods"}}
+	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, Encryption: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // What a store seals, Secrets or not, does not get into plain text by way of an encrypted snapshot of it.
 func TestSaveOfWhatWasSealed(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
@@ -82,13 +95,7 @@ func TestSaveOfWhatWasSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	e := mustEncryption(t)
-	e.Resources = []schema.GroupResource{{Resource: "pods"}}
-	s, err := store.Open(filepath.Join(dir, "a.db"), store.Options{Logger: &quiet, Encryption: e})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := sealingPods(t, dir)
 	listPods(t, s, 3, "5000")
 	encrypted, plain := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
 	if _, err := SaveStore(t.Context(), s, encrypted, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
