@@ -10,7 +10,7 @@ LINT := bin/golangci-lint
 MODULES := . informer/controllerruntime examples bench test/e2e test/cluster
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
-PLATFORMS := linux/arm linux/arm64 darwin/arm64 windows/amd64
+PLATFORMS := linux/arm,linux/arm64,darwin/arm64,windows/amd64
 FUZZTIME ?= 10m
 # Larder is pure Go. One setting for lint, e2e and the cluster's programs, so that they share the build
 # cache; only the race detector needs cgo.
@@ -121,9 +121,7 @@ fleet: ## simulates FLEET_AGENTS agents that come back to one API server, with L
 
 .PHONY: cross
 cross: ## type-check for the other systems, with tests and all that is imported; build the command for 32 bits
-	@for m in $(LIBRARIES); do \
-		$(STEP) "type-check $$m for $(PLATFORMS)" $(GO) run ./internal/typecheck $$m $(PLATFORMS); \
-	done
+	@$(STEP) "type-check for $(PLATFORMS)" $(GO) run ./internal/typecheck $(PLATFORMS) $(LIBRARIES)
 	@GOOS=linux GOARCH=arm $(STEP) "build for linux/arm" $(GO) build -o /dev/null ./cmd/larder
 
 .PHONY: lint

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"go/types"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,79 +13,135 @@ import (
 // checked is a package that is being checked.
 type checked struct {
 	listed
+	identity string
+	files    []*source
+	imports  map[string]*checked // by ImportPath
+	reached  bool                // of one of the modules, or imported by such
 	started  bool
 	done     chan struct{}  // closed when the rest is there
 	types    *types.Package // nil if the package could not be read
 	problems []string
 }
 
-// checker checks the packages for one platform.
+// checker checks the packages of several modules for one platform.
 type checker struct {
-	files    *token.FileSet
-	sizes    types.Sizes
-	packages map[string]*checked // by ImportPath
+	*sources
+	on      platform
+	program string // its identity
+	right   map[string]bool
+	sizes   types.Sizes
+
+	packages map[string]*checked // by identity: what several modules import is checked once
+	order    []*checked          // each after those that it imports
 	places   chan struct{}       // bounds how many are checked at a time
 	running  sync.WaitGroup
 }
 
-// check returns what is wrong with the packages, in their order. Of each, those that it imports come first.
-func check(packages []listed, goarch string) (problems []string, err error) {
-	c := checker{
-		files: token.NewFileSet(), sizes: types.SizesFor("gc", goarch),
+// newChecker returns a checker without packages. Those with an identity in right are taken to be right.
+func newChecker(s *sources, on platform, program string, right map[string]bool) (*checker, error) {
+	c := &checker{
+		sources: s, on: on, program: program, right: right, sizes: types.SizesFor("gc", on.goarch),
 		packages: map[string]*checked{}, places: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if c.sizes == nil {
-		return nil, fmt.Errorf("no such architecture: %q", goarch)
+		return nil, fmt.Errorf("no such architecture: %q", on.goarch)
 	}
-	for _, l := range packages {
-		c.packages[l.ImportPath] = &checked{listed: l, done: make(chan struct{})}
-	}
-	own := 0
-	for _, l := range packages {
+	return c, nil
+}
+
+// add adds the packages of a module, of each those that it imports first.
+func (c *checker) add(module []listed) error {
+	own, byPath := 0, map[string]*checked{}
+	for _, l := range module {
+		p, err := c.one(l, byPath)
+		if err != nil {
+			return err
+		}
+		byPath[l.ImportPath] = p
 		if !l.DepOnly {
 			own++
-			c.start(l.ImportPath)
+			p.reach()
+		}
+	}
+	if own == 0 {
+		return errors.New("it has no packages")
+	}
+	return nil
+}
+
+// one returns the package of that description; byPath has the others of its module.
+func (c *checker) one(l listed, byPath map[string]*checked) (*checked, error) {
+	files := c.of(l)
+	id, err := identity(c.program, c.on, l, files, byPath)
+	if err != nil {
+		return nil, err
+	}
+	if c.packages[id] == nil {
+		p := &checked{listed: l, identity: id, files: files, imports: map[string]*checked{}, done: make(chan struct{})}
+		for _, path := range l.Imports {
+			if dep := byPath[path]; dep != nil {
+				p.imports[path] = dep
+			}
+		}
+		c.packages[id] = p
+		c.order = append(c.order, p)
+	}
+	return c.packages[id], nil
+}
+
+// reach marks a package and all that it imports. What only the generated main packages of tests import is not checked.
+func (p *checked) reach() {
+	if p.reached {
+		return
+	}
+	p.reached = true
+	for _, dep := range p.imports {
+		dep.reach()
+	}
+}
+
+// check returns what is wrong with the packages, in their order, and the identities of all.
+func (c *checker) check() (problems, identities []string) {
+	for _, p := range c.order {
+		if p.reached && !c.right[p.identity] {
+			c.start(p)
 		}
 	}
 	c.running.Wait()
-	if own == 0 {
-		return nil, errors.New("it has no packages")
-	}
 	seen := map[string]bool{}
-	for _, l := range packages {
-		for _, problem := range c.packages[l.ImportPath].problems {
+	for _, p := range c.order {
+		if p.reached {
+			identities = append(identities, p.identity)
+		}
+		for _, problem := range p.problems {
 			if !seen[problem] { // what is wrong with a package is wrong with it and its tests too
 				seen[problem] = true
 				problems = append(problems, problem)
 			}
 		}
 	}
-	return problems, nil
+	return problems, identities
 }
 
-// start starts the check of a package and of all that it imports, unless it has been started. What only the generated main packages of
-// tests import is not checked.
-func (c *checker) start(path string) {
-	p := c.packages[path]
-	if p == nil || p.started {
+// start starts the check of a package and of all that it imports, unless it has been started.
+func (c *checker) start(p *checked) {
+	if p.started {
 		return
 	}
 	p.started = true
-	for _, dep := range p.Imports {
+	for _, dep := range p.imports {
 		c.start(dep)
 	}
 	c.running.Go(func() {
 		defer close(p.done)
-		c.check(p)
+		c.checkOne(p)
 	})
 }
 
-// check waits for what p imports, and checks it.
-func (c *checker) check(p *checked) {
-	for _, path := range p.Imports {
-		if dep := c.packages[path]; dep != nil {
-			<-dep.done
-		}
+// checkOne waits for what p imports, and checks it.
+func (c *checker) checkOne(p *checked) {
+	for _, dep := range p.imports {
+		<-dep.done
 	}
 	c.places <- struct{}{}
 	defer func() { <-c.places }()
@@ -97,30 +150,24 @@ func (c *checker) check(p *checked) {
 		p.types = types.Unsafe
 		return
 	}
-	var files []*ast.File
-	for _, name := range p.GoFiles {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(p.Dir, name)
-		}
-		file, err := parser.ParseFile(c.files, name, nil, parser.SkipObjectResolution)
+	var trees []*ast.File
+	for _, f := range p.files {
+		tree, err := f.tree()
 		if err != nil {
 			note(err)
 			return
 		}
-		files = append(files, file)
+		trees = append(trees, tree)
 	}
-	config := types.Config{Sizes: c.sizes, Importer: importer{c, p}, Error: note}
-	if p.Module != nil && p.Module.GoVersion != "" {
-		config.GoVersion = "go" + p.Module.GoVersion
+	config := types.Config{
+		Sizes: c.sizes, Importer: importer{p}, Error: note, GoVersion: p.goVersion(),
+		IgnoreFuncBodies: c.right[p.identity],
 	}
-	p.types, _ = config.Check(p.path(), c.files, files, nil) // note has every error
+	p.types, _ = config.Check(p.path(), c.positions, trees, nil) // note has every error
 }
 
 // importer finds what a package imports among what has been checked.
-type importer struct {
-	*checker
-	by *checked
-}
+type importer struct{ by *checked }
 
 // Import is types.Importer's.
 func (i importer) Import(path string) (*types.Package, error) {
@@ -130,7 +177,7 @@ func (i importer) Import(path string) (*types.Package, error) {
 	if !slices.Contains(i.by.Imports, path) {
 		return nil, fmt.Errorf("go list does not know that %s imports %s", i.by.ImportPath, path)
 	}
-	if dep := i.packages[path]; dep != nil && dep.types != nil {
+	if dep := i.by.imports[path]; dep != nil && dep.types != nil {
 		return dep.types, nil
 	}
 	return nil, fmt.Errorf("%s could not be read", path)

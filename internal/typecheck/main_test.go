@@ -25,7 +25,7 @@ func TestTypecheck(t *testing.T) {
 		t.Run(platform, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			err := run(t.Context(), []string{"testdata/wrong", platform}, &out)
+			err := run(t.Context(), t.TempDir(), []string{platform, "testdata/wrong"}, &out)
 			if (err == nil) != (want == nil) {
 				t.Errorf("error %v", err)
 			}
@@ -48,14 +48,14 @@ func TestTypecheck(t *testing.T) {
 // TestCanNotCheck: what keeps it from checking is an error, not a pass.
 func TestCanNotCheck(t *testing.T) {
 	for want, args := range map[string][]string{
-		"usage":                  {"."},
-		"not of the form":        {".", "linux"},
-		"it has no packages":     {"testdata/empty", "linux/arm"},
-		"no such architecture":   {"testdata/wrong", "linux/strong"},
-		"no such file":           {"testdata/missing", "linux/arm"},
-		"build constraints excl": {"testdata/excluded", "linux/arm"},
+		"usage":                  {"linux/arm"},
+		"not of the form":        {"linux/arm,linux", "."},
+		"it has no packages":     {"linux/arm", "testdata/empty"},
+		"no such architecture":   {"linux/strong", "testdata/wrong"},
+		"no such file":           {"linux/arm", "testdata/missing"},
+		"build constraints excl": {"linux/arm", "testdata/excluded"},
 	} {
-		if err := run(t.Context(), args, t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(t.Context(), t.TempDir(), args, t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v", args, err)
 		}
 	}
