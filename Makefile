@@ -5,9 +5,13 @@ SHELL := bash
 
 GO ?= go
 STEP := test/tools/step
-LINT := bin/golangci-lint
-# The modules with code of ours; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples bench test/e2e test/cluster
+# Prints the path of the linter, which Go builds if its build cache has it not.
+LINTER := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod -n golangci-lint
+# Where the linter sees the modules together.
+WORKSPACE := $(CURDIR)/test/tools/lint.work
+# The modules with code of ours, but for test/cluster; test/tools only pins tools.
+MODULES := . informer/controllerruntime examples bench test/e2e
+PACKAGES := $(patsubst %,./%/...,$(MODULES))
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
 PLATFORMS := linux/arm,linux/arm64,darwin/arm64,windows/amd64
@@ -31,8 +35,9 @@ help: ## print this list
 
 .PHONY: setup
 setup: ## download modules, build kube-apiserver, kubectl and etcd (minutes, once per machine)
-	@for m in . informer/controllerruntime examples bench test/e2e; do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
-	@$(MAKE) --no-print-directory $(LINT) cluster
+	@for m in $(MODULES); do $(STEP) "downloading the modules of $$m" $(GO) -C $$m mod download; done
+	@GOWORK=$(WORKSPACE) $(STEP) "downloading what the modules have only together" $(GO) list -deps -test $(PACKAGES) >/dev/null
+	@$(MAKE) --no-print-directory linter cluster
 
 .PHONY: cluster
 cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are
@@ -124,15 +129,15 @@ cross: ## type-check for the other systems, with tests and all that is imported;
 	@$(STEP) "type-check for $(PLATFORMS)" $(GO) run ./internal/typecheck $(PLATFORMS) $(LIBRARIES)
 	@GOOS=linux GOARCH=arm $(STEP) "build for linux/arm" $(GO) build -o /dev/null ./cmd/larder
 
+.PHONY: linter
+linter:
+	@$(STEP) "golangci-lint, built once" $(LINTER) >/dev/null
+
 .PHONY: lint
-lint: $(LINT) ## golangci-lint with go vet's analyzers and the import arrows, in every module
-	@for m in $(MODULES); do \
-		(cd $$m && $(CURDIR)/$(STEP) "lint $$m" $(CURDIR)/$(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); \
-	done
+lint: linter ## golangci-lint with go vet's analyzers and the import arrows, in every module
+	@GOWORK=$(WORKSPACE) $(STEP) "lint" "$$($(LINTER))" run --allow-parallel-runners $(PACKAGES)
+	@cd test/cluster && $(CURDIR)/$(STEP) "lint test/cluster" "$$($(LINTER))" run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
 
 .PHONY: fmt
-fmt: $(LINT) ## format every Go file
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(LINT) fmt --config $(CURDIR)/.golangci.yml ./...); done
-
-$(LINT): test/tools/go.mod
-	@$(STEP) "building golangci-lint" $(GO) -C test/tools build -o $(CURDIR)/$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+fmt: linter ## format every Go file
+	@"$$($(LINTER))" fmt
