@@ -500,7 +500,7 @@ func TestKilledWhileAttaching(t *testing.T) {
 	}
 	mustClose(t, first)
 	last := uint64(1)
-	for kill := range soaked(20, 400) / every {
+	for kill := range soaked(12, 400) / every {
 		said := killChild(t, "attach", path, time.Duration(kill*1300%40_000)*time.Microsecond)
 		s := mustOpen(t, path, Options{})
 		if s.Quarantined() != "" {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -47,10 +48,14 @@ func allKinds(t testing.TB) *runtime.Scheme {
 	return s
 }
 
+var apiDir = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+})
+
 // fixtures returns the paths, without extension, of the fixtures of k8s.io/api.
 func fixtures(t testing.TB) []string {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	dir, err := apiDir()
 	if err != nil {
 		t.Fatalf("find k8s.io/api: %v", err)
 	}

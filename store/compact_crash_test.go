@@ -81,7 +81,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
-	kills := soaked(10, 100)
+	kills := soaked(6, 100)
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, until one shows something
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000))*time.Microsecond)

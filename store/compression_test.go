@@ -218,7 +218,8 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := newVariedPods(700, 30).page(700)
+			n := soaked(400, 700)
+			want := newVariedPods(n, 30).page(n)
 			wantSame := storeVaried(t, c, want)
 			plain, packed := payloadBytes(t, c)
 			if ratio := float64(plain) / float64(packed); ratio < 4 {

@@ -294,7 +294,7 @@ func TestKilledWhileDropping(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(3, 4))
-	kills := soaked(6, 60)
+	kills := soaked(4, 60)
 	left, size := 0, int64(0)
 	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ { // more, until one shows something
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000))*time.Microsecond)

@@ -44,7 +44,7 @@ func wantFull(t *testing.T, s *Store, n int, err error) {
 // goes on when it is given more.
 func TestMaxSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{MaxSize: 20 << 20})
+	s := mustOpen(t, path, Options{MaxSize: 10 << 20})
 	n, err := fill(s, 0)
 	wantFull(t, s, n, err)
 	for range 3 {
@@ -55,7 +55,7 @@ func TestMaxSize(t *testing.T) {
 		t.Errorf("a write that needs no room: %v", err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{MaxSize: 40 << 20})
+	s = mustOpen(t, path, Options{MaxSize: 20 << 20})
 	more, err := fill(s, n)
 	wantFull(t, s, more, err)
 	if more <= n {

@@ -57,7 +57,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
-	kills := soaked(8, 200)
+	kills := soaked(5, 200)
 	whole, debris := 0, 0
 	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ { // more, until one shows something
 		killChild(t, "import", path, time.Duration(random.IntN(250_000))*time.Microsecond)

@@ -17,8 +17,8 @@ import (
 // more decoded objects than a page.
 func TestAddIndexersHoldsOnePage(t *testing.T) {
 	for name, test := range map[string]struct{ objects, bytes, every, lookedUp, built int }{
-		"Small": {objects: 3500, bytes: 10, every: 50, lookedUp: 500, built: 1000},
-		"Large": {objects: 150, bytes: 100_000, every: 5, lookedUp: 42, built: 42}, // 4 MiB
+		"Small": {objects: soaked(1600, 3500), bytes: 10, every: 50, lookedUp: 500, built: 1000},
+		"Large": {objects: soaked(100, 150), bytes: 100_000, every: 5, lookedUp: 42, built: 42}, // 4 MiB
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storetest.Open(t, store.Options{})
@@ -145,7 +145,7 @@ func TestScanIsOfOneMoment(t *testing.T) {
 // TestScanWhileAllIsWritten: it ends although more is written while it goes on than a page has, and it sees what came, what went
 // and what has another color.
 func TestScanWhileAllIsWritten(t *testing.T) {
-	const n = 1300
+	n := soaked(600, 1300) // a page has 500
 	s := storetest.Open(t, byHand())
 	store.NoSync(s)
 	rv := n

@@ -158,7 +158,7 @@ func testKeyedReads(t *testing.T, c interface {
 	}
 	list(1)
 	keyedReaders(t, c.Indexer(), c, "a/pod-0000", fmt.Sprintf("a/pod-%04d", n-1), func() {
-		for rv := 2; rv < 150 && !t.Failed(); rv++ {
+		for rv := 2; rv < soaked(60, 150) && !t.Failed(); rv++ {
 			if rv%10 == 0 {
 				list(rv)
 				continue

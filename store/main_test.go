@@ -12,8 +12,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		os.Exit(child())
 	}
-	// Under the race detector rapid's 100 checks for each model take ten minutes; make soak has 5000.
-	if err := flag.Set("rapid.checks", "8"); err != nil {
+	// Under the race detector rapid's 100 checks for each model take minutes; make soak has 5000.
+	if err := flag.Set("rapid.checks", "4"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -463,7 +463,7 @@ func TestMendUnderLoad(t *testing.T) {
 					}
 				}
 			})
-			for round := range soak(20) {
+			for round := range soaked(8, 200) {
 				key := keys[100+round%200] // one that is there
 				if err := store.Tamper(c, func(b *bolt.Bucket) error {
 					if b.Bucket(inObjects).Get([]byte(key)) == nil {

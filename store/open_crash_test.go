@@ -107,7 +107,7 @@ func childCrash(path string) error {
 // Whatever the moment, the store opens, nothing is moved aside, every
 // page is good, and what was committed is there: a prefix of the chain.
 func TestKilled(t *testing.T) {
-	kills := soaked(30, 480) / every
+	kills := soaked(20, 480) / every
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(7, 8))
 	marks, last := 0, uint64(0)
@@ -181,7 +181,7 @@ func killChild(t *testing.T, job, path string, after time.Duration) (said uint64
 func TestTightLoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(9, 10))
-	for life := range soaked(30, 240) / every {
+	for life := range soaked(12, 240) / every {
 		var wg sync.WaitGroup
 		for range 2 {
 			after := time.Duration(random.IntN(30_000)) * time.Microsecond

@@ -160,7 +160,7 @@ func TestFlippedBits(t *testing.T) {
 	if len(kinds) != 5 {
 		t.Fatalf("the store has pages of %d kinds", len(kinds))
 	}
-	tries := soaked(12, 30)
+	tries := soaked(9, 30)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		offsets := kinds[kind]
 		noticed := map[string]int{}
@@ -240,7 +240,7 @@ func TestRootPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := int(f.Root) * f.PageSize
-	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += soaked(7, 3) * every {
+	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += soaked(11, 3) * every {
 		bad := bytes.Clone(data)
 		bad[root+bit/8] ^= 1 << (bit % 8)
 		path := filepath.Join(t.TempDir(), "store")

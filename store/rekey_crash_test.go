@@ -55,9 +55,9 @@ func TestKilledWhileRekeying(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store")
 	random := rand.New(rand.NewPCG(11, 12))
-	const kills = 10
+	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
-	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, until one shows something
+	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ { // more, until they show something
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000))*time.Microsecond)
 		left := beside(path, suffixNew)
 		copies += len(left)

@@ -212,7 +212,7 @@ func TestRekeyWhileServing(t *testing.T) {
 	for _, residency := range []Residency{All, Bounded(100_000), None} {
 		t.Run(residency.String(), func(t *testing.T) {
 			t.Parallel()
-			const n, rekeys = 100, 6
+			const n = 100
 			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
 			NoSync(s)
 			c := openAs(t, s, residency)
@@ -248,7 +248,7 @@ func TestRekeyWhileServing(t *testing.T) {
 					reads.Add(1)
 				}
 			})
-			for range rekeys {
+			for range soaked(3, 6) {
 				before, beforeReads := writes.Load(), reads.Load()
 				mustRekey(t, s)
 				for (writes.Load() == before || reads.Load() == beforeReads) && !t.Failed() {

@@ -114,7 +114,7 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 			Settle: func() { store.WaitBuilds(c) },
 			Flush: func(t *rapid.T) {
 				err := s.Flush(ctx)
-				if err == nil && rapid.IntRange(0, 3).Draw(t, "rekey") == 0 {
+				if err == nil && rapid.Bool().Draw(t, "rekey") {
 					_, err = s.Rekey(ctx)
 					store.NoSync(s)
 					rekeyed++
