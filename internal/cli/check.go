@@ -37,8 +37,8 @@ block's digest, the index, counts, and every object. Exits with 1 if there is a 
 
 With --against-server the UID and resourceVersion of every object are compared with the API server's, by lists of metadata at a gentle rate, and what
 differs is repaired, the file too: an event that a proxy has swallowed, a server that was restored from a backup, a record that is gone. A sync that holds the
-store does it itself, with its own connection. A store that no sync holds first takes in what has changed since, as a sync does when it starts: that is no difference
-(larder diff compares files as they are). Exits with 1 if something differed. What other programs have stored as Go types, or changed by a transform,
+store does it itself, with its own connection, whatever is named here. A store that no sync holds first takes in what has changed since, as a sync does when it starts: that is no difference,
+and is said (larder diff compares files as they are). Exits with 1 if something differed. What other programs have stored as Go types, or changed by a transform,
 they compare themselves.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

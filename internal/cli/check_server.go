@@ -87,7 +87,7 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 	if _, ok := src.(*source.Snapshot); ok {
 		return nil, errors.Join(snapshotOnly(path, "can not be compared with the server"), src.Close())
 	}
-	announce(ctx, s, src)
+	announce(ctx, s, src, path)
 	if held, ok := src.(source.Auditor); ok {
 		defer func() { _ = src.Close() }() // nothing is left to say
 		return held.Audit(ctx)
@@ -106,8 +106,8 @@ func (o *serverCheck) audit(ctx context.Context, s IO, file *fromFlag) ([]source
 	return auditFile(ctx, s, config, path, encryption)
 }
 
-// announce says how much there is to compare.
-func announce(ctx context.Context, s IO, src source.Source) {
+// announce says how much there is to compare, and who does it, if that is not this process.
+func announce(ctx context.Context, s IO, src source.Source, path string) {
 	status, err := src.Status(ctx)
 	if err != nil {
 		return // whoever compares will say so
@@ -118,6 +118,9 @@ func announce(ctx context.Context, s IO, src source.Source) {
 		least += informer.AuditTime(c.Objects)
 	}
 	fmt.Fprintf(s.Err, "comparing %s with the API server, at a gentle rate: it takes %v at least\n", counted(objects, "object"), least)
+	if status.Sync != nil {
+		fmt.Fprintf(s.Err, "note: the larder sync that holds %s (process %d) does it, with its own connection: none that is named here is used\n", path, status.Sync.PID)
+	}
 }
 
 // auditFile runs the informers of a sync for as long as it takes.
@@ -134,6 +137,7 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 	if err != nil {
 		return nil, err
 	}
+	var stored []store.Info // of the members
 	for _, info := range infos {
 		if why := notAudited(info); why != "" {
 			all = append(all, auditedOf(info.Identity, resource{info.Identity.GroupVersionResource, info.Resource}, why))
@@ -157,14 +161,25 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 			return nil, err
 		}
 		m.members = append(m.members, mb)
+		stored = append(stored, info)
 	}
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = m.run(running) }) // what stops it is in the results
 	audited, err := m.Audit(ctx)
+	for i, mb := range m.members {
+		mb.noteTakenIn(s, stored[i])
+	}
 	stop()
 	wg.Wait()
 	return append(audited, all...), err
+}
+
+// noteTakenIn says what the informer has caught up with since the file was written, which is not compared: it could only be equal.
+func (mb *member) noteTakenIn(s IO, before store.Info) {
+	if now := mb.informer.Status().ResourceVersion; now != "" && now != before.ResourceVersion {
+		fmt.Fprintf(s.Err, "note: %s: what changed from resourceVersion %s to %s was taken in first\n", mb.resource, before.ResourceVersion, now)
+	}
 }
 
 // notAudited is why a collection can not be compared here; empty if it can. An informer that would store the objects otherwise than they are would

@@ -117,6 +117,10 @@ func withoutResource(storePath string, all []source.Collection, r request) error
 			"mirror it with: %s", syncCommand(storePath, all, r.resource))
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
+	others := storedResources(source.WellKnownNames())
+	if meant := nearest(r.resource, others); len(meant) > 0 && len(matchResource(r.resource, others)) == 0 {
+		return withHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
+	}
 	switch {
 	case len(matchResource(r.resource, []resource{secrets})) > 0:
 		return withHint(err, storeSecrets)
@@ -145,7 +149,12 @@ func outOfScope(storePath string, res resource, same []source.Collection, r requ
 
 // reaches: c may hold some of what is asked for.
 func reaches(c source.Collection, r request) bool {
-	return c.Namespace == "" || r.all || c.Namespace == r.namespace
+	return (c.Namespace == "" || r.all || c.Namespace == r.namespace) && !savedWithout(c, r)
+}
+
+// savedWithout: c is of a snapshot that was told to take other namespaces than the one that is asked for.
+func savedWithout(c source.Collection, r request) bool {
+	return !r.all && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, r.namespace)
 }
 
 // covers: c holds all of what is asked for.
@@ -153,7 +162,7 @@ func covers(c source.Collection, r request) bool {
 	inNamespace := c.Namespace == "" || (!r.all && c.Namespace == r.namespace)
 	byLabel := c.LabelSelector == "" || c.LabelSelector == r.selector
 	byField := c.FieldSelector == "" || c.FieldSelector == r.fields
-	return inNamespace && byLabel && byField && c.ShardSelector == ""
+	return inNamespace && byLabel && byField && c.ShardSelector == "" && !savedWithout(c, r)
 }
 
 // better orders collections that hold the same: complete ones first, then
@@ -262,7 +271,11 @@ func scope(c source.Collection) string {
 func list(all []source.Collection) string {
 	var lines []string
 	for _, c := range all {
-		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, scope(c), c.Representation, countedObjects(c.Objects)))
+		held := scope(c)
+		if len(c.Namespaces) > 0 {
+			held = strings.Join(c.Filtered, "; ")
+		}
+		lines = append(lines, fmt.Sprintf("  %s  %s (%s, %s)", c.ID, held, c.Representation, countedObjects(c.Objects)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -25,6 +25,8 @@ writes the list of it. larder status shows how much is free.
 
 A running sync does it itself when it is asked, and goes on. The store is checked first; a damaged one is left as it is.
 
+What is sealed is copied as it is: no key is needed. One that is given must fit.
+
 With --rekey everything that is to be sealed is sealed anew, under the current key: what was sealed under others, and Secrets that were
 stored in plain text before there was a key. The other keys are needed no more then. A running sync does it with its own keys: it reads
 the file of them again, and refuses if the current key is not the one that is given here.
@@ -35,7 +37,7 @@ There must be room for a second copy beside the file until it is done. If it is 
 			if err := file.check(); err != nil {
 				return usageError{err}
 			}
-			do, err := compactor(&key, rekey)
+			do, err := compactor(s, &key, rekey)
 			if err != nil {
 				return err
 			}
@@ -43,7 +45,7 @@ There must be room for a second copy beside the file until it is done. If it is 
 		},
 	}
 	file.add(cmd)
-	key.add(cmd)
+	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+" holds; only --rekey needs them")
 	cmd.Flags().BoolVar(&rekey, "rekey", false, "seal everything anew under the current key, of --key-file or "+keyVariable)
 	return cmd
 }
@@ -51,11 +53,11 @@ There must be room for a second copy beside the file until it is done. If it is 
 // compaction is how a store is compacted: a file that nobody holds, and by the sync that does.
 type compaction struct {
 	file func(ctx context.Context, path string) (store.Compacted, error)
-	sync func(ctx context.Context, sync *source.Client) (store.Compacted, error)
+	sync func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error)
 }
 
 // compactor returns what is done with keys, or without.
-func compactor(key *keyFlag, rekey bool) (compaction, error) {
+func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
 	encryption, err := key.encryption()
 	if err != nil {
 		return compaction{}, err
@@ -63,8 +65,16 @@ func compactor(key *keyFlag, rekey bool) (compaction, error) {
 	o := store.Options{Encryption: encryption}
 	if !rekey {
 		return compaction{
-			file: func(ctx context.Context, path string) (store.Compacted, error) { return store.Compact(ctx, path, o) },
-			sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) { return sync.Compact(ctx) },
+			file: func(ctx context.Context, path string) (store.Compacted, error) {
+				if err := fits(ctx, path, encryption); err != nil {
+					return store.Compacted{}, err
+				}
+				return store.Compact(ctx, path, o)
+			},
+			sync: func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error) {
+				key.noteUnused(s, path)
+				return sync.Compact(ctx)
+			},
 		}, nil
 	}
 	return compaction{
@@ -77,7 +87,7 @@ func compactor(key *keyFlag, rekey bool) (compaction, error) {
 			}
 			return store.Rekey(ctx, path, o)
 		},
-		sync: func(ctx context.Context, sync *source.Client) (store.Compacted, error) {
+		sync: func(ctx context.Context, _ string, sync *source.Client) (store.Compacted, error) {
 			id := ""
 			if encryption != nil {
 				if id, err = encryption.Keys.CurrentKey(ctx); err != nil {
@@ -87,6 +97,21 @@ func compactor(key *keyFlag, rekey bool) (compaction, error) {
 			return sync.Rekey(ctx, id)
 		},
 	}, nil
+}
+
+// fits fails with store.ErrWrongKey if keys are given that do not open the store. To compact it they are not needed: what is sealed is copied as it is.
+func fits(ctx context.Context, path string, keys *store.Encryption) error {
+	if keys == nil {
+		return nil
+	}
+	st, err := store.OpenContext(ctx, path, store.Options{ReadOnly: true, LockTimeout: -1, Encryption: keys})
+	if err == nil {
+		return st.Close()
+	}
+	if errors.Is(err, store.ErrWrongKey) {
+		return err
+	}
+	return nil // whoever compacts it says what is wrong
 }
 
 // held reports whether another process has the file open for writing.
@@ -124,7 +149,7 @@ func compact(ctx context.Context, path string, do compaction) (store.Compacted, 
 		return done, err
 	}
 	defer func() { _ = client.Close() }() // nothing is left to say
-	return do.sync(ctx, client)
+	return do.sync(ctx, path, client)
 }
 
 // compactError adds what to do.

@@ -141,6 +141,7 @@ func (o *getOptions) names(ctx context.Context, src source.Source, stored []sour
 	}
 	var all []string
 	for _, q := range o.queries(answer{choice: c}, true) {
+		q.NameOnly = true
 		_ = src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error { // what can not be read can not be offered
 			if name := u.GetName(); !slices.Contains(but, name) {
 				all = append(all, name)
@@ -182,7 +183,7 @@ func namespacesOf(ctx context.Context, src source.Source, stored []source.Collec
 			continue
 		}
 		n := 0
-		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true}, func(u *unstructured.Unstructured) error {
+		_ = src.Objects(ctx, source.Query{Collection: c.ID, HeadOnly: true, NameOnly: true}, func(u *unstructured.Unstructured) error {
 			if ns := u.GetNamespace(); !seen[ns] {
 				seen[ns] = true
 				all = append(all, ns)

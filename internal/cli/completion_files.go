@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,12 @@ func completeFiles(files int, from func(args []string) fromFlag) completer {
 		})
 		return beginning(all, toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeKnown offers the resources that everybody knows, which need no server.
+func completeKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
+	return beginning(known, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 // forCompletion makes the descriptions of flags what shells show beside them: the quotes that name a value are for help.

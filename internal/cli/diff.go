@@ -31,6 +31,7 @@ func newDiff(s IO) *cobra.Command {
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
 --strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
 resource, a namespace or what a selector selects, that part is compared, and a note says so. Of a file that is incomplete, as what was salvaged is, the note says that too.
+What is sealed in one of the files is compared with the key (--key-file); without it all else is, and that ends with 3.
 
   -o table  how many objects of each resource are different
   -o name   a line for each of them: how, resource, namespace/name
@@ -88,6 +89,9 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	if err != nil {
 		return compareError(err)
 	}
+	if err := sealedError(filter, a, b); err != nil {
+		return err
+	}
 	for _, side := range []*diffSide{a, b} {
 		if lost := lostOf(side.src); lost != nil { // what the other one has alone may have been in it
 			return readError(side.path, fmt.Errorf("%s: %w", side.path, lost))
@@ -95,6 +99,17 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	}
 	if !report.Equal() {
 		return errDiffer
+	}
+	return nil
+}
+
+// sealedError is that of what was asked for and not compared, since it is sealed in one of the files and no key was given.
+func sealedError(asked snapshot.Filter, sides ...*diffSide) error {
+	for _, side := range sides {
+		if sealed := side.sealedOf(asked); len(sealed) > 0 {
+			what := names(storedResources(sealed), resource.String)
+			return withHint(fmt.Errorf("%s of %s are sealed, and were not compared: no key was given", what, side.path), "%s", nameKey(side.path, byFlag))
+		}
 	}
 	return nil
 }
@@ -140,6 +155,9 @@ func compareError(err error) error {
 }
 
 func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter) (snapshot.DiffReport, error) {
+	for _, c := range slices.Concat(a.sealed, b.sealed) {
+		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
+	}
 	counted, done, err := s.counted(ctx, "comparing", b, o.output.format != "table")
 	if err != nil {
 		return snapshot.DiffReport{}, err
@@ -168,14 +186,14 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 	}
 	if err = flushed(err, out); err == nil {
 		tellParts(s, a, b, report, filter)
-		o.tellNothing(s, report, filter)
+		o.tellNothing(s, report, filter, sealedError(filter, a, b) != nil)
 	}
 	return report, err
 }
 
-// tellNothing says that nothing was compared, if something was asked for.
-func (o *diffOptions) tellNothing(s IO, r snapshot.DiffReport, asked snapshot.Filter) {
-	if !asked.Empty() && r.Equal() && r.Same == 0 {
+// tellNothing says that nothing was compared, if something was asked for. What is sealed is an error.
+func (o *diffOptions) tellNothing(s IO, r snapshot.DiffReport, asked snapshot.Filter, sealed bool) {
+	if !asked.Empty() && r.Equal() && r.Same == 0 && !sealed {
 		fmt.Fprintln(s.Err, "note: no object of A or B is selected: nothing was compared")
 	}
 }

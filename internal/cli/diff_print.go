@@ -103,10 +103,7 @@ func (t *diffTable) finish(r snapshot.DiffReport) error {
 	})
 	out := newTable(t.w, "RESOURCE", "SCOPE", "ADDED", "REMOVED", "CHANGED", "REPLACED", "NOTE")
 	for _, row := range rows {
-		err := out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
-		if err != nil {
-			return err
-		}
+		out.row(row.resource, row.scope, strconv.Itoa(row.added), strconv.Itoa(row.removed), strconv.Itoa(row.changed), strconv.Itoa(row.replaced), strings.Join(row.notes, "; "))
 	}
 	return out.flush()
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -22,6 +24,10 @@ type diffSide struct {
 	status     source.Status
 	// covers is what the snapshot was told to take of the objects when it was made; what is outside of it is not missing.
 	covers snapshot.Filter
+	// sealed are those of the collections that have objects which can not be read for want of a key.
+	sealed []source.Collection
+	// skipped are the resources of which nothing is compared: what is sealed in one of the two files.
+	skipped []schema.GroupVersionResource
 }
 
 // sideError is an error of reading one of the files.
@@ -42,6 +48,17 @@ func (o *diffOptions) open(ctx context.Context, s IO, name, path string) (*diffS
 		return nil, errors.Join(readError(path, err), src.Close())
 	}
 	d := &diffSide{name: name, path: path, src: src, records: source.Records(src), status: st}
+	if _, ok := src.(*source.File); ok {
+		key, err := o.identity.key.encryption()
+		if err != nil {
+			return nil, errors.Join(err, src.Close())
+		}
+		for _, c := range st.Collections {
+			if key == nil && c.Sealed && c.Objects > 0 {
+				d.sealed = append(d.sealed, c)
+			}
+		}
+	}
 	if file, ok := src.(*source.Snapshot); ok {
 		if f := file.File().Manifest().Filter; f != nil {
 			d.covers = snapshot.Filter{Namespaces: f.Namespaces, Labels: f.Labels, Fields: f.Fields}
@@ -56,7 +73,14 @@ func (d *diffSide) Collections(ctx context.Context) ([]snapshot.Collection, erro
 	if err != nil {
 		return nil, &sideError{d.path, err}
 	}
-	return all, nil
+	return slices.DeleteFunc(slices.Clone(all), func(c snapshot.Collection) bool {
+		return slices.Contains(d.skipped, c.Identity.GroupVersionResource)
+	}), nil
+}
+
+// sealedOf are those of the sealed collections that are asked for.
+func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
+	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(asTaken(c)) })
 }
 
 // Records implements snapshot.Source. An error of fn is not the file's.

@@ -44,7 +44,7 @@ type identityFlag struct {
 }
 
 func (f *identityFlag) add(cmd *cobra.Command) {
-	f.key.add(cmd)
+	f.key.addAs(cmd, "the `FILE` of the keys that open what is sealed in a store. Default is what "+keyVariable+" holds; without keys names can be read, and what is not sealed")
 	cmd.Flags().StringArrayVar(&f.files, "identity", nil,
 		"a `FILE` of age identities or an ssh key that decrypts a snapshot; may be given again. A passphrase is asked for, or taken from "+passphraseVariable)
 }
@@ -79,6 +79,9 @@ func (f *identityFlag) openPath(ctx context.Context, s IO, path string) (source.
 	src, err := source.Open(ctx, path, source.Options{Identities: identities, Encryption: encryption})
 	if err != nil {
 		return nil, f.openError(path, err)
+	}
+	if _, held := src.(*source.Client); held {
+		f.key.noteUnused(s, path)
 	}
 	return src, nil
 }

@@ -212,6 +212,7 @@ func (g *getting) broken(err error) error {
 func (g *getting) objects(ctx context.Context, a answer) error {
 	for _, q := range g.o.queries(a, g.printer.headOnly()) {
 		before := g.found
+		_, q.NameOnly = g.printer.(*namePrinter)
 		err := g.src.Objects(ctx, q.Query, func(u *unstructured.Unstructured) error {
 			g.found++
 			return g.printer.object(dress(u, q.collection))

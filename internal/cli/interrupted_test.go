@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,6 +84,31 @@ func TestInterrupted(t *testing.T) {
 	}
 	if now := filesIn(t, file("")); !slices.Equal(now, before) {
 		t.Errorf("%v is there, and before it was %v", now, before)
+	}
+}
+
+// A save of a live cluster that is asked to end while it asks which cluster that is does not say that the server refuses to tell.
+func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
+	host, file := aPod(t)
+	to, err := url.Parse(strings.TrimPrefix(host, "--server="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	pass := httputil.NewSingleHostReverseProxy(to)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/namespaces/kube-system" {
+			end()
+			<-r.Context().Done()
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	code, out, errs := runs(ctx, "snapshot", "save", file("n.larder"), "pods", "--server="+proxy.URL)
+	if want := "error: interrupted: nothing was written\n"; code != exitFailed || out != "" || errs != want {
+		t.Errorf("%d %q %q, want %q", code, out, errs, want)
 	}
 }
 

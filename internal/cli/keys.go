@@ -18,11 +18,18 @@ const keyVariable = "LARDER_KEY"
 // makeKey says how to come by a key.
 const makeKey = "a key is 32 random bytes in base64: head -c 32 /dev/urandom | base64 > FILE"
 
+// sealUsage is what --key-file is for where a store is written.
+const sealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " + keyVariable + " holds; without keys nothing is sealed"
+
 // keyFlag is --key-file, which every command that opens a store has.
 type keyFlag struct{ file string }
 
 func (f *keyFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.file, "key-file", "", "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what "+keyVariable+" holds; without keys nothing is sealed")
+	f.addAs(cmd, sealUsage)
+}
+
+func (f *keyFlag) addAs(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.file, "key-file", "", usage)
 }
 
 // encryption is what the keys seal; nil if there are none.
@@ -45,6 +52,14 @@ func (f *keyFlag) keys() (keys store.KeyProvider, err error) {
 		return nil, usageError{withHint(err, makeKey)}
 	}
 	return keys, nil
+}
+
+// noteUnused says of a key that was named on the command line that the sync which holds the store has opened it with its own. The variable is not an answer
+// to this command, and may always be set.
+func (f *keyFlag) noteUnused(s IO, path string) {
+	if f.file != "" {
+		fmt.Fprintf(s.Err, "note: the larder sync that holds %s has its own key; that of --key-file %s was not tried\n", path, f.file)
+	}
 }
 
 // sealing is the encryption that a configuration asks for; nil if it asks for none, whatever the variable holds.
@@ -78,12 +93,13 @@ func keyError(path string, err error, by string) error {
 		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s, behind the new one if that is to follow it; with no key at all, what is not sealed can be read. "+
 			"If the key is lost, a larder sync into another file lists everything anew", nameKey(path, by))
 	case errors.Is(err, store.ErrSealed):
-		return hinted{err, nameKey(path, by)}
+		return withHint(fmt.Errorf("%s: %w", path, misfit(err)), "%s", nameKey(path, by))
 	}
 	return err
 }
 
-// misfit is what an error says of keys that do not fit, without what it advises: a hint does.
+// misfit is what an error says of keys that do not fit, or are missing, without what it advises, which a hint does, and without where it was met: it is so of
+// all that is sealed.
 func misfit(err error) error {
 	for {
 		var next error
@@ -92,12 +108,12 @@ func misfit(err error) error {
 			next = w.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, one := range w.Unwrap() {
-				if errors.Is(one, store.ErrWrongKey) {
+				if errors.Is(one, store.ErrWrongKey) || errors.Is(one, store.ErrSealed) {
 					next = one
 				}
 			}
 		}
-		if next == nil || next == store.ErrWrongKey { //nolint:errorlint // likewise
+		if next == nil || next == store.ErrWrongKey || next == store.ErrSealed { //nolint:errorlint // likewise
 			return err
 		}
 		err = next

@@ -17,9 +17,8 @@ func ageOf(now, t time.Time) string { return columns.Age(now, t) }
 
 // eachPrinter prints each object by itself.
 type eachPrinter struct {
-	w    io.Writer
-	to   printers.ResourcePrinter
-	head bool
+	w  io.Writer
+	to printers.ResourcePrinter
 }
 
 func (*eachPrinter) begin(choice, bool) error { return nil }
@@ -30,7 +29,12 @@ func (p *eachPrinter) object(u *unstructured.Unstructured) error {
 
 func (*eachPrinter) finish() error { return nil }
 
-func (p *eachPrinter) headOnly() bool { return p.head }
+func (*eachPrinter) headOnly() bool { return false }
+
+// namePrinter prints names.
+type namePrinter struct{ eachPrinter }
+
+func (*namePrinter) headOnly() bool { return true }
 
 // copied is u for those who change it: cli-runtime's printers take managedFields out of what they are given, which is shared.
 func copied(u *unstructured.Unstructured) *unstructured.Unstructured {

@@ -101,7 +101,7 @@ func liveTable(now time.Time, all []source.Collection) []string {
 	var b strings.Builder
 	t := newTable(&b, "RESOURCE", "SOURCE", "OBJECTS", "RV", "AGE", "RESUMES", "RELISTS", "RECEIVED", "")
 	for _, c := range all {
-		_ = t.row(label(c), sourceWord(c.Live.Source), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
+		t.row(label(c), sourceWord(c.Live.Source), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
 			strconv.Itoa(c.Live.Resumes), relists(*c.Live), size(c.Live.BytesReceived), trouble(*c.Live))
 	}
 	_ = t.flush() // a strings.Builder does not fail

@@ -36,6 +36,8 @@ func storeError(path string, err error) error {
 		return absentError(path)
 	case missing(path):
 		return emptyError(path)
+	case errors.Is(err, store.ErrForeign):
+		return withHint(fmt.Errorf("%s is no store and no snapshot: another program has written it", path), "name a store or a snapshot")
 	}
 	return pathError(path, err)
 }
@@ -59,9 +61,9 @@ func makeSnapshot(path string) string {
 // absentError is the error for a file to read that is not there.
 func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
-		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "%s", makeSnapshot(path))
+		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s", makeSnapshot(path))
 	}
-	return withHint(fmt.Errorf("no store at %s", path), "make one with: larder sync RESOURCE… --store %s", path)
+	return withHint(fmt.Errorf("no store at %s", path), "there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s", path)
 }
 
 // emptyError is the error for a file to read that has nothing in it.

@@ -130,7 +130,7 @@ func (f *printFlags) plain(s IO, single bool) (printer, error) {
 	keep := f.cli.JSONYamlPrintFlags.ShowManagedFields
 	switch lower := strings.ToLower(name); {
 	case lower == "name":
-		return &eachPrinter{w: visibleWriter{s.Out}, to: delegate, head: true}, nil
+		return &namePrinter{eachPrinter{w: visibleWriter{s.Out}, to: delegate}}, nil
 	case single:
 		return &eachPrinter{w: s.Out, to: delegate}, nil
 	case lower == "json":

@@ -41,6 +41,11 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	for _, sub := range root.Commands() {
+		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
+			sub.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
 	if name := displayName(s.Program); name != "larder" {
 		asNamed(root, name)
 	}

@@ -51,7 +51,8 @@ An export to the same directory writes what has changed, and removes what is gon
 those are removed that the same selectors have written; an export that selects nothing is an error. Files are replaced and removed only if an export has written them, as DIR/` + yamldir.Marker + ` says,
 and nobody has edited them since: else nothing is changed, and they are named.
 
--o jsonl writes whole objects to one file, or with - to standard output, a line each. Secrets are left out, unless --include-secrets is
+-o jsonl writes whole objects to one file, or with - to standard output, a line each. What an earlier export has written there is replaced once the new file is
+complete, also if it was edited since: there is no note of that beside it. Any other file is left as it is, and named. Secrets are left out, unless --include-secrets is
 given or they are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
@@ -210,6 +211,7 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 	if err != nil {
 		return withHint(err, "name a file in a directory that you may write to")
 	}
+	replaces := exists(path)
 	err = errors.Join(e.lines(ctx, temp), temp.Sync(), temp.Close())
 	if err == nil && e.objects == 0 {
 		err = nothingExported(o.from.path)
@@ -220,7 +222,11 @@ func (o *exportOptions) lines(ctx context.Context, e *exporting, path string) er
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
-	_, err = fmt.Fprintf(e.s.Out, "%s: %s\n", path, countedObjects(e.objects))
+	how := ""
+	if replaces {
+		how = ", in place of what was there"
+	}
+	_, err = fmt.Fprintf(e.s.Out, "%s: %s%s\n", path, countedObjects(e.objects), how)
 	return err
 }
 

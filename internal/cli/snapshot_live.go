@@ -29,7 +29,9 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 	if err != nil {
 		return snapshot.Saved{}, err
 	}
-	if so.Header.ClusterID, err = informer.KubeSystemUID(conn.raw)(ctx); err != nil {
+	if so.Header.ClusterID, err = informer.KubeSystemUID(conn.raw)(ctx); ctx.Err() != nil { // which is all that is wrong
+		return snapshot.Saved{}, ctx.Err()
+	} else if err != nil {
 		fmt.Fprintf(s.Err, "note: the namespace kube-system can not be read, so the snapshot does not say which cluster it is of: %v\n", err)
 	}
 	if so.Header.ServerVersion, err = informer.ServerVersion(conn.raw)(ctx); err != nil {

@@ -43,6 +43,7 @@ The store appears in one step when it is complete; a file that is there is never
 	o.store.add(cmd)
 	cmd.Flags().Lookup("store").Usage = "the store's `FILE`, which is made (required)"
 	o.identity.add(cmd)
+	cmd.Flags().Lookup("key-file").Usage = sealUsage
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, also without keys that seal them")

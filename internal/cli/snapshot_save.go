@@ -327,7 +327,9 @@ func (o *saveOptions) saveError(path string, err error) error {
 		return isThere(path)
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		return withHint(err, "make room on that disk, or save to another one; nothing was replaced")
-	case errors.Is(err, store.ErrLocked):
+	case errors.Is(err, source.ErrNoAnswer), errors.As(err, new(*source.HeldError)): // storeError has said what to do
+		return err
+	case errors.Is(err, store.ErrLocked): // since it was opened for reading
 		return withHint(err, "a program other than larder sync holds the store: stop it, since only a larder sync can be saved while it runs")
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return err

@@ -90,10 +90,7 @@ func printStatus(s IO, status source.Status) error {
 	t := newTable(s.Out, "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
 	for _, c := range status.Collections {
 		r := resource{c.GVR(), c.ResourceInfo()}
-		err := t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
-		if err != nil {
-			return err
-		}
+		t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)
 	}
 	if err := t.flush(); err != nil {
 		return err
@@ -135,9 +132,7 @@ func printHandlers(s IO, collections []source.Collection) error {
 				behind = "everything"
 			}
 			r := resource{c.GVR(), c.ResourceInfo()}
-			if err := t.row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing)); err != nil {
-				return err
-			}
+			t.row(h.Name, r.String(), scope(c), behind, strconv.Itoa(h.Failing))
 		}
 	}
 	if t == nil {
@@ -158,9 +153,7 @@ func printIncidents(s IO, collections []source.Collection) error {
 				t = newTable(s.Out, "INCIDENT", "RESOURCE", "SCOPE", "AGE", "OBJECTS")
 			}
 			r := resource{c.GVR(), c.ResourceInfo()}
-			if err := t.row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects)); err != nil {
-				return err
-			}
+			t.row(inc.Cause, r.String(), scope(c), ageOf(s.Now(), inc.At), strconv.Itoa(inc.Objects))
 		}
 	}
 	if t == nil {

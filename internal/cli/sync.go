@@ -77,6 +77,7 @@ It shows a table on a terminal, and lines elsewhere:
 			}
 			return runSync(cmd.Context(), s, &o, args)
 		},
+		ValidArgsFunction: completeKnown,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required, here or in the configuration)")

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"bytes"
 	"io"
 	"strings"
 
@@ -9,24 +9,36 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// table prints rows in columns, as kubectl does; it holds all of them.
-type table struct{ w *tabwriter.Writer }
+// table prints rows in columns, as kubectl does, but with no blanks at the ends of lines; it holds all of them.
+type table struct {
+	to   io.Writer
+	w    *tabwriter.Writer
+	text bytes.Buffer
+}
 
 func newTable(w io.Writer, header ...string) *table {
-	t := &table{w: printers.GetNewTabWriter(w)}
-	_ = t.row(header...) // nothing is written yet
+	t := &table{to: w}
+	t.w = printers.GetNewTabWriter(&t.text)
+	t.row(header...)
 	return t
 }
 
 // row adds a row.
-func (t *table) row(cells ...string) error {
+func (t *table) row(cells ...string) {
 	shown := make([]string, len(cells))
 	for i, cell := range cells {
 		shown[i] = oneLine(cell)
 	}
-	_, err := fmt.Fprintln(t.w, strings.Join(shown, "\t"))
-	return err
+	_, _ = io.WriteString(t.w, strings.Join(shown, "\t")+"\n") // a buffer takes everything
 }
 
 // flush prints the table.
-func (t *table) flush() error { return t.w.Flush() }
+func (t *table) flush() error {
+	_ = t.w.Flush() // likewise
+	var out strings.Builder
+	for line := range strings.Lines(t.text.String()) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	_, err := io.WriteString(t.to, out.String())
+	return err
+}

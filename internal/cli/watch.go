@@ -53,6 +53,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(cmd)
+	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required)"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
 	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
 	cmd.Flags().BoolVar(&o.events, "output-watch-events", true, "print what each event is, not only its object")

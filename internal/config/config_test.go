@@ -131,7 +131,7 @@ func TestErrors(t *testing.T) {
 		{"bad label selector", head + "resources:\n- {name: pods, labelSelector: 'a in'}\n", []string{"c:4:31: resources[0].labelSelector: it is no selector: "}},
 		{"bad field selector", head + "resources:\n- {name: pods, fieldSelector: a}\n", []string{"resources[0].fieldSelector: it is no selector: "}},
 		{"unset variable", head + "resources:\n- {name: pods, fieldSelector: spec.nodeName=$(LARDER_UNSET)}\n",
-			[]string{"resources[0].fieldSelector: it is no selector: the environment variable LARDER_UNSET: it is not set"}},
+			[]string{"resources[0].fieldSelector: the environment variable LARDER_UNSET: it is not set"}},
 		{"unclosed variable", head + "resources:\n- {name: pods, fieldSelector: 'spec.nodeName=$(X'}\n", []string{"$( has no )"}},
 		{"bad namespace", head + "resources:\n- {name: pods, namespaces: [A_b]}\n", []string{`c:4:29: resources[0].namespaces[0]: "A_b" is no namespace's name`}},
 		{"a namespace twice", head + "resources:\n- {name: pods, namespaces: [a, a]}\n", []string{"the namespace a is given twice"}},

@@ -124,10 +124,11 @@ func (r *reader) selector(v value, parse func(string) error) string {
 		return ""
 	}
 	s, err := expand(s, r.lookup)
-	if err == nil {
-		err = parse(s)
-	}
 	if err != nil {
+		r.fail(v, "%v", err)
+		return ""
+	}
+	if err := parse(s); err != nil {
 		r.fail(v, "it is no selector: %v", err)
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/store"
@@ -60,7 +61,18 @@ func (f *File) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstr
 	if err != nil {
 		return err
 	}
-	return undecodable(info, Each(ctx, view, q, fn))
+	if !q.NameOnly || q.Selector != "" || q.Fields != "" {
+		return undecodable(info, Each(ctx, view, q, fn))
+	}
+	last := ""
+	err = Each(ctx, view, q, func(u *unstructured.Unstructured) error {
+		last = cache.MetaObjectToName(u).String()
+		return fn(u)
+	})
+	if errors.Is(err, store.ErrSealed) {
+		return eachName(ctx, view, q, last, fn)
+	}
+	return undecodable(info, err)
 }
 
 // open returns a view of the collection with that id, after what is pending has been committed, as far as it can be.
@@ -156,6 +168,25 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 		return eachKey(ctx, r, last, selected, emit)
 	}
 	return err
+}
+
+// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key.
+func eachName(ctx context.Context, r Reader, q Query, after string, fn func(*unstructured.Unstructured) error) error {
+	keys, err := r.Keys(ctx)
+	unreadable := &UnreadableError{}
+	if err := unreadable.take(err); err != nil {
+		return err
+	}
+	wanted := selection{query: q}
+	for _, key := range keys {
+		if key <= after || !wanted.reaches(key) {
+			continue
+		}
+		if err := fn(nameOnly(key)); err != nil {
+			return err
+		}
+	}
+	return unreadable.errOrNil()
 }
 
 // asUnstructured returns an unstructured object as it is, and metadata in that form; nil for none.

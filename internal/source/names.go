@@ -75,6 +75,21 @@ func scopeOf(info store.Info) (namespaced, surely bool) {
 	return true, false
 }
 
+// WellKnownNames returns what people call the resources of WellKnown, each as a collection that nobody has.
+func WellKnownNames() []Collection {
+	var all []Collection
+	for gr := range shortNames {
+		for _, gv := range scheme.Scheme.PrioritizedVersionsForGroup(gr.Group) {
+			if gvr := gv.WithResource(gr.Resource); kindOf(gvr) != "" {
+				all = append(all, NewCollection(store.Info{Identity: store.Identity{GroupVersionResource: gvr}}))
+				break
+			}
+		}
+	}
+	Sort(all)
+	return all
+}
+
 // kindOf is the kind of one of Kubernetes' own resources, or empty.
 func kindOf(gvr schema.GroupVersionResource) string {
 	for kind := range scheme.Scheme.KnownTypes(gvr.GroupVersion()) {

@@ -48,6 +48,7 @@ const (
 	paramSelector   = "selector"
 	paramFields     = "fields"
 	paramHead       = "head"
+	paramNames      = "names"
 )
 
 func (q Query) values() url.Values {
@@ -62,13 +63,16 @@ func (q Query) values() url.Values {
 	if q.HeadOnly {
 		v.Set(paramHead, "true")
 	}
+	if q.NameOnly {
+		v.Set(paramNames, "true")
+	}
 	return v
 }
 
 func queryOf(v url.Values) Query {
 	return Query{
 		Collection: v.Get(paramCollection), Namespace: v.Get(paramNamespace), Name: v.Get(paramName),
-		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true",
+		Selector: v.Get(paramSelector), Fields: v.Get(paramFields), HeadOnly: v.Get(paramHead) == "true", NameOnly: v.Get(paramNames) == "true",
 	}
 }
 

@@ -102,6 +102,9 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 	for _, c := range m.Collections {
 		one := NewCollection(infoOf(c))
 		one.TakenAt, one.Filtered, one.Redacted = m.TakenAt, c.Filtered, c.Redacted
+		if m.Filter != nil && one.Namespace == "" && one.Namespaced {
+			one.Namespaces = m.Filter.Namespaces
+		}
 		if one.TakenAt.IsZero() {
 			one.TakenAt = c.LastContact
 		}

@@ -45,6 +45,8 @@ type Query struct {
 	Fields string
 	// HeadOnly asks for no more than apiVersion, kind, name, namespace and creationTimestamp.
 	HeadOnly bool
+	// NameOnly asks for no more than the names: kind and apiVersion may be missing too. What is sealed needs no key for that, if there is no selector.
+	NameOnly bool
 }
 
 // parse returns q, but for the name, as the store understands it.

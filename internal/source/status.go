@@ -53,6 +53,8 @@ type Collection struct {
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
 	ShardSelector  string         `json:"shardSelector,omitempty"`
 	Representation string         `json:"representation"`
+	// Sealed: what is stored of the objects is sealed, and needs a key.
+	Sealed bool `json:"sealed,omitempty"`
 	// Persistent is false if a running sync keeps the objects in memory only.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
@@ -75,6 +77,8 @@ type Collection struct {
 	// Filtered and Redacted say, one thing an entry, what of the collection the snapshot leaves out.
 	Filtered []string `json:"filtered,omitempty"`
 	Redacted []string `json:"redacted,omitempty"`
+	// Namespaces are those that the snapshot was told to take objects of; none is all.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Guessed says that Namespaced is a guess: the store tells nothing of it, and has no object that shows it.
 	Guessed bool `json:"-"`
 }
@@ -178,7 +182,7 @@ func NewCollection(info store.Info) Collection {
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector,
 		ShardSelector: id.ShardSelector, Representation: string(id.Representation),
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
-		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact,
+		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Sealed: info.Sealed,
 	}
 	r, surely := describe(info)
 	c.SetResource(r)
