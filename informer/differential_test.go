@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	diffScripts = flag.Int("differential.scripts", 0, "how many scripts TestDifferential runs; 0 is 250, or 20,000 with LARDER_SOAK=1")
+	diffScripts = flag.Int("differential.scripts", 0, "how many scripts TestDifferential runs; 0 is 500, or 20,000 with LARDER_SOAK=1")
 	diffSeed    = flag.Uint64("differential.seed", 1, "the first script's seed; each next one's is one higher")
 )
 
@@ -52,7 +52,7 @@ func TestDifferential(t *testing.T) {
 	case os.Getenv("LARDER_SOAK") != "":
 		n = 20000
 	default:
-		n = 250
+		n = 500
 	}
 	total := runScripts(t, *diffSeed, n, diffWorkers)
 	if t.Failed() {

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -159,7 +160,7 @@ func (s *commitFaults) done() bool {
 }
 
 // TestListFailsBetweenTransactions: whichever transaction of a list fails, handlers are told of each object once, whether the
-// list goes on then or another takes its place.
+// list goes on then or another takes its place. In make test each fault is in the second one and one fault in all; LARDER_SOAK=1 has all in all.
 func TestListFailsBetweenTransactions(t *testing.T) {
 	for name, fault := range map[string]*commitFaults{
 		"no space":                    {err: store.ErrNoSpace},
@@ -168,6 +169,9 @@ func TestListFailsBetweenTransactions(t *testing.T) {
 		"lost by a rebuild elsewhere": {err: store.ErrReplaceLost},
 	} {
 		for at := range 3 {
+			if at != 1 && name != "no space" && os.Getenv("LARDER_SOAK") == "" {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, transaction %d", name, at+1), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					r := newRig(t)

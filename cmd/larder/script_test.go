@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 }
 
 // eventually runs a command until its standard output matches: eventually PATTERN PROGRAM ARG…
+// What it waits for needs the processors that each try takes, so the pauses grow.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN PROGRAM ARG…")
@@ -54,9 +55,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	deadline := time.After(patience)
-	retry := time.NewTicker(50 * time.Millisecond)
-	defer retry.Stop()
-	for {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 400*time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
@@ -64,7 +63,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		select {
 		case <-deadline:
 			ts.Fatalf("%q did not come in %s; last: %v\n%s%s", args[0], patience, err, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
-		case <-retry.C:
+		case <-time.After(pause):
 		}
 	}
 }

@@ -268,7 +268,7 @@ func (c *cluster) createNamespace(t *testing.T, name string) {
 // JSON has: integers that are no floats, nulls, empty lists, unknown fields.
 func (c *cluster) createWidgets(t *testing.T, n int) dynamic.NamespaceableResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config("writer"))
+	client, err := dynamic.NewForConfig(c.Config(writer))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,14 +47,23 @@ type example struct {
 	dir string
 }
 
-// buildExamples builds the programs into a directory.
-func buildExamples(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
+// examplesOnce builds the programs, once for all tests, as larderOnce does the command.
+var examplesOnce = sync.OnceValues(func() (dir string, err error) {
+	dir = filepath.Join(shared.Dir(), "examples") + string(filepath.Separator)
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "./...")
 	build.Dir = filepath.Join("..", "..", "examples")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the examples: %v\n%s", err, out)
+		return "", fmt.Errorf("building the examples: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// buildExamples returns the directory with the programs.
+func buildExamples(t *testing.T) string {
+	t.Helper()
+	dir, err := examplesOnce()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -205,7 +214,7 @@ type readable map[string]map[string]string
 // read lists what the reconcilers are about.
 func (e *example) read(t *testing.T) readable {
 	t.Helper()
-	client, err := dynamic.NewForConfig(e.Config("writer"))
+	client, err := dynamic.NewForConfig(e.Config(writer))
 	if err != nil {
 		t.Fatal(err)
 	}

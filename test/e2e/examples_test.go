@@ -175,7 +175,7 @@ func (c *cluster) configMap(t *testing.T, ns, name string) map[string]string {
 
 func (c *cluster) dynamic(t *testing.T) dynamic.Interface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config("writer"))
+	client, err := dynamic.NewForConfig(c.Config(writer))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func testFullDisk(t *testing.T, commitInterval time.Duration) {
 	p.waitFor(t, "the first list", func(r childReport) bool { return r.Synced && r.Objects == 200 })
 
 	p.signal(t, syscall.SIGUSR1) // from here on the file cannot grow
-	big := names("big", 0, 300)
+	big := names("big", 0, 220)
 	c.createBigPods(t, big[:200])
 	p.waitFor(t, "the error", func(r childReport) bool { return strings.Contains(r.Err, "no space") })
 	stuck := p.report()

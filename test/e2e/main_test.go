@@ -27,6 +27,9 @@ import (
 // soak asks for the long run of every test.
 var soak = os.Getenv("LARDER_SOAK") != ""
 
+// writer is the client that makes and changes what is tested on, and is not in the audit log.
+const writer = controlplane.Writer
+
 // shared is the control plane of the tests that can share one. Its API server may be
 // restarted; its data lives until the end.
 var shared *controlplane.ControlPlane
@@ -187,7 +190,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, cp *controlplane.ControlPlane) *cluster {
 	t.Helper()
-	cfg := cp.Config("writer")
+	cfg := cp.Config(writer)
 	cfg.ContentType = runtime.ContentTypeProtobuf // costs both sides less
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -133,7 +133,7 @@ func (w *crowd) touch(t *testing.T, quiet []*member, value string) delays {
 			if time.Since(begun) > time.Minute {
 				return fmt.Errorf("its handler has not heard of RV %s in a minute: %s", rvOf(obj), errText(m.inf.Status().Err))
 			}
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
 		mu.Lock()
 		defer mu.Unlock()

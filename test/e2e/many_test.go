@@ -21,7 +21,7 @@ type manyRun struct {
 }
 
 var (
-	shortMany = manyRun{namespaces: 60, pods: 500, backlog: 500, rounds: 2, leave: 40}
+	shortMany = manyRun{namespaces: 40, pods: 400, backlog: 400, rounds: 2, leave: 30}
 	longMany  = manyRun{namespaces: 300, pods: 5000, backlog: 20_000, rounds: 30, leave: 200}
 )
 

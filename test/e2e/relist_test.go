@@ -35,8 +35,9 @@ func TestRelistAfterRestart(t *testing.T) {
 	c.touchPods(t, names("p", 0, 40), "unseen")
 	c.deletePods(t, names("p", 300, 350))
 	want := c.pods(t)
-	readers := watchReaders(t, s, before, want)
 	c.restartAPIServer(t)
+	readers := watchReaders(t, s, before, want) // the server, as it starts, needs the processors that they take
+	readers.sawOld(t)
 	if err := n.set(passing); err != nil {
 		t.Fatal(err)
 	}
@@ -118,18 +119,18 @@ func TestRelistAfterCompaction(t *testing.T) {
 
 // Test 4, SIGKILL in the middle of the relist: the file holds the old state and its resourceVersion.
 func TestSIGKILLInRelist(t *testing.T) {
-	kills := 10
+	kills, pods := 6, 500
 	if soak {
-		kills = 100
+		kills, pods = 100, 1000
 	}
 	c := newCluster(t, shared)
-	c.createPods(t, names("p", 0, 1000))
+	c.createPods(t, names("p", 0, pods))
 	f := newFile(t)
 	src := podSource(t, c.Config(t.Name()), c.ns)
 	_, before := f.run(t, src)
 
-	c.touchPods(t, names("p", 0, 500), "unseen")
-	c.deletePods(t, names("p", 900, 1000))
+	c.touchPods(t, names("p", 0, pods/2), "unseen")
+	c.deletePods(t, names("p", pods-pods/10, pods))
 	c.restartAPIServer(t) // without it the watch would tell
 	want := c.pods(t)
 	random := newRandom(t)
@@ -137,7 +138,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 	for n := range kills {
 		page := 1 + random.IntN(8) // of 9
 		reached := gate.holdListAfter(page)
-		p := startChild(t, gate.config(c.Config(t.Name())), childConfig{Store: f.path, Namespace: c.ns, PageSize: 100})
+		p := startChild(t, gate.config(c.Config(t.Name())), childConfig{Store: f.path, Namespace: c.ns, PageSize: int64(pods / 10)})
 		eventually(t, "the relist", func() string {
 			select {
 			case <-reached:
@@ -217,6 +218,9 @@ func watchReaders(t *testing.T, s *subject, before, after objects) *readers {
 				isOld, isNew := maps.Equal(got, old), maps.Equal(got, current)
 				r.note(isOld, isNew, seenNew, len(got))
 				seenNew = seenNew || isNew
+				if !soak { // else they take all processors; what is replaced page by page is seen halfway all the same
+					time.Sleep(time.Millisecond)
+				}
 			}
 		})
 	}
@@ -237,6 +241,19 @@ func (r *readers) note(isOld, isNew, seenNew bool, n int) {
 	default:
 		r.mixture = fmt.Sprintf("%d objects that are neither the old state nor the new one", n)
 	}
+}
+
+// sawOld waits until one has seen the old state.
+func (r *readers) sawOld(t *testing.T) {
+	t.Helper()
+	eventually(t, "a reader that sees the old state", func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.old == 0 && r.mixture == "" {
+			return "none has"
+		}
+		return ""
+	})
 }
 
 // stop waits until one has seen the new state, which may take a while where each reader decodes all objects. It ends the readers and fails if one

@@ -63,17 +63,21 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 
 // Test 2: what happened while the process was down is told exactly, and only that.
 func TestChangesWhileDown(t *testing.T) {
+	n := 200
+	if soak {
+		n = 500
+	}
 	c := newCluster(t, shared)
 	c.createPods(t, names("stays", 0, 200))
-	c.createPods(t, names("changes", 0, 500))
-	c.createPods(t, names("goes", 0, 500))
+	c.createPods(t, names("changes", 0, n))
+	c.createPods(t, names("goes", 0, n))
 	f := newFile(t)
 	_, before := f.run(t, podSource(t, c.Config(t.Name()+"/cold"), c.ns))
 
 	truth := watchTruth(t, c)
-	c.createPods(t, names("comes", 0, 500))
-	c.touchPods(t, names("changes", 0, 500), "down")
-	c.deletePods(t, names("goes", 0, 500))
+	c.createPods(t, names("comes", 0, n))
+	c.touchPods(t, names("changes", 0, n), "down")
+	c.deletePods(t, names("goes", 0, n))
 	want := c.pods(t)
 	truth.complete(t, want)
 
@@ -88,10 +92,10 @@ func TestChangesWhileDown(t *testing.T) {
 	// The server tells the forced delete of a pod as an update and a delete, hence "at least".
 	truth.expect(t, s.recorder, before.objects)
 	told := map[string]int{}
-	for _, n := range s.all(t)[len(before.objects):] {
-		told[n.verb]++
+	for _, change := range s.all(t)[len(before.objects):] {
+		told[change.verb]++
 	}
-	if told["add"] != 500 || told["update"] < 500 || told["delete"] != 500 {
+	if told["add"] != n || told["update"] < n || told["delete"] != n {
 		t.Errorf("told: %v", told)
 	}
 	s.stop(t)

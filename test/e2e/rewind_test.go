@@ -75,9 +75,13 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	if err != nil {
 		t.Fatal(err)
 	}
+	lost, others := 20, 3
+	if soak {
+		lost, others = 40, 6
+	}
 	// The lost part of history: the client sees it, the restored server never had it.
 	c.createPods(t, names("lost", 0, 20))
-	for n := range 40 { // more than what a starting API server writes by itself
+	for n := range lost { // more than what a starting API server writes by itself
 		c.touchPods(t, names("p", 0, 10), fmt.Sprint("lost ", n))
 	}
 	c.deletePods(t, names("p", 40, 50))
@@ -105,7 +109,7 @@ func testRestored(t *testing.T, cp *controlplane.ControlPlane, running, overtake
 	reasons := []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound}
 	if overtaken {
 		reasons = reasons[1:]
-		for range 6 {
+		for range others {
 			c.createPods(t, names("other", 0, 50))
 			c.deletePods(t, names("other", 0, 50))
 		}

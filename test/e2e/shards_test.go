@@ -173,11 +173,11 @@ func (r *replica) withoutAList(t *testing.T, c *cluster) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ownControlPlane(t, "--feature-gates=ShardedListAndWatch=true"))
-	c.createPods(t, names("p", 0, 900))
+	c.createPods(t, names("p", 0, 600))
 	replicas := startShards(t, c, 3)
 	together(t, c.pods(t), replicas...)
 	for _, r := range replicas {
-		if n := len(r.held(t)); n < 200 || n > 400 || r.notHeeded() {
+		if n := len(r.held(t)); n < 130 || n > 270 || r.notHeeded() {
 			t.Errorf("%s: %d objects, status %+v", r.agent, n, r.Status())
 		}
 		asked := c.asked(t, r.agent, "pods")

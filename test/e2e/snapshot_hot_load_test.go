@@ -84,7 +84,7 @@ func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 		}
 		return k.client(c)
 	}
-	l := &hotLoad{kind: k, client: client("writer"), source: source{
+	l := &hotLoad{kind: k, client: client(writer), source: source{
 		identity: store.Identity{GroupVersionResource: k.GroupVersionResource, Namespace: k.ns, Representation: store.Typed},
 		example:  k.create(metav1.ObjectMeta{}),
 		lw:       cache.NewFilteredListWatchFromClient(client(cfg.UserAgent), k.Resource, k.ns, func(*metav1.ListOptions) {}),

@@ -60,7 +60,7 @@ type world struct {
 // newWorld fills a cluster with so many pods, and some of everything else.
 func newWorld(t *testing.T, c *cluster, pods int) *world {
 	t.Helper()
-	cfg := rest.CopyConfig(c.Config("writer"))
+	cfg := rest.CopyConfig(c.Config(writer))
 	w := &world{cluster: c, pods: pods}
 	var err error
 	if w.dynamic, err = dynamic.NewForConfig(cfg); err != nil {

@@ -34,8 +34,7 @@ var resources = strings.Fields(`
 	apiservices customresourcedefinitions gadgets plains`)
 
 // alone are those that are also asked for one by one. LARDER_SOAK=1 asks for every one of them.
-var alone = strings.Fields(`pods services deployments statefulsets daemonsets jobs nodes namespaces configmaps secrets events.v1. persistentvolumes
-	ingresses horizontalpodautoscalers apiservices customresourcedefinitions gadgets plains`)
+var alone = strings.Fields(`pods services deployments nodes secrets events.v1. persistentvolumes apiservices customresourcedefinitions gadgets`)
 
 // questions are further ones that both must answer alike.
 var questions = []string{

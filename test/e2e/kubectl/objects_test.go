@@ -26,6 +26,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
 // creator writes objects of any kind.
@@ -37,7 +39,7 @@ type creator struct {
 
 func newCreator(t *testing.T) *creator {
 	t.Helper()
-	config := server.Config("writer")
+	config := server.Config(controlplane.Writer)
 	config.WarningHandler = rest.NoWarnings{} // of what is deprecated, and is still there
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
