@@ -22,7 +22,7 @@ import (
 // takes over, and in the end nothing at all.
 func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	t.Parallel()
-	kills := 30
+	kills := 60
 	if soak {
 		kills = 1000
 	}

@@ -63,10 +63,7 @@ func TestRestartResumesWithoutAList(t *testing.T) {
 
 // Test 2: what happened while the process was down is told exactly, and only that.
 func TestChangesWhileDown(t *testing.T) {
-	n := 200
-	if soak {
-		n = 500
-	}
+	const n = 500
 	c := newCluster(t, shared)
 	c.createPods(t, names("stays", 0, 200))
 	c.createPods(t, names("changes", 0, n))

@@ -88,13 +88,11 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	m.stop()
 	second.read(t, func(src snapshot.Source) { now.mustBe(t, "what was restored", src) })
 	lap("%d objects in the store that was restored are what the server has", now.objects())
-	if soak {
-		w.figures(t, second)
-		lap("measured")
-	}
+	w.figures(t, second)
+	lap("measured")
 }
 
-// figures has processes of their own save, check and restore, and logs what that takes, beside what others need for the same.
+// figures has processes of their own save, check and restore, and logs what that takes; in the soak beside what others need for the same.
 func (w *world) figures(t *testing.T, j job) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,6 +108,14 @@ func (w *world) figures(t *testing.T, j job) {
 			t.Logf("store %s, snapshot %s", size, sizeOf(t, j.Snapshot))
 		}
 	}
+	if soak {
+		w.otherFigures(t)
+	}
+}
+
+// otherFigures logs the sizes of what etcd and kubectl make of the same.
+func (w *world) otherFigures(t *testing.T) {
+	t.Helper()
 	plain := count{}
 	packed := gzip.NewWriter(&plain)
 	begun := time.Now()
