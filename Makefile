@@ -57,14 +57,18 @@ apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; 
 	@$(GO) -C test/e2e build -o $(CURDIR)/bin/apiserver ./cmd/apiserver
 	@exec bin/apiserver --kubeconfig $(KUBECONFIG_FILE)
 
-# Two at a time: the tests on a real API server wait more than they work, so what needs a processor runs beside them, one after the other, and lets them go first.
+# Two at a time: the tests on a real API server, and of the adapter, wait more than they work, so what needs a processor runs beside them and lets them go first.
 .PHONY: test
 test: ## everything: lint, other systems, unit and race tests, tests on a real API server
-	@$(MAKE) --no-print-directory -j2 e2e beside
+	@$(MAKE) --no-print-directory -j2 waiting working
 
-.PHONY: beside
-beside:
-	@for target in lint cross unit-main unit-others; do nice -n 5 $(MAKE) --no-print-directory $$target; done
+.PHONY: waiting
+waiting:
+	@for target in e2e unit-others; do $(MAKE) --no-print-directory $$target; done
+
+.PHONY: working
+working:
+	@for target in lint cross unit-main; do nice -n 5 $(MAKE) --no-print-directory $$target; done
 
 .PHONY: unit
 unit: unit-main unit-others ## unit, model and script tests and fuzz seeds, under the race detector
