@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,6 +11,8 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // queueWorker works on a queue as controllers do.
@@ -166,5 +169,53 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 		r.close()
 		q.ShutDown()
 		wg.Wait()
+	})
+}
+
+// heldFeed holds until the end of the run when what has changed has been read.
+type heldFeed struct {
+	feed
+	held chan struct{} // closed when it holds
+}
+
+func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
+	p, err := f.feed.Read(ctx, after)
+	if err == nil && after > 0 && len(p.Changes) == 0 {
+		close(f.held)
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return p, err
+}
+
+// What was done before the end of the run is done, though the handler had something else to do until then.
+func TestDurableQueueDoneAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, key := range []string{"a/1", "a/2", "a/3"} {
+			r.srv.write(key, "x")
+		}
+		i := r.open()
+		held := make(chan struct{})
+		i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &heldFeed{feed: f, held: held} }}
+		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		<-held
+		w := &queueWorker{work: func(_ *DurableQueue, key string) bool { return key != "a/2" }}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.run(q) })
+		synctest.Wait()
+		equal(t, "at first", w.take(), []string{"a/1", "a/2", "a/3"})
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+
+		w = &queueWorker{}
+		_, end := r.startQueue(w)
+		equal(t, "after a restart", w.take(), []string{"a/2"})
+		end()
 	})
 }

@@ -148,15 +148,11 @@ func (d *durable) awaitFile(ctx context.Context) error {
 
 // follow goes on from the place that is noted, until the handler is set back or the file can not be read.
 func (d *durable) follow(ctx context.Context) (err error) {
-	defer func() {
-		if d.unnoted {
-			err = errors.Join(err, d.notePlace())
-		}
-	}()
 	if d.place, d.resets, err = d.feed.Place(); err != nil {
 		return err
 	}
 	d.works, d.stale = map[string]*work{}, false
+	defer func() { err = errors.Join(err, d.noteLast()) }()
 	d.note(func(s *DurableStatus) { *s = statusAt(d.place) })
 	if err := d.recall(ctx); err != nil {
 		return err
@@ -286,7 +282,7 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 			return err
 		}
 	}
-	if err := d.attend(ctx); err != nil {
+	if err := errors.Join(d.attend(ctx), ctx.Err()); err != nil {
 		return err
 	}
 	w := d.works[c.Key]
@@ -300,9 +296,6 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	w.add(c)
 	if fresh || w.waiting && d.handler.queues() {
 		d.offer(ctx, c.Key, w)
-	}
-	if err := ctx.Err(); err != nil {
-		return err // an answer of one who was told to stop is none
 	}
 	pass()
 	return d.acknowledge()
@@ -350,6 +343,15 @@ func (d *durable) notePlace() error {
 		}
 	})
 	return err
+}
+
+// noteLast notes the place with the answers that have come since: what was acknowledged before the end is not told again.
+func (d *durable) noteLast() error {
+	d.takeAnswers()
+	if d.stale || d.unnoted {
+		return d.notePlace()
+	}
+	return nil
 }
 
 // failed says that the handler has returned an error: of a key, or of OnReset and OnReplayed. A key is logged when it begins to fail.

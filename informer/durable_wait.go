@@ -26,6 +26,16 @@ func (d *durable) answer(key string, seq uint64) {
 
 // attend takes the answers that have come, and offers again what is due. It fails if the handler has been set back.
 func (d *durable) attend(ctx context.Context) error {
+	d.takeAnswers()
+	d.offerDue(ctx)
+	if d.stale || d.unnoted {
+		return d.acknowledge()
+	}
+	return nil
+}
+
+// takeAnswers takes the answers that have come.
+func (d *durable) takeAnswers() {
 	d.mu.Lock()
 	answers := d.answers
 	d.answers = nil
@@ -43,11 +53,6 @@ func (d *durable) attend(ctx context.Context) error {
 			d.finished(key)
 		}
 	}
-	d.offerDue(ctx)
-	if d.stale || d.unnoted {
-		return d.acknowledge()
-	}
-	return nil
 }
 
 // offerDue offers again what is due.

@@ -82,17 +82,17 @@ func TestSalvageOfWhatCanNotBeRead(t *testing.T) {
 		t.Fatalf("%d bytes", len(data))
 	}
 	data = data[:len(data)-1000]
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	broken := errors.New("the disk fails")
 	for name, c := range map[string]struct {
-		fail func() error
+		fail func(end context.CancelFunc) error
 		want error
 	}{
-		"a disk that fails":   {func() error { return broken }, broken},
-		"a context that ends": {func() error { cancel(); return nil }, context.Canceled},
+		"a disk that fails":   {func(context.CancelFunc) error { return broken }, broken},
+		"a context that ends": {func(end context.CancelFunc) error { end(); return nil }, context.Canceled},
 	} {
-		in := &failingAt{in: bytes.NewReader(data), at: 2 * chunkSize, fail: c.fail}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		in := &failingAt{in: bytes.NewReader(data), at: 2 * chunkSize, fail: func() error { return c.fail(end) }}
 		if _, err := newRewinder(ctx, in, int64(len(data)), []age.Identity{key}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
