@@ -174,6 +174,8 @@ func TestAuditListsWhatIsTooMuch(t *testing.T) {
 		}
 		i := r.start()
 		time.Sleep(5 * time.Minute) // a list was made a moment ago
+		r.srv.disconnect()          // a watch lasts for five minutes at least, and the next one would tell what is swallowed
+		time.Sleep(time.Minute)
 		r.srv.swallow(func() {
 			for n := range 201 {
 				r.srv.write(fmt.Sprintf("a/%03d", n), "y")

@@ -80,8 +80,14 @@ func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
 // NoSync leaves out the fsyncs, for tests that commit often and never crash.
 func NoSync(s *Store) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handle.db.NoSync = true
+	db := s.handle.db
+	s.mu.Unlock()
+	tx, err := db.Begin(true) // whoever commits reads it
+	if err != nil {
+		panic(err)
+	}
+	db.NoSync = true
+	_ = tx.Rollback()
 }
 
 // FailCommits makes the commits of s return what fail does, if not nil.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -18,6 +19,9 @@ const (
 	lowestPort  = 20_000
 	highestPort = 32_000
 	portTries   = 50
+
+	againTries = 300
+	againPause = 100 * time.Millisecond
 )
 
 // Start listens on a loopback port, the same one after Stop, and returns when requests are served.
@@ -44,7 +48,7 @@ func (s *Server) Start() error {
 
 func (s *Server) listen() (*net.TCPListener, error) {
 	if s.port != 0 {
-		return listenOn(s.port)
+		return listenAgain(s.port)
 	}
 	for range portTries {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
@@ -56,6 +60,17 @@ func (s *Server) listen() (*net.TCPListener, error) {
 	listener, err := listenOn(0)
 	if err == nil {
 		s.port = listener.Addr().(*net.TCPAddr).Port
+	}
+	return listener, err
+}
+
+// listenAgain listens on a port that was given free. Somebody may have got it: another server of this kind, most likely, and those do not live long.
+func listenAgain(port int) (listener *net.TCPListener, err error) {
+	for range againTries {
+		if listener, err = listenOn(port); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		time.Sleep(againPause)
 	}
 	return listener, err
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/test/e2e/controlplane"
 )
 
 // mode is what the network between a client and the server does.
@@ -38,7 +40,7 @@ type link struct {
 
 func newNetwork(t *testing.T, target string) *network {
 	t.Helper()
-	n := &network{target: target, addr: "127.0.0.1:0", links: map[*link]bool{}, mode: refusing}
+	n := &network{target: target, links: map[*link]bool{}, mode: refusing}
 	if err := n.set(passing); err != nil {
 		t.Fatal(err)
 	}
@@ -86,13 +88,20 @@ func (n *network) set(m mode) error {
 	if n.listener != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", n.addr)
+	l, err := n.listen()
 	if err != nil {
 		return err
 	}
 	n.listener, n.addr = l, l.Addr().String()
 	n.wg.Go(func() { n.accept(l) })
 	return nil
+}
+
+func (n *network) listen() (net.Listener, error) {
+	if n.addr == "" {
+		return controlplane.Listen()
+	}
+	return net.Listen("tcp", n.addr)
 }
 
 func (n *network) accept(l net.Listener) {
