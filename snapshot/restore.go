@@ -74,6 +74,9 @@ func openToRestore(ctx context.Context, path string, o RestoreOptions) (*File, [
 		return f, nil, err
 	}
 	f, report, err := OpenSalvage(ctx, path, oo)
+	if err == nil && len(f.Manifest().Collections) == 0 && len(report.Losses) > 0 { // a store with nothing in it would seem to be what was saved
+		return nil, nil, errors.Join(fmt.Errorf("%s: nothing of it can be read: %w", path, &report.Losses[0]), f.Close())
+	}
 	return f, report.Losses, err
 }
 

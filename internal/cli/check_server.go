@@ -245,13 +245,21 @@ func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
 			failing = time.Now()
 		}
 		if limited.Err() != nil || time.Since(failing) > auditPatience {
-			return informer.AuditReport{}, errors.Join(informer.ErrNotLive, st.Err)
+			return informer.AuditReport{}, notLive(st.Err)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-limited.Done():
 		}
 	}
+}
+
+// notLive is why there was no watch for so long; why may be nil.
+func notLive(why error) error {
+	if why == nil {
+		return informer.ErrNotLive
+	}
+	return fmt.Errorf("%w: %w", informer.ErrNotLive, why)
 }
 
 func auditedOf(id store.Identity, r resource, skipped string) source.Audited {
@@ -280,21 +288,24 @@ func printAudits(s IO, all []source.Audited) error {
 		if a.More > 0 {
 			fmt.Fprintf(&out, "%s … and %d more\n", what, a.More)
 		}
-		verdict := "ok"
-		switch {
-		case a.Skipped != "":
-			verdict = "not compared: " + a.Skipped
-		case a.Error != "":
-			verdict = "not compared to the end: " + strings.Join(strings.Fields(a.Error), " ")
-		case a.Repaired() > 0:
-			verdict = fmt.Sprintf("%d repaired", a.Repaired())
-		}
-		if a.Skipped != "" {
-			fmt.Fprintf(&out, "%s: %s\n", what, verdict)
-			continue
-		}
-		fmt.Fprintf(&out, "%s: %s: the server has %s\n", what, verdict, counted(a.Objects, "object"))
+		fmt.Fprintf(&out, "%s: %s\n", what, verdict(a))
 	}
 	_, err := io.WriteString(s.Out, visible(out.String()))
 	return err
+}
+
+// verdict says what came of comparing a collection.
+func verdict(a source.Audited) string {
+	has := "the server has " + counted(a.Objects, "object")
+	switch why := strings.Join(strings.Fields(a.Error), " "); {
+	case a.Skipped != "":
+		return "not compared: " + a.Skipped
+	case why != "" && a.Objects == 0:
+		return "not compared: " + why
+	case why != "":
+		return fmt.Sprintf("compared with the first %s of the server, not to the end: %s", counted(a.Objects, "object"), why)
+	case a.Repaired() > 0:
+		return fmt.Sprintf("%d repaired: %s", a.Repaired(), has)
+	}
+	return "ok: " + has
 }

@@ -30,7 +30,8 @@ func newDiff(s IO) *cobra.Command {
 		Long: `Compare two files, object by object: what B has that A has not is added, what A has alone is removed. Each is a snapshot, a store, or a store that
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
 --strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
-resource, a namespace or what a selector selects, that part is compared, and a note says so. Of a file that is incomplete, as what was salvaged is, the note says that too.
+resource, a namespace or what a selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a difference, whatever
+the other one has of it: it is noted, and its objects are not counted; name the resources that both have where that is none. Of a file that is incomplete, as what was salvaged is, the note says that too.
 What is sealed in one of the files is compared with the key (--key-file); without it all else is, and that ends with 3.
 
   -o table  how many objects of each resource are different

@@ -132,7 +132,7 @@ func onlyIn(r snapshot.DiffReport) (all []onlyOne) {
 	return all
 }
 
-func (o onlyOne) note() string { return "only " + o.file + " has any" }
+func (o onlyOne) note() string { return "only " + o.file + " stores it; its objects are not counted" }
 
 // diffLines prints a line for each difference, and the patch if that is asked for.
 type diffLines struct {

@@ -30,6 +30,7 @@ type getOptions struct {
 	ignoreNotFound bool
 	watch          bool
 	events         bool
+	eventsAsked    bool // templates and columns get events too
 }
 
 func newGet(s IO) *cobra.Command {
@@ -56,9 +57,12 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 	o.addFlags(cmd)
 	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
-	cmd.Flags().BoolVar(&o.events, "output-watch-events", false, "with -w, print what each event is, not only its object")
+	cmd.Flags().BoolVar(&o.events, eventsFlag, false, "with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
 	return cmd
 }
+
+// eventsFlag is the flag of get -w and watch that has events printed.
+const eventsFlag = "output-watch-events"
 
 // defaultNamespace is that of get and watch.
 const defaultNamespace = "default"
@@ -80,6 +84,7 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	switch {
 	case o.watch:
+		o.eventsAsked = o.events
 		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
 	case o.events:
 		return usagef("--output-watch-events needs -w")

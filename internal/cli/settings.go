@@ -73,8 +73,8 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	}
 	for _, arg := range splitArgs(args) {
 		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured, residency: store.None}
-		if o.namespace != "" && !o.allNamespaces {
-			w.namespaces = []string{o.namespace}
+		if !o.allNamespaces {
+			w.namespaces = o.namespaces
 		}
 		s.wanted = append(s.wanted, w)
 	}

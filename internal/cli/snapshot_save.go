@@ -82,6 +82,9 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	if o.salvage && o.from.path == "" {
 		return usagef("--salvage is for a store or snapshot that --from names")
 	}
+	if path == "-" {
+		return usagef("a snapshot is written to a file, not to standard output: it gets its name when it is complete")
+	}
 	if err := o.mayWrite(path); err != nil {
 		return err
 	}

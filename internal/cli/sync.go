@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,7 +33,7 @@ type syncOptions struct {
 	store          storeFlag
 	config         string
 	cluster        *genericclioptions.ConfigFlags
-	namespace      string
+	namespaces     []string
 	allNamespaces  bool
 	labels, fields string
 	persistSecrets bool
@@ -82,7 +83,8 @@ It shows a table on a terminal, and lines elsewhere:
 	f := cmd.Flags()
 	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required, here or in the configuration)")
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "mirror this `NAMESPACE` only; default is all")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "mirror this `NAMESPACE` only; may be given again. Default is all")
+	completeFlag(cmd, "namespace", cobra.NoFileCompletions)
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "mirror all namespaces, also with -n; the default")
 	f.StringVarP(&o.labels, "selector", "l", "", "label `SELECTOR`: mirror what matches only")
 	f.StringVar(&o.fields, "field-selector", "", "field `SELECTOR`: mirror what matches only")
@@ -119,6 +121,9 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	if err := (&selectFlags{labels: o.labels, fields: o.fields}).check(); err != nil {
 		return err
+	}
+	if slices.Contains(o.namespaces, "") {
+		return usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
 	}
 	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {

@@ -48,6 +48,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
   larder watch deploy -A --since 1234 -o json --from cluster.db`,
 		Args: needArgs(1, 2, "a resource, and perhaps a name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.eventsAsked = o.events && cmd.Flags().Changed(eventsFlag)
 			return runWatch(cmd.Context(), s, &o, args)
 		},
 		ValidArgsFunction: o.complete,
@@ -56,7 +57,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required)"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
 	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
-	cmd.Flags().BoolVar(&o.events, "output-watch-events", true, "print what each event is, not only its object")
+	cmd.Flags().BoolVar(&o.events, eventsFlag, true, "print what each event is, not only its object; where it is given, -o of templates and columns gets events too, as {.type} and {.object}")
 	return cmd
 }
 

@@ -8,17 +8,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml/kyaml"
 
 	"github.com/larder-dev/larder/internal/source"
 )
 
 // eventPrinter prints objects one after the other as they come, and what has become of them if events is set: in tables, after -o name, and
-// around the objects of JSON and YAML. Templates and columns of the user's get the objects alone.
+// around the objects of JSON and YAML. Templates and columns of the user's get the objects alone, unless events were asked for.
 type eventPrinter struct {
 	w       io.Writer
 	to      printer
 	format  string
 	events  bool
+	asked   bool
 	managed bool // print managedFields
 	printed bool
 }
@@ -29,7 +31,7 @@ func newEventPrinter(w io.Writer, s IO, o *getOptions, c choice) (*eventPrinter,
 		return nil, err
 	}
 	return &eventPrinter{
-		w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, managed: o.print.cli.JSONYamlPrintFlags.ShowManagedFields,
+		w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.cli.JSONYamlPrintFlags.ShowManagedFields,
 	}, to.begin(c, false)
 }
 
@@ -52,22 +54,30 @@ func (p *eventPrinter) print(t source.EventType, seq uint64, u *unstructured.Uns
 			return err
 		}
 		return p.to.object(u)
-	case p.format == "json", p.format == "yaml":
-		return p.document(t, seq, u.Object)
+	case p.format == "json", p.format == "yaml", p.format == "kyaml":
+		return p.document(event{Object: u.Object, Seq: seq, Type: t})
+	case p.asked:
+		wrapped := map[string]any{"type": string(t), "object": u.Object}
+		if seq != 0 {
+			wrapped["seq"] = int64(seq)
+		}
+		return p.to.object(&unstructured.Unstructured{Object: wrapped})
 	}
 	return p.to.object(u)
 }
 
-func (p *eventPrinter) document(t source.EventType, seq uint64, content map[string]any) error {
+// document prints an event: JSON on one line, as kubectl does.
+func (p *eventPrinter) document(e event) error {
 	if !p.managed {
-		content = withMetadata(content, func(meta map[string]any) { delete(meta, "managedFields") })
+		e.Object = withMetadata(e.Object, func(meta map[string]any) { delete(meta, "managedFields") })
 	}
-	e := event{Object: content, Seq: seq, Type: t}
-	if p.format == "json" {
+	switch p.format {
+	case "json":
 		enc := json.NewEncoder(p.w)
 		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "    ")
 		return enc.Encode(e)
+	case "kyaml":
+		return new(kyaml.Encoder).FromObject(e, p.w)
 	}
 	data, err := yaml.Marshal(e)
 	if err != nil {
