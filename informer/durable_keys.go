@@ -36,7 +36,7 @@ func (i *Informer) AddDurableKeys(name string, enqueue func(key cache.ObjectName
 }
 
 // Begin is called when work on a key begins, before the object is read. The function that it returns is to be called at its end: with true if the
-// key is done. If the object has changed in between it stays due, and has been enqueued again.
+// key is done. If the object has changed in between it stays due, and has been enqueued again. After the end of the informer's run it does nothing.
 func (k *DurableKeys) Begin(key cache.ObjectName) (end func(done bool)) {
 	text := key.String()
 	k.mu.Lock()

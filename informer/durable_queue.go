@@ -26,8 +26,8 @@ type queuedWork struct {
 
 // AddDurableQueue registers a durable handler that adds the key of each change to the queue. Workers use the DurableQueue instead of it, in the way
 // of every controller: Get, then Forget if the work is done or AddRateLimited if it has failed, then Done. A key is done, and will not come again after a restart, when
-// Forget was called between Get and Done and the key was not added again: one that is to be looked at later (AddAfter) stays due, and
-// comes at once after a restart. Deleted objects come too: their key is not in the indexer.
+// Forget was called between Get and Done, Done before the end of the informer's run, and the key was not added again: one that is to be looked at later
+// (AddAfter) stays due, and comes at once after a restart. Deleted objects come too: their key is not in the indexer.
 func (i *Informer) AddDurableQueue(name string, queue workqueue.TypedRateLimitingInterface[cache.ObjectName]) (*DurableQueue, error) {
 	keys, err := i.AddDurableKeys(name, queue.Add)
 	if err != nil {

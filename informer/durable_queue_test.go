@@ -219,3 +219,63 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 		end()
 	})
 }
+
+// slowFeed takes a while, after the end of the run, over a read of what has changed.
+type slowFeed struct {
+	feed
+	held chan struct{} // closed when it reads
+}
+
+func (f *slowFeed) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
+	p, err := f.feed.Read(ctx, after)
+	if err == nil && after > 0 && len(p.Changes) == 0 {
+		close(f.held)
+		<-ctx.Done()
+		time.Sleep(time.Second)
+		err = ctx.Err()
+	}
+	return p, err
+}
+
+// Who is told to stop may say that all is done and have done nothing: what is said after the end of the run is not taken for an answer.
+func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, key := range []string{"a/1", "a/2"} {
+			r.srv.write(key, "x")
+		}
+		i := r.open()
+		held := make(chan struct{})
+		i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &slowFeed{feed: f, held: held} }}
+		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		<-held
+		stopped := make(chan struct{})
+		w := &queueWorker{work: func(_ *DurableQueue, key string) bool {
+			if key == "a/2" {
+				<-stopped
+			}
+			return true
+		}}
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { w.run(q) })
+		}
+		synctest.Wait()
+		wg.Go(func() { // while the informer ends
+			time.Sleep(500 * time.Millisecond)
+			close(stopped)
+		})
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+
+		w = &queueWorker{}
+		_, end := r.startQueue(w)
+		equal(t, "after a restart", w.take(), []string{"a/2"})
+		end()
+	})
+}

@@ -47,6 +47,7 @@ type durable struct {
 	mu      sync.Mutex
 	answers map[string]uint64  // acknowledged by others: of each key up to a number; guarded by mu
 	cancel  context.CancelFunc // guarded by mu; nil before the start
+	ended   func() error       // fails once the run has ended; guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     DurableStatus      // guarded by mu
 }
@@ -86,6 +87,7 @@ func (d *durable) start(ctx context.Context) {
 		return
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
+	d.ended = ctx.Err
 	go func() {
 		defer d.informer.durables.ended(d)
 		defer close(d.done)

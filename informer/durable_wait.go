@@ -10,10 +10,14 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// answer acknowledges what was offered of a key up to a number. Any goroutine may call it.
+// answer acknowledges what was offered of a key up to a number, unless the run has ended: who was told to stop may say so and have done nothing. Any
+// goroutine may call it.
 func (d *durable) answer(key string, seq uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.ended == nil || d.ended() != nil {
+		return
+	}
 	if d.answers == nil {
 		d.answers = map[string]uint64{}
 	}

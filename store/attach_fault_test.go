@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -499,9 +500,10 @@ func TestKilledWhileAttaching(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, first)
-	last := uint64(1)
-	for kill := range soaked(12, 400) / every {
-		said := killChild(t, "attach", path, time.Duration(kill*1300%40_000)*time.Microsecond)
+	random := rand.New(rand.NewPCG(13, 14))
+	kills, last := soaked(12, 400), uint64(1)
+	for kill := 0; kill < kills || last < 3 && kill < 20*kills; kill++ { // more, until they show something
+		said := killChild(t, "attach", path, time.Duration(random.IntN(250_000))*time.Microsecond)
 		s := mustOpen(t, path, Options{})
 		if s.Quarantined() != "" {
 			t.Fatalf("kill %d: a good file was moved aside", kill)
@@ -513,7 +515,8 @@ func TestKilledWhileAttaching(t *testing.T) {
 		n := uint64(0)
 		all, info := mustListAll(t, c)
 		_, _ = fmt.Sscan(info.ResourceVersion, &n)
-		if last = max(last, said); n != last && n != last+1 || info.MustRelist != "" || !info.Complete {
+		// What is in memory is two steps ahead. The child may not have had the time to say that it has left it in the file.
+		if last = max(last, said); n < last || n > last+2 || n%2 == 0 || info.MustRelist != "" || !info.Complete {
 			t.Fatalf("kill %d: the child said %d, the store has %+v", kill, last, info)
 		}
 		last = n
@@ -525,5 +528,8 @@ func TestKilledWhileAttaching(t *testing.T) {
 		wantPodsAt(t, c, n)
 		mustClose(t, s)
 		wantNames(t, filepath.Dir(path), "store")
+	}
+	if last < 3 {
+		t.Error("no child has taken over the file")
 	}
 }

@@ -227,7 +227,7 @@ func TestWrecked(t *testing.T) {
 	}
 }
 
-// TestRootPage flips every third bit of the root page's entry: whatever it is then
+// TestRootPage flips bits, every third one in make soak, of the root page's entry: whatever it is then
 // called, it is a store, and not some other program's file that must be left alone.
 func TestRootPage(t *testing.T) {
 	path, _ := populated(t, true)

@@ -118,7 +118,8 @@ func withoutResource(storePath string, all []source.Collection, r request) error
 	}
 	err := fmt.Errorf("%s has no resource %q: %s", storePath, r.resource, holds)
 	others := storedResources(source.WellKnownNames())
-	if meant := nearest(r.resource, others); len(meant) > 0 && len(matchResource(r.resource, others)) == 0 {
+	name, _, _ := strings.Cut(r.resource, ".") // what is spelled right may be of a group that is not known
+	if meant := nearest(r.resource, others); len(meant) > 0 && len(matchResource(name, others)) == 0 {
 		return withHint(err, "did you mean %s? That is not stored either; larder sync stores it", strings.Join(meant, " or "))
 	}
 	switch {

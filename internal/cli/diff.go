@@ -156,7 +156,7 @@ func compareError(err error) error {
 }
 
 func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter snapshot.Filter) (snapshot.DiffReport, error) {
-	for _, c := range slices.Concat(a.sealed, b.sealed) {
+	for _, c := range slices.Concat(a.sealedOf(filter), b.sealedOf(filter)) {
 		a.skipped, b.skipped = append(a.skipped, c.GVR()), append(b.skipped, c.GVR())
 	}
 	counted, done, err := s.counted(ctx, "comparing", b, o.output.format != "table")

@@ -26,7 +26,7 @@ type diffSide struct {
 	covers snapshot.Filter
 	// sealed are those of the collections that have objects which can not be read for want of a key.
 	sealed []source.Collection
-	// skipped are the resources of which nothing is compared: what is sealed in one of the two files.
+	// skipped are the resources of which nothing is compared: what is sealed in one of the two files, and asked for, so that sealedError says it.
 	skipped []schema.GroupVersionResource
 }
 

@@ -170,7 +170,8 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 	return err
 }
 
-// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key.
+// eachName calls fn with the names of what q selects and whose key follows after. They can be read without a key. What is damaged of the others, which can, is
+// in the error.
 func eachName(ctx context.Context, r Reader, q Query, after string, fn func(*unstructured.Unstructured) error) error {
 	keys, err := r.Keys(ctx)
 	unreadable := &UnreadableError{}
@@ -179,10 +180,16 @@ func eachName(ctx context.Context, r Reader, q Query, after string, fn func(*uns
 	}
 	wanted := selection{query: q}
 	for _, key := range keys {
-		if key <= after || !wanted.reaches(key) {
+		if !wanted.reaches(key) {
 			continue
 		}
-		if err := fn(nameOnly(key)); err != nil {
+		if key > after {
+			err = fn(nameOnly(key))
+		} else {
+			_, err = r.Get(ctx, key)
+			err = unreadable.take(err)
+		}
+		if err != nil {
 			return err
 		}
 	}

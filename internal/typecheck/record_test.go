@@ -40,6 +40,31 @@ func TestRecordHidesNothing(t *testing.T) {
 	}
 }
 
+// TestChangedMeanwhile: what is right now is not recorded under what was there when the identity was made.
+func TestChangedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/wrong")); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "wrong.go")
+	replace(t, name, "1 << 40", `"many"`)
+	program, err := ownIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newChecker(newSources(), platform{"linux", "amd64"}, program, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.addAll(t.Context(), []string{dir}); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, name, `"many"`, "1 << 40")
+	if problems, _ := c.check(); len(problems) != 1 || !strings.Contains(problems[0], "wrong.go was changed while it was checked") {
+		t.Errorf("problems: %q", problems)
+	}
+}
+
 // TestRecordSpares: what was found right is not checked again in another directory, nor are the bodies of what something new imports.
 func TestRecordSpares(t *testing.T) {
 	cache, on := t.TempDir(), platform{"linux", "amd64"}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -45,14 +47,22 @@ func (s *sources) of(l listed) (files []*source) {
 }
 
 func (s *sources) file(name string) *source {
+	sum := sync.OnceValues(func() (sum [sha256.Size]byte, err error) {
+		text, err := os.ReadFile(name)
+		return sha256.Sum256(text), err
+	})
 	return &source{
 		name: filepath.Base(name),
-		sum: sync.OnceValues(func() (sum [sha256.Size]byte, err error) {
-			text, err := os.ReadFile(name)
-			return sha256.Sum256(text), err
-		}),
+		sum:  sum,
 		tree: sync.OnceValues(func() (*ast.File, error) {
-			return parser.ParseFile(s.positions, name, nil, parser.SkipObjectResolution)
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			if was, err := sum(); err != nil || sha256.Sum256(text) != was { // what is right would be recorded of what was there before
+				return nil, errors.Join(err, fmt.Errorf("%s was changed while it was checked: run this again", name))
+			}
+			return parser.ParseFile(s.positions, name, text, parser.SkipObjectResolution)
 		}),
 	}
 }

@@ -1,0 +1,77 @@
+package source
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// Of a collection that is sealed from some object on, and damaged before it, all names are told without the key, and what is damaged.
+func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	id := store.Identity{GroupVersionResource: podsGVR, Representation: store.Unstructured}
+	put := func(o store.Options, rv string, objects ...runtime.Object) {
+		t.Helper()
+		s, err := store.Open(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: store.UnstructuredCodec(), Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := store.Batch{ResourceVersion: rv}
+		for _, obj := range objects {
+			batch.Ops = append(batch.Ops, store.Op{Object: obj})
+		}
+		if _, err := c.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(store.Options{}, "5", pod("a", "0", nil), pod("a", "1", nil), pod("a", "2", nil))
+	text, err := store.GenerateKey("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeys([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(store.Options{Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}, "6", pod("b", "0", nil))
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		objects := tx.Bucket([]byte("larder")).Bucket([]byte(id.ID())).Bucket([]byte("objects"))
+		record := slices.Clone(objects.Get([]byte("a/1")))
+		record[len(record)-1] ^= 1
+		return objects.Put([]byte("a/1"), record)
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := store.Open(path, store.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := NewFile(s)
+	defer func() { _ = src.Close() }()
+	got, err := collect(t.Context(), src, Query{Collection: id.ID(), HeadOnly: true, NameOnly: true})
+	var unreadable *UnreadableError
+	if want := []string{"a/0", "a/2", "b/0"}; !slices.Equal(got, want) || !errors.As(err, &unreadable) || unreadable.Count != 1 || !strings.Contains(err.Error(), "a/1") {
+		t.Errorf("%q, %v; want %q, and that a/1 is damaged", got, err, want)
+	}
+}
