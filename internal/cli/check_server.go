@@ -178,7 +178,7 @@ func auditFile(ctx context.Context, s IO, config *rest.Config, path string, encr
 // noteTakenIn says what the informer has caught up with since the file was written, which is not compared: it could only be equal.
 func (mb *member) noteTakenIn(s IO, before store.Info) {
 	if now := mb.informer.Status().ResourceVersion; now != "" && now != before.ResourceVersion {
-		fmt.Fprintf(s.Err, "note: %s: what changed from resourceVersion %s to %s was taken in first\n", mb.resource, before.ResourceVersion, now)
+		fmt.Fprintf(s.Err, "note: %s: what changed from resourceVersion %s to %s, if anything, was taken in first\n", mb.resource, before.ResourceVersion, now)
 	}
 }
 
