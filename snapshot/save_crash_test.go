@@ -121,8 +121,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	left := 0
-	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, until one shows something
-		killChild(t, "save", dir, time.Duration(random.IntN(60_000))*time.Microsecond)
+	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, and later ones, until one shows something
+		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		f, err := Open(path, OpenOptions{})
 		if err != nil {
@@ -154,8 +154,8 @@ func TestKilledWhileRestoring(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	left, whole := 0, 0
-	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, until one shows something
-		killChild(t, "restore", dir, time.Duration(random.IntN(200_000))*time.Microsecond)
+	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, and later ones, until one shows something
+		killChild(t, "restore", dir, time.Duration(random.IntN(200_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
 		if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {
 			whole++

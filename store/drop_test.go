@@ -296,8 +296,8 @@ func TestKilledWhileDropping(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	kills := soaked(4, 60)
 	left, size := 0, int64(0)
-	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ { // more, until one shows something
-		killChild(t, "drop", path, time.Duration(random.IntN(250_000))*time.Microsecond)
+	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
+		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
 		s := mustOpen(t, path, Options{dropStep: smallStep})
 		for s.clear(t.Context()) != nil { // beside what Open has begun

@@ -59,8 +59,8 @@ func TestKilledWhileImporting(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	kills := soaked(5, 200)
 	whole, debris := 0, 0
-	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ { // more, until one shows something
-		killChild(t, "import", path, time.Duration(random.IntN(250_000))*time.Microsecond)
+	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
+		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		debris += min(len(beside(path, suffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {
 			whole++

@@ -57,8 +57,8 @@ func TestKilledWhileRekeying(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	kills := soaked(6, 60)
 	last, copies := uint64(0), 0
-	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ { // more, until they show something
-		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000))*time.Microsecond)
+	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ { // more, and later ones, until they show something
+		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
 		left := beside(path, suffixNew)
 		copies += len(left)
 		for _, name := range append(left, path) {
