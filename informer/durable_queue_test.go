@@ -172,7 +172,7 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 	})
 }
 
-// heldFeed holds until the end of the run when what has changed has been read.
+// heldFeed holds when what has changed has been read, until a second after the end of the run.
 type heldFeed struct {
 	feed
 	held chan struct{} // closed when it holds
@@ -183,9 +183,33 @@ func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, erro
 	if err == nil && after > 0 && len(p.Changes) == 0 {
 		close(f.held)
 		<-ctx.Done()
+		time.Sleep(time.Second)
 		err = ctx.Err()
 	}
 	return p, err
+}
+
+// startHeldQueue runs the informer with a queue whose handler takes no answer until the end of the run, and two workers; the returned function ends all.
+func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
+	r.t.Helper()
+	i, held := r.open(), make(chan struct{})
+	i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &heldFeed{feed: f, held: held} }}
+	q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.run()
+	<-held
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { w.run(q) })
+	}
+	synctest.Wait()
+	return func() {
+		r.close()
+		q.ShutDown()
+		wg.Wait()
+	}
 }
 
 // What was done before the end of the run is done, though the handler had something else to do until then.
@@ -195,46 +219,16 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3"} {
 			r.srv.write(key, "x")
 		}
-		i := r.open()
-		held := make(chan struct{})
-		i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &heldFeed{feed: f, held: held} }}
-		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.run()
-		<-held
 		w := &queueWorker{work: func(_ *DurableQueue, key string) bool { return key != "a/2" }}
-		var wg sync.WaitGroup
-		wg.Go(func() { w.run(q) })
-		synctest.Wait()
+		end := r.startHeldQueue(w)
 		equal(t, "at first", w.take(), []string{"a/1", "a/2", "a/3"})
-		r.close()
-		q.ShutDown()
-		wg.Wait()
+		end()
 
 		w = &queueWorker{}
-		_, end := r.startQueue(w)
+		_, end = r.startQueue(w)
 		equal(t, "after a restart", w.take(), []string{"a/2"})
 		end()
 	})
-}
-
-// slowFeed takes a while, after the end of the run, over a read of what has changed.
-type slowFeed struct {
-	feed
-	held chan struct{} // closed when it reads
-}
-
-func (f *slowFeed) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.feed.Read(ctx, after)
-	if err == nil && after > 0 && len(p.Changes) == 0 {
-		close(f.held)
-		<-ctx.Done()
-		time.Sleep(time.Second)
-		err = ctx.Err()
-	}
-	return p, err
 }
 
 // Who is told to stop may say that all is done and have done nothing: what is said after the end of the run is not taken for an answer.
@@ -244,15 +238,6 @@ func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2"} {
 			r.srv.write(key, "x")
 		}
-		i := r.open()
-		held := make(chan struct{})
-		i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &slowFeed{feed: f, held: held} }}
-		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.run()
-		<-held
 		stopped := make(chan struct{})
 		w := &queueWorker{work: func(_ *DurableQueue, key string) bool {
 			if key == "a/2" {
@@ -260,21 +245,12 @@ func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 			}
 			return true
 		}}
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() { w.run(q) })
-		}
-		synctest.Wait()
-		wg.Go(func() { // while the informer ends
-			time.Sleep(500 * time.Millisecond)
-			close(stopped)
-		})
-		r.close()
-		q.ShutDown()
-		wg.Wait()
+		end := r.startHeldQueue(w)
+		time.AfterFunc(500*time.Millisecond, func() { close(stopped) }) // while the informer ends
+		end()
 
 		w = &queueWorker{}
-		_, end := r.startQueue(w)
+		_, end = r.startQueue(w)
 		equal(t, "after a restart", w.take(), []string{"a/2"})
 		end()
 	})
