@@ -51,11 +51,12 @@ demo: ## the whole story on an embedded API server, in under a minute
 demo-real: ## the same story on a real kube-apiserver
 	@cd test/e2e && $(GO) run ./cmd/demo-real
 
-KUBECONFIG_FILE ?= $(CURDIR)/apiserver.kubeconfig
-.PHONY: apiserver
-apiserver: ## a real kube-apiserver on loopback to try things on, until Ctrl-C; makes KUBECONFIG_FILE
-	@$(GO) -C test/e2e build -o $(CURDIR)/bin/apiserver ./cmd/apiserver
-	@exec bin/apiserver --kubeconfig $(KUBECONFIG_FILE)
+KUBECONFIG_FILE ?= $(CURDIR)/playground.kubeconfig
+.PHONY: playground
+playground: ## a real API server on loopback with a few objects to try things on, until Ctrl-C; prints what to export
+	@$(STEP) "building larder" $(GO) build -o bin/larder ./cmd/larder
+	@$(STEP) "building the playground" $(GO) -C test/e2e build -o $(CURDIR)/bin/playground ./cmd/playground
+	@exec bin/playground --kubeconfig $(KUBECONFIG_FILE) --bin bin
 
 # Two at a time: the tests on a real API server, and of the adapter, wait more than they work, so what needs a processor runs beside them and lets them go first.
 .PHONY: test

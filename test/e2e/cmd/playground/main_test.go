@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestMakePlayground: one command serves a cluster with objects, what it prints to export works in another terminal,
+// and Ctrl-C leaves nothing.
+func TestMakePlayground(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	cmd := exec.Command("make", "--no-print-directory", "playground", "KUBECONFIG_FILE="+path)
+	cmd.Dir = filepath.Join("..", "..", "..", "..")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C reaches all of them
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // if the test fails
+	lines := bufio.NewReader(out)
+	exports := exported(t, lines)
+	if len(exports) != 2 {
+		t.Fatalf("it exports %q", exports)
+	}
+
+	for command, want := range map[string]string{
+		"larder version":                      "larder ",
+		"kubectl get namespaces":              "shop",
+		"kubectl get deployments -A":          "checkout",
+		"kubectl get secrets -n shop":         "database",
+		"kubectl get certificates -n shop":    "HOST",
+		"kubectl get backups -A --no-headers": "Completed",
+		"larder sync no-such-resource --store " + filepath.Join(t.TempDir(), "c.db") + " 2>&1 || true": "no-such-resource",
+	} {
+		bash := exec.CommandContext(t.Context(), "bash", "-euc", strings.Join(append(exports, command), "\n"))
+		bash.Stderr = os.Stderr
+		if printed, err := bash.Output(); err != nil || !strings.Contains(string(printed), want) {
+			t.Errorf("%s: %v\n%s", command, err, printed)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("kubeconfig: %v, %v", info, err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	_ = cmd.Wait() // make says that it was interrupted
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err == nil {
+		t.Error("the server still answers")
+	}
+}
+
+// exported reads until everything has been said, and returns the lines that are to be typed elsewhere.
+func exported(t *testing.T, out *bufio.Reader) (exports []string) {
+	t.Helper()
+	for {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("it ended before it was ready: %v", err)
+		}
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "export "):
+			exports = append(exports, line)
+		case strings.HasPrefix(line, "Ctrl-C "):
+			return exports
+		}
+	}
+}
+
+// TestKubeconfigIsThere: what is there is not touched.
+func TestKubeconfigIsThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), options{kubeconfig: path}, io.Discard); err == nil || !strings.Contains(err.Error(), path) {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(path); string(got) != "mine" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
