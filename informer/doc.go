@@ -38,7 +38,7 @@
 // Informer as it is.
 //
 // GetIndexer and listers read as client-go's do: List(selector) gets all objects, and then selects. With a Residency other than All that decodes them all, so
-// ask Informer.Reader there: by namespace, labels and fields (store.Query), page by page, or by a range or prefix of an index's values it decodes
+// ask Informer.Reader there: by namespace, labels and fields (store.Query), or page by page, it decodes
 // only what it returns (package store says for which codecs). [Of] finds the Informer in what a factory returns.
 //
 // # What handlers are told

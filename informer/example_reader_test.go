@@ -60,12 +60,12 @@ func ExampleInformer_Reader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	european, err := r.IndexPrefix(ctx, "zone", "eu-")
+	zone, err := r.ByIndex(ctx, "zone", "eu-west-1")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, obj := range european {
-		fmt.Println("in Europe:", obj.(*corev1.Pod).Name)
+	for _, obj := range zone {
+		fmt.Println("in eu-west-1:", obj.(*corev1.Pod).Name)
 	}
 	first, err := r.Select(ctx, store.Query{Limit: 2}) // the next page is that after the last one's key
 	if err != nil {
@@ -77,7 +77,6 @@ func ExampleInformer_Reader() {
 	// Output:
 	// app=web: shop/web-2
 	// app=web: shop/web-3
-	// in Europe: web-2
-	// in Europe: web-3
+	// in eu-west-1: web-2
 	// the first page: db-1 web-2
 }

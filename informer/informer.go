@@ -220,7 +220,7 @@ func (i *Informer) GetIndexer() cache.Indexer {
 }
 
 // Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels, fields), which decodes only what
-// it selects, page by page with a key to go on from, by a range or a prefix of an index's values, and with a context and an error. It has what
+// it selects, page by page with a key to go on from, and with a context and an error. It has what
 // GetStore has, and can be used at any time, before Run too.
 func (i *Informer) Reader() store.Reader {
 	if i.retention == nil {

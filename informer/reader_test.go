@@ -126,12 +126,6 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 		"by label, one by one":       {each(store.Query{Labels: front, Namespace: "b"}), "b/20 b/25 b/30 b/35"},
 		"by namespace, page by page": {each(store.Query{Namespace: "b", After: "b/30", Limit: 3}), "b/31 b/32 b/33"},
 		"by label, page by page":     {selected(store.Query{Labels: front, After: "a/15", Limit: 2}), "b/20 b/25"},
-		"by a range of an index": {func(ctx context.Context) ([]runtime.Object, error) {
-			return r.IndexRange(ctx, "node", "node-2", "node-3")
-		}, "a/01 a/06 a/11 a/16 b/21 b/26 b/31 b/36 c/41 c/46 c/51 c/56"},
-		"by a prefix in an index": {func(ctx context.Context) ([]runtime.Object, error) {
-			return r.IndexPrefix(ctx, "node", "node-3")
-		}, "a/02 a/07 a/12 a/17 b/22 b/27 b/32 b/37 c/42 c/47 c/52 c/57"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := decodedPods.Load()

@@ -79,10 +79,6 @@ func reads(i *Informer) map[string]any {
 	note("Reader.IndexKeys", len(keys), err)
 	keys, err = r.IndexValues(ctx, cache.NamespaceIndex)
 	note("Reader.IndexValues", len(keys), err)
-	list, err = r.IndexRange(ctx, cache.NamespaceIndex, "a", "b")
-	note("Reader.IndexRange", len(list), err)
-	list, err = r.IndexPrefix(ctx, cache.NamespaceIndex, "a")
-	note("Reader.IndexPrefix", len(list), err)
 	return out
 }
 

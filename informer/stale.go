@@ -148,17 +148,3 @@ func (s *staleReader) IndexValues(ctx context.Context, index string) ([]string, 
 	}
 	return s.Reader.IndexValues(ctx, index)
 }
-
-func (s *staleReader) IndexRange(ctx context.Context, index, from, to string) ([]runtime.Object, error) {
-	if err := s.retention.refuses(); err != nil {
-		return nil, err
-	}
-	return s.Reader.IndexRange(ctx, index, from, to)
-}
-
-func (s *staleReader) IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error) {
-	if err := s.retention.refuses(); err != nil {
-		return nil, err
-	}
-	return s.Reader.IndexPrefix(ctx, index, prefix)
-}

@@ -71,7 +71,6 @@ func TestAttachModel(t *testing.T) {
 func attachModel(t *rapid.T, s *store.Store, sealed bool, bounds [2]int, o store.CollectionOptions) {
 	var c *store.Collection
 	storetest.RunModel(t, storetest.Harness{
-		Sealed: sealed,
 		Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
 			o.Indexers, o.IndexVersions = indexers, versions
 			var err error

@@ -48,7 +48,7 @@
 //
 // With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, staged lists, dictionaries and index terms. Keys for it come from
 // ParseKeys, KeysFromFile or KeysFromEnv, or from a KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
-// sealed. Look-ups by value work as ever; indexes of a sealed collection can not be asked for ranges and prefixes (ErrSealedIndex).
+// sealed. Look-ups by value work as ever.
 //
 // To rotate, give a new key before the old ones: what is written is sealed under it, and Rekey seals the rest, after which the old ones are not needed. A file whose data keys can not be unwrapped is
 // not opened, and not changed (ErrWrongKey). Without any key it can be, and what is sealed in it is refused (ErrSealed) but for names. What was stored before there was a key stays readable, for anybody, until Rekey

@@ -51,7 +51,4 @@ var (
 	ErrWrongKey = errors.New("the keys do not fit")
 	// ErrSealed: the collection is sealed, and the store was opened without Options.Encryption; the error names the keys that it needs by their ids. Its names can be read (Info, Keys, Refs).
 	ErrSealed = errors.New("it is sealed, and the store was opened without keys")
-	// ErrSealedIndex: the values of a sealed collection's indexes are kept as keyed hashes, which have no order: use ByIndex, or IndexValues
-	// and ByIndex.
-	ErrSealedIndex = errors.New("an index of a sealed collection can not be asked for ranges and prefixes")
 )

@@ -244,8 +244,6 @@ func after(prefix []byte) []byte {
 	return p
 }
 
-func (v indexView) object(key string) (runtime.Object, error) { return v.objectIn(nil, key) }
-
 // objectIn returns the object of key, decoded already if it is among those that are in memory; they may be nil.
 func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error) {
 	if x := v.over.get(key); x != nil {

@@ -181,13 +181,10 @@ func (s *indexScan) evaluate(ctx context.Context, p scanPage) error {
 
 // wants reports whether an object with these values is looked for.
 func (l lookup) wants(values []string) bool {
-	switch {
-	case l.in != nil:
-		return slices.ContainsFunc(values, l.in.has)
-	case l.values != nil:
-		return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(l.values, value) })
+	if l.values == nil {
+		return len(values) > 0
 	}
-	return len(values) > 0
+	return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(l.values, value) })
 }
 
 // of is an object that is looked for. The values are copied: the function may use its slice again, and they may be parts of the object.

@@ -62,10 +62,6 @@ func lookUps(c *store.Collection) map[string]func(context.Context) (int, error) 
 			values, err := c.IndexValues(ctx, "color")
 			return len(values), err
 		},
-		"IndexRange": func(ctx context.Context) (int, error) {
-			objs, err := c.IndexRange(ctx, "color", "r", "s")
-			return len(objs), err
-		},
 	}
 }
 

@@ -81,11 +81,3 @@ func (v indexView) plainValue(stored, key string) (string, error) {
 	}
 	return value, nil
 }
-
-// ordered returns an error for an index that has no order.
-func (c *Collection) ordered(index string) error {
-	if c.sealing.Load() {
-		return fmt.Errorf("index %q of %s: %w", index, c.id, ErrSealedIndex)
-	}
-	return nil
-}

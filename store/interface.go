@@ -37,13 +37,6 @@ type Reader interface {
 	IndexKeys(ctx context.Context, index, value string) ([]string, error)
 	// IndexValues returns every value of the named index, in order.
 	IndexValues(ctx context.Context, index string) ([]string, error)
-	// IndexRange returns the objects that the named index files under a value from
-	// one on and, unless to is "", before another. Values are compared by their bytes. An
-	// object is returned once, at its first value; where values are equal, objects are in key order. The indexes of a sealed collection have no order:
-	// it fails with ErrSealedIndex, wherever the objects are.
-	IndexRange(ctx context.Context, index, from, to string) ([]runtime.Object, error)
-	// IndexPrefix is IndexRange for the values with a prefix.
-	IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error)
 	// Indexers returns the index functions.
 	Indexers() cache.Indexers
 }

@@ -21,11 +21,10 @@ type captured struct {
 	filed map[string][]string
 }
 
-// lookup names what a read wants of an index: the keys under some values, under those of a range, or, with neither, under every one.
+// lookup names what a read wants of an index: the keys under some values, or, if values is nil, under every one.
 type lookup struct {
 	index   string
 	values  []string
-	in      *valueRange
 	objects bool // are wanted, and not only their keys and values
 }
 
@@ -68,9 +67,7 @@ func (o *overlay) captureLocked(want *lookup) *captured {
 	}
 	if want.values == nil {
 		for value := range index {
-			if want.in == nil || want.in.has(value) {
-				file(value)
-			}
+			file(value)
 		}
 	}
 	for _, value := range want.values {

@@ -46,15 +46,15 @@ func TestQueriesOfSealedCollection(t *testing.T) {
 					s := storetest.Open(t, store.Options{CommitInterval: time.Hour, Encryption: storetest.Sealing(t, storetest.Key(t))})
 					o := store.CollectionOptions{Codec: c.codec, Residency: residency, Compression: compression}
 					pods := queryCollection(t, s, o, c.as)
-					t.Run("Pending", func(t *testing.T) { storetest.RunSealedQueries(t, pods) })
+					t.Run("Pending", func(t *testing.T) { storetest.RunQueries(t, pods) })
 					flush(t, s)
 					store.WaitBuilds(pods)
-					t.Run("Committed", func(t *testing.T) { storetest.RunSealedQueries(t, pods) })
+					t.Run("Committed", func(t *testing.T) { storetest.RunQueries(t, pods) })
 					v, err := s.ViewWith(t.Context(), storetest.Pods, c.codec)
 					if err != nil {
 						t.Fatal(err)
 					}
-					t.Run("View", func(t *testing.T) { storetest.RunSealedQueries(t, v) })
+					t.Run("View", func(t *testing.T) { storetest.RunQueries(t, v) })
 				})
 			}
 		}
@@ -96,7 +96,6 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 			}
 		}()
 		storetest.RunModel(t, storetest.Harness{
-			Sealed: true,
 			Open: func(t *rapid.T, indexers cache.Indexers, versions map[string]string) store.Interface {
 				o.Indexers, o.IndexVersions = indexers, versions
 				opened, err := s.Collection(ctx, storetest.Pods, o)

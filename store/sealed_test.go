@@ -206,7 +206,6 @@ func wantSealedView(t *testing.T, s *Store) {
 		"Select":      func() (any, error) { return v.Select(ctx, Query{Namespace: "namespace-0"}) },
 		"ByIndex":     func() (any, error) { return v.ByIndex(ctx, cache.NamespaceIndex, "namespace-0") },
 		"IndexValues": func() (any, error) { return v.IndexValues(ctx, cache.NamespaceIndex) },
-		"IndexRange":  func() (any, error) { return v.IndexRange(ctx, cache.NamespaceIndex, "", "") },
 	} {
 		if got, err := read(); !errors.Is(err, ErrSealed) || isDamaged(err) {
 			t.Errorf("%s: %v, %v", name, got, err)

@@ -60,8 +60,7 @@ func indexPrefix(value string) []byte {
 	return literalPrefix(value)
 }
 
-// literalPrefix is indexPrefix as if there were room for any value: where the
-// literal entries of the values from this one on begin.
+// literalPrefix is indexPrefix as if there were room for any value.
 func literalPrefix(value string) []byte {
 	p := make([]byte, 0, len(value)+64)
 	p = append(p, tagLiteral)

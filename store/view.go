@@ -49,7 +49,7 @@ func (v *View) ByIndex(ctx context.Context, index, value string) ([]runtime.Obje
 	objs := []runtime.Object{}
 	err := v.lookUp(ctx, index, func(i indexView) error {
 		return i.keys(value, func(key string) error {
-			obj, err := i.object(key)
+			obj, err := i.objectIn(nil, key)
 			objs = append(objs, obj)
 			return err
 		})

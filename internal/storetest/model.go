@@ -28,8 +28,6 @@ type Harness struct {
 	Flush func(t *rapid.T)
 	// Check verifies the collection's integrity; may be nil.
 	Check func(t *rapid.T)
-	// Sealed: its indexes have no order.
-	Sealed bool
 }
 
 // RunModel does random things to a collection and to a map, and compares them after

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -82,30 +81,7 @@ func (m *model) compareIndexes(t *rapid.T) {
 			}
 			equal(t, "ByIndex "+name+" "+value, sumsOf(objs), sums, err)
 		}
-		from, to := drawBound(t), drawBound(t)
-		if m.h.Sealed {
-			if _, err := m.c.IndexRange(ctx, name, from, to); !errors.Is(err, store.ErrSealedIndex) {
-				t.Fatalf("IndexRange %s of a sealed collection: %v", name, err)
-			}
-			continue
-		}
-		var sums []string
-		seen := map[string]bool{}
-		for _, value := range slices.Sorted(maps.Keys(want)) {
-			for _, key := range want[value] {
-				if value >= from && (to == "" || value < to) && !seen[key] {
-					seen[key] = true
-					sums = append(sums, Sum(m.pods[key]))
-				}
-			}
-		}
-		objs, err := m.c.IndexRange(ctx, name, from, to)
-		equal(t, "IndexRange "+name+" "+from+" "+to, sumsOf(objs), sums, err)
 	}
-}
-
-func drawBound(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"", "", "a", "b", "blue", "green", "re", "red", "x", "zz"}).Draw(t, "bound")
 }
 
 // compareQuery holds a query against a filter.

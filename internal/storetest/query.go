@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +24,9 @@ import (
 type Queried interface {
 	Select(ctx context.Context, q store.Query) ([]runtime.Object, error)
 	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
-	IndexRange(ctx context.Context, index, from, to string) ([]runtime.Object, error)
-	IndexPrefix(ctx context.Context, index, prefix string) ([]runtime.Object, error)
+	ByIndex(ctx context.Context, index, value string) ([]runtime.Object, error)
+	IndexKeys(ctx context.Context, index, value string) ([]string, error)
+	IndexValues(ctx context.Context, index string) ([]string, error)
 }
 
 // QueryIndexers are the index functions that RunQueries needs, for objects of any type.
@@ -69,29 +71,7 @@ func RunQueries(t *testing.T, c Queried) {
 	t.Run("Select", func(t *testing.T) { testSelect(t, c) })
 	t.Run("Paged", func(t *testing.T) { testPaged(t, c) })
 	t.Run("Each", func(t *testing.T) { testEach(t, c) })
-	t.Run("Index", func(t *testing.T) { testRanges(t, c) })
-}
-
-// RunSealedQueries is RunQueries for a collection that is sealed.
-func RunSealedQueries(t *testing.T, c Queried) {
-	t.Run("Select", func(t *testing.T) { testSelect(t, c) })
-	t.Run("Paged", func(t *testing.T) { testPaged(t, c) })
-	t.Run("Each", func(t *testing.T) { testEach(t, c) })
-	t.Run("Index", func(t *testing.T) { testNoRanges(t, c) })
-}
-
-func testNoRanges(t *testing.T, c Queried) {
-	for _, bounds := range [][2]string{{"", ""}, {"red", "redd"}, {"red", "red"}} {
-		if objs, err := c.IndexRange(t.Context(), "color", bounds[0], bounds[1]); !errors.Is(err, store.ErrSealedIndex) || objs != nil {
-			t.Errorf("IndexRange %q: %d objects, %v", bounds, len(objs), err)
-		}
-		if objs, err := c.IndexPrefix(t.Context(), "color", bounds[0]); !errors.Is(err, store.ErrSealedIndex) || objs != nil {
-			t.Errorf("IndexPrefix %q: %d objects, %v", bounds[0], len(objs), err)
-		}
-	}
-	if _, err := c.IndexRange(t.Context(), "none", "", ""); !errors.Is(err, store.ErrNoIndex) {
-		t.Errorf("IndexRange of no index: %v", err)
-	}
+	t.Run("Index", func(t *testing.T) { testQueriedIndex(t, c) })
 }
 
 func testSelect(t *testing.T, c Queried) {
@@ -190,36 +170,23 @@ func testEach(t *testing.T, c Queried) {
 	}
 }
 
-func testRanges(t *testing.T, c Queried) {
-	for _, r := range []struct{ from, to, want string }{
-		{"", "", "a/y a/x b/z b/y c a-b/x a/w b/x"},
-		{"red", "", "a-b/x a/w a/x c b/x"},
-		{"red", "redd", "a-b/x a/w a/x"},
-		{"re", "red", "b/z b/y c"},
-		{"reb", "rec", "b/y c"},
-		{longColor + "1", longColor + "2", "b/y"},
-		{longColor + "2", "", "c a-b/x a/w a/x b/x"},
-		{"green", "re", "a/x"},
-		{"red", "red", ""},
-		{"red", "blue", ""},
-		{"zz", "", "b/x"},
-		{"\xff\xff", "", ""},
-	} {
-		objs, err := c.IndexRange(t.Context(), "color", r.from, r.to)
-		sameOrder(t, objs, err, r.want)
+func testQueriedIndex(t *testing.T, c Queried) {
+	want := map[string]string{
+		"blue": "a/y", "green": "a/x", "re": "b/z", longColor + "1": "b/y", longColor + "2": "c", "red": "a-b/x a/w a/x",
+		"redd": "c", "zz": "b/x",
 	}
-	for prefix, want := range map[string]string{
-		"": "a/y a/x b/z b/y c a-b/x a/w b/x", "re": "b/z b/y c a-b/x a/w a/x", "red": "a-b/x a/w a/x c", "redd": "c",
-		"reb": "b/y c", longColor: "b/y c", "zz": "b/x", "\xff\xff\xff": "",
-	} {
-		objs, err := c.IndexPrefix(t.Context(), "color", prefix)
-		sameOrder(t, objs, err, want)
+	values, err := c.IndexValues(t.Context(), "color")
+	must(t, err)
+	same(t, "values", values, slices.Sorted(maps.Keys(want)))
+	for _, value := range append(values, "", "rec", longColor) {
+		objs, err := c.ByIndex(t.Context(), "color", value)
+		sameOrder(t, objs, err, want[value])
+		keys, err := c.IndexKeys(t.Context(), "color", value)
+		must(t, err)
+		same(t, "keys", keys, strings.Fields(want[value]))
 	}
-	if _, err := c.IndexRange(t.Context(), "none", "", ""); !errors.Is(err, store.ErrNoIndex) {
-		t.Errorf("IndexRange of no index: %v", err)
-	}
-	if _, err := c.IndexPrefix(t.Context(), "none", ""); !errors.Is(err, store.ErrNoIndex) {
-		t.Errorf("IndexPrefix of no index: %v", err)
+	if _, err := c.ByIndex(t.Context(), "none", ""); !errors.Is(err, store.ErrNoIndex) {
+		t.Errorf("ByIndex of no index: %v", err)
 	}
 }
 
