@@ -1,3 +1,0 @@
-module example.com/excluded
-
-go 1.26

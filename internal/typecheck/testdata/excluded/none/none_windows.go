@@ -1,2 +1,0 @@
-// Package none is on windows only.
-package none

@@ -1,5 +1,0 @@
-// Package dep is right everywhere.
-package dep
-
-// Name is a word.
-const Name = "dep"

@@ -1,3 +1,0 @@
-module example.com/wrong
-
-go 1.26

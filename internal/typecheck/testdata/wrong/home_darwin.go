@@ -1,3 +1,0 @@
-package wrong
-
-func home() string { return "/Users" }

@@ -1,3 +1,0 @@
-package wrong
-
-var homeInTest int = home()
