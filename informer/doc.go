@@ -165,10 +165,10 @@
 //
 // # A rolling update
 //
-// Two processes can not write one file. Where the new one has to be ready before the old one ends (a Deployment with maxSurge), open the store with store.Options.MemoryWhileLocked: the informers
-// list, sync and serve from memory, Status.Persistent is false, and NotPersistent names the process that has the file. When that has ended what is in memory goes to the file, handlers are told nothing of it, and the next
-// start resumes. Without an API server nothing can be listed: then the informer serves what the file has as soon as it is there, tells the handlers, and resumes.
-// Durable handlers are told of nothing before their places, which are in the file, can be read, and have not synced until then: a process must not wait for them to be ready.
+// Two processes cannot write one file: the new one waits until the old one has ended. Let a Deployment end the old one
+// first (strategy Recreate, or RollingUpdate with maxSurge 0 and maxUnavailable 1), and wait for the file with
+// store.OpenContext, or with store.Options.LockTimeout as long as the old one may take to end. A program that must be ready
+// before that sets Options.InMemory, lists at each start and keeps nothing.
 //
 // # Audits
 //

@@ -89,9 +89,6 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 // it stalls, and Status.Durable says so. The place of a handler that is not registered any more is kept, and with it a tombstone of each object
 // that is deleted, up to 100,000 of them and for a week in which the store is open; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
-// While the store waits for its file (store.Options.MemoryWhileLocked) the handler is told nothing, since nothing could be acknowledged, and has not synced; it goes on
-// once the file is there.
-//
 // It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
 // with ErrStale while the informer runs and
 // Options.RefuseAfter has passed, and with store.ErrNoSpace if the file is full and the handler is new.
@@ -125,7 +122,7 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 		return nil, err
 	}
 	place, _, err := feed.Place()
-	if err != nil && !errors.Is(err, store.ErrDetached) {
+	if err != nil {
 		feed.Close()
 		return nil, err
 	}
@@ -180,16 +177,6 @@ type feed interface {
 }
 
 // fileFeeds are those of a collection in a file.
-type fileFeeds struct {
-	*store.Collection
-	// Attached is the store's.
-	Attached func() <-chan struct{}
-}
+type fileFeeds struct{ *store.Collection }
 
-func (f fileFeeds) open(ctx context.Context, name string) (feed, error) {
-	opened, err := f.Feed(ctx, name)
-	if errors.Is(err, store.ErrDetached) {
-		return &laterFeed{feeds: f, name: name}, nil
-	}
-	return opened, err
-}
+func (f fileFeeds) open(ctx context.Context, name string) (feed, error) { return f.Feed(ctx, name) }

@@ -126,25 +126,9 @@ func (d *durable) run(ctx context.Context) {
 			continue
 		}
 		d.note(func(s *DurableStatus) { s.Err = err })
-		if errors.Is(err, store.ErrDetached) {
-			if d.awaitFile(ctx) != nil {
-				return
-			}
-			continue
-		}
 		if sleep(ctx, d.informer.clock, backoff.Step()) != nil {
 			return
 		}
-	}
-}
-
-// awaitFile waits until there is a file to follow.
-func (d *durable) awaitFile(ctx context.Context) error {
-	select {
-	case <-d.feed.Changed():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

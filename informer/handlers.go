@@ -137,7 +137,6 @@ func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
 		return false, err
 	}
 	if replays {
-		l.foundReplays = i.contentsAppeared()
 		l.startReplay(false)
 	}
 	return replays, i.processor.add(l)

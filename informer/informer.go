@@ -55,7 +55,6 @@ type Informer struct {
 	resident     func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
 	claim        claimFunc                       // keeps two clusters out of one file; nil if there is none
 	volatile     string                          // why they are; empty if they are not
-	appeared     <-chan struct{}                 // closed when contents of the file have come to a collection that had none (store.Collection.Found); nil if there is no file
 	attrs        store.Attributes                // what this program would write, as far as it is known without the server
 	clock        clock.WithTicker
 	retention    *retention // nil if the objects are served however old they are
@@ -191,21 +190,10 @@ func (i *Informer) Identity() store.Identity {
 
 // File returns the store that the objects are in, or nil if they are in memory only.
 func (i *Informer) File() *store.Store {
-	if i.notPersistent() != "" {
+	if i.volatile != "" {
 		return nil
 	}
 	return i.o.Store
-}
-
-// notPersistent says why the objects are in memory only, or nothing if they are not. It may change once: when the store gets its file.
-func (i *Informer) notPersistent() string {
-	if i.volatile != "" {
-		return i.volatile
-	}
-	if err := i.o.Store.Detached(); err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 // GetStore returns the store. It can be read at any time, before Run too.

@@ -15,7 +15,7 @@ import (
 func (p *pump) beginList(ctx context.Context, s listStart) error {
 	p.abortList()
 	p.void, p.owesSync = false, false // it brings a mark of its own
-	err := p.commit(ctx, func() (store.Result, error) {
+	return p.commit(ctx, func() (store.Result, error) {
 		info, err := p.store.Info(ctx)
 		if err != nil {
 			return store.Result{}, err
@@ -27,10 +27,6 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		}
 		return store.Result{}, err
 	}, p.tellListed)
-	if err != nil {
-		return err
-	}
-	return p.adoptInList(ctx)
 }
 
 // takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.

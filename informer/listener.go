@@ -41,9 +41,6 @@ type listener struct {
 	lag        lag     // guarded by mu
 	hasStopped bool    // guarded by mu
 
-	// foundReplays: it came when contents had appeared in the store, so that its replay has them; set before there is another goroutine.
-	foundReplays bool
-
 	resyncMu sync.Mutex
 	// requestedResync is what the user asked for, resyncPeriod what is in force.
 	requestedResync time.Duration

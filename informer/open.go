@@ -123,11 +123,11 @@ func (i *Informer) open() error {
 	if err != nil {
 		return err
 	}
-	i.store, i.indexer, i.release, i.appeared = c, c.Indexer(), c.Close, c.Found()
+	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(), c.ClaimCluster
 	i.mendFile = fileMender{o.Store, c}
 	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
-	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c, o.Store.Attached}
+	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
 	return nil
 }
 
@@ -141,7 +141,6 @@ func (i *Informer) limitAge() error {
 		return errors.Join(err, i.giveBackUnused())
 	}
 	i.retention = newRetention(i.o.RefuseAfter, i.clock, info)
-	i.retention.appeared, i.retention.info = i.appeared, i.store.Info
 	return nil
 }
 

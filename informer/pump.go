@@ -58,8 +58,6 @@ type pump struct {
 	waited bool
 	// found is what the list that is being taken in has found, if it is one that repairs.
 	found foundByList
-	// adopted: what has appeared in the store has been told.
-	adopted bool
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
 	// drains counts the fifo.Drained that have come.
@@ -125,7 +123,7 @@ func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
 			return nil, nil //nolint:nilerr // the run ends, which whoever pops next is told too
 		}
 		switch b.Deltas[0].Type {
-		case storeFailed, storeUnreadable, storeFound, cache.SyncAll: // they are ours
+		case storeFailed, storeUnreadable, cache.SyncAll: // they are ours
 			if err := p.process(ctx, b.Deltas); err != nil {
 				return nil, err
 			}
@@ -138,12 +136,7 @@ func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
 
 func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	d := deltas[0]
-	if err := p.adopt(ctx, d); err != nil {
-		return err
-	}
 	switch {
-	case d.Type == storeFound:
-		return nil // see adopt
 	case d.Type == cache.SyncAll:
 		return p.resync(ctx)
 	case d.Type == storeFailed:

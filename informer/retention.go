@@ -23,11 +23,8 @@ var ErrStale = errors.New("the stored objects are too old to be served")
 type retention struct {
 	limit time.Duration
 	clock clock.WithTicker
-	// held is what an earlier run has left.
-	held atomic.Pointer[heldObjects]
-	// appeared is closed when objects of an earlier run have come after the start; info says which. Both are set before there is another goroutine.
-	appeared <-chan struct{}
-	info     func(ctx context.Context) (store.Info, error)
+	// held are the objects that an earlier run has left.
+	held heldObjects
 
 	// behind counts what keeps signs of life from counting: marks that the pump has yet to come to, and objects that it lacks.
 	behind atomic.Int64
@@ -42,40 +39,14 @@ func newRetention(limit time.Duration, c clock.WithTicker, info store.Info) *ret
 	if limit == 0 {
 		return nil
 	}
-	r := &retention{limit: limit, clock: c}
-	r.hold(info)
-	return r
+	return &retention{limit: limit, clock: c, held: heldObjects{stored: info.LastContact, read: c.Now(), any: info.Complete}}
 }
 
-// heldObjects are the objects of an earlier run.
+// heldObjects is the age of stored objects.
 type heldObjects struct {
 	stored time.Time // when they were last known to be good
 	read   time.Time // when that was read
 	any    bool      // whether there are any
-}
-
-func (r *retention) hold(info store.Info) *heldObjects {
-	h := &heldObjects{stored: info.LastContact, read: r.clock.Now(), any: info.Complete}
-	r.held.Store(h)
-	return h
-}
-
-// holds returns the objects of an earlier run, those too that have appeared meanwhile.
-func (r *retention) holds() *heldObjects {
-	h := r.held.Load()
-	if h.any {
-		return h
-	}
-	select {
-	case <-r.appeared:
-	default:
-		return h
-	}
-	info, err := r.info(context.Background())
-	if err != nil {
-		return h // who reads meets it too
-	}
-	return r.hold(info)
 }
 
 // confirm notes that the stored objects are what the server has.
@@ -123,7 +94,7 @@ func (r *retention) refuses() error {
 		return nil
 	}
 	confirmed := r.confirmed.Load()
-	if confirmed == nil && !r.holds().any {
+	if confirmed == nil && !r.held.any {
 		return nil // nothing is stored yet
 	}
 	age := r.age()
@@ -139,8 +110,7 @@ func (r *retention) age() time.Duration {
 	if confirmed := r.confirmed.Load(); confirmed != nil {
 		return r.clock.Since(*confirmed)
 	}
-	h := r.holds()
-	return ageOf(h.stored, h.read, r.clock.Since(h.read))
+	return ageOf(r.held.stored, r.held.read, r.clock.Since(r.held.read))
 }
 
 // watchAge has it told when the stored objects become too old.

@@ -31,7 +31,9 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Warning: the sharedIndexInformer has started, or was closed; run more than once is not allowed")
 		return
 	}
-	i.logNotPersistent(logger)
+	if i.volatile != "" {
+		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
+	}
 	i.logUnguarded(logger)
 	if after := i.o.RefuseAfter; after > 0 && after < leastRefuseAfter {
 		logger.Error(nil, "Options.RefuseAfter is shorter than a healthy watch may be silent: what is right will be refused", "refuseAfter", after, "least", leastRefuseAfter)
@@ -42,7 +44,6 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.runReflector(ctx, cancel) })
 	wg.Go(func() { i.resyncLoop(ctx) })
 	wg.Go(func() { i.watchFailure(ctx) })
-	wg.Go(func() { i.watchFound(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
 	wg.Go(func() { i.auditLoop(ctx) })

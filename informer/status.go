@@ -29,8 +29,7 @@ type Status struct {
 	// SourceSince is when Source began to be so, in this process; SourceChanges is how often it came to be each. See Informer.SubscribeSource.
 	SourceSince   time.Time
 	SourceChanges map[Source]int
-	// Persistent is false if the objects are in memory only, and NotPersistent says why. With store.Options.MemoryWhileLocked that may be for a while, and it names the
-	// process that has the file.
+	// Persistent is false if the objects are in memory only, and NotPersistent says why.
 	Persistent    bool
 	NotPersistent string
 	// Sealed: what is persisted is sealed (store.Options.Encryption). PlainText: what was persisted before that is legible in the file, until store.Store.Rekey.
@@ -88,7 +87,7 @@ type HandlerStatus struct {
 func (i *Informer) Status() Status {
 	i.reviewSource()
 	s := Status{
-		NotPersistent: i.notPersistent(),
+		NotPersistent: i.volatile,
 		Synced:        i.HasSynced(),
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),

@@ -359,27 +359,3 @@ func TestReceived(t *testing.T) {
 		t.Errorf("collected %v of %d", got, m.received.Bytes())
 	}
 }
-
-// TestWhileLocked: larder_persistent is 0 while another has the file, and there are no metrics of a file.
-func TestWhileLocked(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		holder := r.file
-		r.o.MemoryWhileLocked, r.o.LockTimeout = true, -1
-		r.open()
-		r.source.Add(pod("1"))
-		r.run(r.inform(informer.Options{}))
-		r.expect("in memory", "larder_degraded none 1", "larder_informer_synced 1")
-		r.absent("in memory", "larder_persistent", "larder_store_size_bytes")
-		if err := holder.Close(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		r.expect("with the file", "larder_objects 1", "larder_persistent 1")
-		if n := len(r.samples("larder_store_size_bytes")); n != 1 {
-			t.Errorf("%d files", n)
-		}
-		r.close()
-	})
-}

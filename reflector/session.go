@@ -79,8 +79,6 @@ type session struct {
 	unsharded, untold bool
 	// lastErr is the error that the next Backoff or Degraded waits for.
 	lastErr error
-	// restoredAt is when the sink was last asked what it holds.
-	restoredAt time.Time
 	// lastList is when the last list ended.
 	lastList time.Time
 	// limit is that of the next page, and metadataLimit of one by metadata. noMetadata: lists by metadata do not work here.
@@ -224,7 +222,6 @@ func (s *session) restore(ctx context.Context) outcome {
 	if err != nil {
 		return s.sinkClosed(err)
 	}
-	s.restoredAt = s.o.Clock.Now()
 	reason := cp.Relist
 	switch {
 	case reason != "":

@@ -31,7 +31,7 @@ type Checkpoint struct {
 // returns an error only when ctx has ended or the sink is closed for good: the reflector
 // then stops.
 type Sink interface {
-	// Checkpoint returns what is held. It is called when Run starts and, if that was nothing, again before a first list that had to wait for the server.
+	// Checkpoint returns what is held. It is called once, when Run starts.
 	Checkpoint(ctx context.Context) (Checkpoint, error)
 
 	// Event delivers Added, Modified or Deleted, and the resourceVersion where the stream stands after

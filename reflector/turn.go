@@ -51,20 +51,8 @@ func (s *session) relistInTurn(ctx context.Context) outcome {
 	if s.listing.take(ctx) != nil || !s.connect(ctx) {
 		return outcome{Kind: stop}
 	}
-	if s.pos.Reason == ReasonCold && s.lastList.IsZero() && (s.lastErr != nil || s.o.Clock.Since(s.restoredAt) >= restoreAgain) {
-		switch o := s.restore(ctx); {
-		case o.Kind != mustList:
-			return o
-		case o.Reason != ReasonCold:
-			s.pos.Reason = o.Reason
-		}
-	}
 	return s.relist(ctx)
 }
-
-// restoreAgain is how old the sink's word that it holds nothing may be for a first list that has not failed yet. While the server could not be reached it may
-// have found something.
-const restoreAgain = time.Second
 
 // tellLink tells the others on Options.Link what err says about it.
 func (s *session) tellLink(err error) {

@@ -67,7 +67,7 @@ type Saved struct {
 // SaveStore writes a snapshot of a store that is open, in this process, to the file at path. It is taken hot: the store's file is copied as it is at one moment, and the snapshot is made of the copy, so each collection is exactly at
 // its resourceVersion, and nobody who reads or writes waits. What is pending is committed before, as far as it can be.
 //
-// The copy is beside the store, and where there is no room for it, beside path, but for a snapshot that is encrypted: that fails with store.ErrNoSpace then. Of a store that has not got its file the copy is beside path in any case. It is gone at the end; of a process that is killed the next open of the
+// The copy is beside the store, and where there is no room for it, beside path, but for a snapshot that is encrypted: that fails with store.ErrNoSpace then. It is gone at the end; of a process that is killed the next open of the
 // store for writing, or the next save to path, removes it.
 //
 // The file at path is replaced in one step, once the new one is on the disk, unless it is a store (store.ErrExists); its mode is 0600. What a save that was killed has left beside it (path.new-*) the next one removes.
@@ -75,7 +75,7 @@ func SaveStore(ctx context.Context, st *store.Store, path string, o SaveOptions)
 	return saveAt(path, o, func(w io.Writer, target string) (Saved, error) { return saveCopy(ctx, st, target, w, o) })
 }
 
-// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error. It fails with store.ErrDetached for a store that has not got its file.
+// SaveStoreTo is SaveStore for a stream, which is neither closed nor synced. What was written is no snapshot if there is an error.
 func SaveStoreTo(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) (Saved, error) {
 	return saveCopy(ctx, st, "", w, o)
 }
@@ -97,7 +97,7 @@ func SaveFileTo(ctx context.Context, storePath string, w io.Writer, o SaveOption
 
 func openToSave(ctx context.Context, path string, o SaveOptions) (*store.Store, error) {
 	so := o.Store
-	so.ReadOnly, so.MemoryWhileLocked = true, false
+	so.ReadOnly = true
 	return store.OpenContext(ctx, path, so)
 }
 
@@ -123,20 +123,13 @@ func saveCopy(ctx context.Context, st *store.Store, path string, w io.Writer, o 
 // copied is a store that can be copied.
 type copied interface {
 	CopyFile(ctx context.Context, base string) (name string, err error)
-	Detached() error
 }
 
 // copyToSave makes the copy that a snapshot is made of, and returns its name.
 func copyToSave(ctx context.Context, st copied, path string, encrypted bool) (name string, err error) {
-	base := ""
-	if why := st.Detached(); why != nil {
-		if base = path; path == "" {
-			return "", fmt.Errorf("save: a stream says of no place for the copy to save from; save to a file (SaveStore): %w", why)
-		}
-	}
-	name, err = st.CopyFile(ctx, base)
+	name, err = st.CopyFile(ctx, "")
 	switch {
-	case !errors.Is(err, store.ErrNoSpace) || base == path:
+	case !errors.Is(err, store.ErrNoSpace) || path == "":
 	case encrypted: // beside path, which may be another medium, is no place for what is to be there in an encrypted file only
 		err = fmt.Errorf("%w; an encrypted snapshot is made of a copy beside the store only: make room beside the store", err)
 	default:

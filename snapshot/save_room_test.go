@@ -15,8 +15,6 @@ type fullDisk struct {
 	tried []string
 }
 
-func (*fullDisk) Detached() error { return nil }
-
 func (f *fullDisk) CopyFile(_ context.Context, base string) (string, error) {
 	if f.tried = append(f.tried, base); base == "" {
 		return "", store.ErrNoSpace

@@ -44,8 +44,7 @@ type Kept struct {
 
 // KeepChanges keeps what View.Changes reads: a tombstone of each object that is deleted, for so long by the time in which the store is open and
 // up to 100,000 of them, and the numbers of all changes from now on. A store that is full drops tombstones before it refuses a write. 0 ends it, and frees what durable
-// handlers do not need. It stays so over restarts. It costs what a durable handler does, and one more entry for each object that is created. While the store is in memory
-// (Options.MemoryWhileLocked) it fails with ErrDetached.
+// handlers do not need. It stays so over restarts. It costs what a durable handler does, and one more entry for each object that is created.
 func (c *Collection) KeepChanges(ctx context.Context, keep time.Duration) error {
 	if err := c.keepChanges(ctx, keep); err != nil {
 		return fmt.Errorf("keep the changes of %s: %w", c.id, err)
@@ -62,9 +61,6 @@ func (c *Collection) keepChanges(ctx context.Context, keep time.Duration) error 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.store.Detached(); err != nil {
-		return err
-	}
 	place, known, err := c.places.reader()
 	if err != nil {
 		return err

@@ -31,9 +31,6 @@ func child() int {
 		err = childRekey(os.Args[1])
 	case "drop":
 		err = childDrop(os.Args[1])
-	case "attach":
-		fmt.Println("begun")
-		err = childAttach(os.Args[1])
 	case "hold":
 		err = childHold(os.Args[1])
 	default:

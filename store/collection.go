@@ -56,8 +56,7 @@ type Collection struct {
 	limits limits
 	packer *packer // nil if Compression is off
 
-	committed func(Commit)  // may be nil
-	found     chan struct{} // see Found
+	committed func(Commit) // may be nil
 
 	places places // of the durable handlers
 }
@@ -68,8 +67,6 @@ type limits struct {
 	commit  int // encoded bytes, of old and new objects, that one transaction of a commit applies
 	// tombstones is how many are kept that a durable handler has not passed.
 	tombstones int
-	// attach is how much one transaction changes that brings a collection from memory into its file, if the file has it whole.
-	attach int
 }
 
 const (
@@ -83,9 +80,9 @@ const (
 // limitsOf returns the limits of a collection.
 func limitsOf(r Residency) limits {
 	if r.kind == residentAll {
-		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount, attach: commitLimitAll}
+		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount}
 	}
-	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount, attach: commitLimitAll}
+	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -104,7 +101,6 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		resource:  o.Resource,
 		readOnly:  s.readOnly(),
 		committed: o.Committed,
-		found:     make(chan struct{}),
 		limits:    limitsOf(o.Residency),
 		packer:    newPacker(o.Compression),
 		mustSeal:  o.Seal,
@@ -280,10 +276,6 @@ func (c *Collection) afterClose(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Found returns a channel that is closed if, while the collection is open and nothing has been listed or applied, contents appear in it: those of the file that a store
-// in memory has got (Options.MemoryWhileLocked). No Change tells of them. A Replacement that had been begun is lost (ErrReplaceLost).
-func (c *Collection) Found() <-chan struct{} { return c.found }
 
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {

@@ -171,8 +171,5 @@ func Tombstones(c *Collection) (n int) {
 	return n
 }
 
-// SetAttachLimit bounds the transactions that bring c from memory into its file.
-func SetAttachLimit(c *Collection, n int) { c.limits.attach = n }
-
 // NoSyncImport is NoSync for the store that is being made.
 func NoSyncImport(i *Import) { NoSync(i.store) }

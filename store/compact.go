@@ -82,8 +82,6 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 	switch {
 	case s.readOnly():
 		return done, ErrReadOnly
-	case s.Detached() != nil:
-		return done, ErrDetached
 	case !renamesOpen:
 		return done, errors.New("not possible on this system, where a file that is open can not be replaced")
 	}

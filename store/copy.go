@@ -85,12 +85,9 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 //
 // With base empty the copy is beside the store, in a directory that is trusted with the contents and in the same file system, and what a process that died has left
 // is removed by the next open for writing, as all that is called <path>.new-* is. That needs room for the part of the file that has ever been in use (ErrNoSpace, and nothing is left). A directory for temporary
-// files is not used by itself: it may be in memory. A store that has not got its file (Detached) takes another base only.
+// files is not used by itself: it may be in memory.
 func (s *Store) CopyFile(ctx context.Context, base string) (name string, err error) {
 	if base == "" {
-		if err := s.Detached(); err != nil {
-			return "", fmt.Errorf("copy %s: what is beside the file belongs to who holds it; name another place: %w", s.path, err)
-		}
 		base = s.path
 	}
 	name = base + suffixNew + rand.Text()

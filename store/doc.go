@@ -114,17 +114,9 @@
 //
 // # While another process has the file
 //
-// Open waits for Options.LockTimeout (OpenContext as long as its context lasts) and fails with ErrLocked, which names the process. In a rolling update the new process has to be
-// ready before the old one ends: with Options.MemoryWhileLocked, Open returns a store in memory then. Everything works on it as on a file, but for what needs one (Compact,
-// Rebuild, Drop, durable handlers: ErrDetached). It takes room for the encoded objects besides those that are decoded, and is gone with the process. Detached says why the store has not got its file, Attached tells
-// when it has: about a second after the other process gave it up.
-//
-// Then the file is opened as Open does, damage included, and each collection that is open in this process and was listed is made in it what it is in memory: what is the same is not
-// written, what is gone leaves its tombstone, and durable handlers go on from their places in the file. A collection of which nothing was listed
-// takes the contents of the file (Collection.Found). What readers see changes by that only. Commits and lists wait meanwhile, and Apply does not. First lists are let finish before, for five minutes, and as long as
-// memory has time to hear of what durable handlers know already; else they begin anew. A crash leaves each
-// collection as the other process has left it or as it was in memory; one that differs by more than 256 MiB of encoded objects may have to be listed then. Where the file can not be used (ErrNoSpace, ErrForeign, ErrNewerFormat)
-// all goes on in memory, and it is tried again, once a minute at last. docs/adr/0011 has the reasons.
+// Open waits for Options.LockTimeout, and no longer than the context of OpenContext lasts. Then it fails with ErrLocked, and
+// the error names the process that holds the file. A store never takes a file from another process, and never runs
+// beside its file: docs/adr/0011 says how to roll out a new version, and why.
 //
 // # To another file
 //

@@ -28,8 +28,7 @@ func (o Options) dropBytes() int {
 }
 
 // Drop removes a collection and all it holds. The file keeps its size, and what comes next goes where the collection was; Compact gives the room
-// back, and until then each commit writes the list of free pages, 8 bytes for each. Drop fails with ErrCollectionOpen while the collection is open, with ErrNoCollection if there is none, and
-// with ErrDetached while the store is in memory (Options.MemoryWhileLocked): the file may have it. It may take the file past
+// back, and until then each commit writes the list of free pages, 8 bytes for each. Drop fails with ErrCollectionOpen while the collection is open, and with ErrNoCollection if there is none. It may take the file past
 // Options.MaxSize, by some pages that are free afterwards: else a full file would stay full.
 //
 // The collection is gone in one transaction, whenever the process dies. The pages of a large one become free in further ones, between which others write, and in
@@ -38,9 +37,6 @@ func (s *Store) Drop(ctx context.Context, id Identity) error {
 	id, err := id.Canonical()
 	if err != nil {
 		return err
-	}
-	if err := s.Detached(); err != nil {
-		return fmt.Errorf("drop the collection of %s: %w", id, err)
 	}
 	if err := s.drop(ctx, id.ID(), nil); err != nil {
 		return fmt.Errorf("drop the collection of %s: %w", id, err)

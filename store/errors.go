@@ -6,8 +6,6 @@ import "errors"
 var (
 	// ErrLocked: another process, or another Store of this one, holds the file.
 	ErrLocked = errors.New("the store is in use")
-	// ErrDetached: the store runs in memory until it can have its file (Options.MemoryWhileLocked), and this needs the file.
-	ErrDetached = errors.New("the store is in memory until another process gives its file free")
 	// ErrNewerFormat: the file was written by a newer version of Larder.
 	ErrNewerFormat = errors.New("the store's format is newer than this program")
 	// ErrExists: a store was to be made where there is a file already. It is left alone.

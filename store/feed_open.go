@@ -11,8 +11,7 @@ import (
 const maxHandlerName = 256
 
 // Feed registers a durable handler, or goes on with the one of that name. A name is open once at a time (ErrHandlerOpen), and none after Close (ErrClosed). The first
-// registration in a collection begins its change feed, which costs one more entry per write from then on. A place is kept in the file: while the store is in memory
-// (Options.MemoryWhileLocked) it fails with ErrDetached.
+// registration in a collection begins its change feed, which costs one more entry per write from then on.
 func (c *Collection) Feed(ctx context.Context, name string) (*Feed, error) {
 	if err := c.openFeed(ctx, name); err != nil {
 		return nil, fmt.Errorf("durable handler %q of %s: %w", name, c.id, err)
@@ -32,9 +31,6 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.store.Detached(); err != nil {
-		return err
-	}
 	known, err := c.places.open(name)
 	if known || err != nil {
 		return err
@@ -99,9 +95,6 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.store.Detached(); err != nil {
-		return err
-	}
 	// Taken meanwhile, so that nobody registers it.
 	known, err := c.places.open(name)
 	if err == nil && !known {

@@ -36,8 +36,7 @@ type ResetReason string
 const (
 	// ResetNew: no handler of that name was registered.
 	ResetNew ResetReason = "new"
-	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old; or a store that was in memory
-	// (Options.MemoryWhileLocked) has got its file, and had heard less than the handler.
+	// ResetBehind: tombstones that it had not acknowledged have been dropped, since there were too many, or they were too old.
 	ResetBehind ResetReason = "behind"
 	// ResetDamage: the file was damaged, and objects of the collection were lost.
 	ResetDamage ResetReason = "damage"
@@ -176,16 +175,6 @@ func (p *places) load(all map[string]Place) {
 	for name, place := range all {
 		p.all[name] = &placed{place: place}
 	}
-}
-
-// take takes over what others have loaded.
-func (p *places) take(from *places) {
-	from.mu.Lock()
-	all := from.all
-	from.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all = all
 }
 
 // any reports whether there is a handler.

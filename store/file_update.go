@@ -176,7 +176,7 @@ func (s *Store) fail(h *handle, reason error) {
 		close(s.failed)
 	}
 	s.mu.Unlock()
-	if first && !s.readOnly() && s.Detached() == nil {
+	if first && !s.readOnly() {
 		if err := leaveMark(s.path); err != nil {
 			s.logger().Error(err, "No mark could be left for the next process that opens the store")
 		}

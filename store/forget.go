@@ -109,15 +109,6 @@ func (u *usedNotes) add(at map[string]times) {
 	maps.Copy(u.at, at)
 }
 
-// renew makes the notes ones of this moment: the clocks of another file do not count.
-func (u *usedNotes) renew(now times) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for name := range u.at {
-		u.at[name] = now
-	}
-}
-
 func (u *usedNotes) take() map[string]times {
 	u.mu.Lock()
 	defer u.mu.Unlock()

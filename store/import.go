@@ -124,7 +124,7 @@ func wantNone(path string) error {
 // newImportStore makes an empty store under a temporary name, with nothing that works in the background.
 func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, error) {
 	so := o.Store
-	so.ReadOnly, so.MemoryWhileLocked, so.ForgetAfter, so.CommitInterval = false, false, -1, 0
+	so.ReadOnly, so.ForgetAfter, so.CommitInterval = false, -1, 0
 	keys := newStore(path, so)
 	if err := keys.fetchKeys(ctx); err != nil {
 		return nil, err

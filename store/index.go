@@ -67,13 +67,6 @@ func (s *indexSet) withReady(names ...string) *indexSet {
 	return &next
 }
 
-// withNoneReady returns the set as it is before any of its indexes is trusted.
-func (s *indexSet) withNoneReady() *indexSet {
-	next := *s
-	next.ready = map[string]bool{}
-	return &next
-}
-
 // building returns the names of the indexes that are not ready, in order.
 func (s *indexSet) building() []string {
 	var names []string

@@ -126,9 +126,6 @@ func (c *Collection) buildUntilDone(ctx context.Context, names []string) {
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, ErrClosed):
 			return
-		case errors.Is(err, errAnotherFile):
-			retry = buildRetry / 2
-			continue
 		case errors.Is(err, ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection):
 			log.Error(err, "Indexes are not built; look-ups scan")
 			return
@@ -155,10 +152,7 @@ func (b *builds) forget(names []string) {
 // build gives every record its terms in the named indexes and then marks them
 // ready. Records that are written meanwhile get theirs from the writer, so
 // what a build finds changed it leaves alone.
-//
-// The numbers of records, by which it finds those, are of one file. If the store has got another meanwhile it has to begin anew.
 func (c *Collection) build(ctx context.Context, names []string, report func(key string, err error)) error {
-	attached := c.store.isAttached()
 	for key, more := "", true; more; {
 		var records []buildRecord
 		var err error
@@ -175,22 +169,11 @@ func (c *Collection) build(ctx context.Context, names []string, report func(key 
 		if len(records) == 0 {
 			continue
 		}
-		if err := c.buildWrite(ctx, attached, names, records); err != nil {
+		if err := c.buildWrite(ctx, names, records); err != nil {
 			return err
 		}
 	}
-	return c.buildFinish(ctx, attached, names)
-}
-
-// errAnotherFile: the store has got its file, and what was read was of the one in memory.
-var errAnotherFile = errors.New("the store has another file now")
-
-// sameFileLocked returns errAnotherFile if the store has got its file since it was attached or not. The caller holds mu.
-func (c *Collection) sameFileLocked(attached bool) error {
-	if c.store.isAttached() != attached {
-		return errAnotherFile
-	}
-	return nil
+	return c.buildFinish(ctx, names)
 }
 
 // buildRecord is a record as a build found it, and what its terms must be.
@@ -281,12 +264,9 @@ func (c *Collection) buildTerms(records []buildRecord, names []string, report fu
 
 // buildWrite moves the records to their new terms. Their seq stays: nothing
 // has happened to the objects.
-func (c *Collection) buildWrite(ctx context.Context, attached bool, names []string, records []buildRecord) error {
+func (c *Collection) buildWrite(ctx context.Context, names []string, records []buildRecord) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.sameFileLocked(attached); err != nil {
-		return err
-	}
 	return c.writeLocked(ctx, nil, func(w *writer) error {
 		for _, r := range records {
 			old, err := w.get(r.key)
@@ -333,12 +313,9 @@ func (w *writer) reindex(r buildRecord, old stored, names []string) error {
 }
 
 // buildFinish marks the indexes ready, in the file and then for readers.
-func (c *Collection) buildFinish(ctx context.Context, attached bool, names []string) error {
+func (c *Collection) buildFinish(ctx context.Context, names []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.sameFileLocked(attached); err != nil {
-		return err
-	}
 	err := c.writeLocked(ctx, nil, func(w *writer) error {
 		for _, name := range names {
 			if st, ok := w.state.indexes[name]; ok {

@@ -91,10 +91,7 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 		return err
 	}
 	if set.ready[want.index] {
-		err := c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
-			if !c.set.Load().ready[want.index] {
-				return errAnotherFile
-			}
+		return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
 			v, err := c.indexView(b, want.index)
 			if err != nil {
 				return err
@@ -102,9 +99,6 @@ func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexVi
 			v.over, v.sealed = over, c.sealing.Load()
 			return ready(v)
 		})
-		if !errors.Is(err, errAnotherFile) {
-			return err
-		}
 	}
 	all := indexScan{c: c, fn: fn, want: want}
 	if err := all.run(ctx); err != nil {

@@ -227,19 +227,6 @@ func (k *keyring) ensure(tx *bolt.Tx) error {
 	return b.Put(keyKeys, record)
 }
 
-// take makes the keys those of another ring, and keeps those there were for the reads that go on.
-func (k *keyring) take(from *keyring) {
-	if k == nil {
-		return
-	}
-	next := *from.held()
-	next.byID = map[uint64]*dataKey{}
-	for _, held := range []*heldKeys{k.held(), from.held()} {
-		maps.Copy(next.byID, held.byID)
-	}
-	k.now.Store(&next)
-}
-
 // add makes one more key current, for a file that has only that. The others are for the reads that go on.
 func (k *keyring) add(key *dataKey) error {
 	record, err := keysOf([]*dataKey{key})

@@ -71,9 +71,6 @@ func (s *Store) mend(ctx context.Context) ([]Mended, error) {
 	if why == nil {
 		return nil, nil
 	}
-	if err := s.Detached(); err != nil {
-		return nil, err
-	}
 	if err := s.mendable(ctx, why); err != nil {
 		return nil, err
 	}

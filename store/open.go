@@ -39,9 +39,6 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 		open = s.openToRead
 	}
 	err := open(ctx, time.Now().Add(o.lockTimeout()))
-	if errors.Is(err, ErrLocked) && o.MemoryWhileLocked && !o.ReadOnly && ctx.Err() == nil {
-		err = s.openInMemory(ctx, err)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
@@ -183,9 +180,6 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 func (s *Store) startUpkeep() {
 	if s.readOnly() {
 		return
-	}
-	if s.Detached() != nil {
-		s.goBackground("wait for the file", s.awaitFile)
 	}
 	s.verifyLater()
 	s.clearLeft()

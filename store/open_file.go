@@ -27,8 +27,6 @@ type opening struct {
 	branchBytes int
 	// unseen: there are branch pages that have not been looked at.
 	unseen bool
-	// volatile: the file is lost with the process, so nothing of it need reach a disk.
-	volatile bool
 }
 
 // branchDepth is the depth below which a walk of the branch pages leaves out
@@ -150,14 +148,12 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 			PageSize:        o.pageSize,
 			MaxSize:         clampInt(o.maxSize),
 			NoStatistics:    true, // a lock that every reader would take
-			NoSync:          o.volatile,
-			NoGrowSync:      o.volatile,
 			OpenFile:        o.openLockedFile,
 		})
 		h.db = db
 		return err
 	})
-	if err != nil && mapped > 0 && !o.volatile && errors.Is(err, syscall.ENOMEM) {
+	if err != nil && mapped > 0 && errors.Is(err, syscall.ENOMEM) {
 		// The process may not have that much address space (ulimit -v).
 		if o.file, err = os.OpenFile(o.path, o.flag(), 0); err != nil {
 			return nil, err

@@ -31,8 +31,6 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
 	case s.readOnly():
 		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
-	case s.Detached() != nil:
-		return fmt.Errorf("rebuild %s: %w", s.path, ErrDetached)
 	case !renamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)
 	}

@@ -79,14 +79,19 @@ func (r *resident) apply(last []*write) {
 // opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
 // objects that could not be read.
 func (c *Collection) startFilling(empty bool) {
-	c.front.Lock()
-	r := c.beginFillingLocked()
-	c.front.Unlock()
-	c.finishFilling(r, empty)
+	r := c.beginFilling()
+	if empty {
+		r.err = c.open(r)
+		close(r.ended)
+		return
+	}
+	c.fillInBackground(r)
 }
 
-// beginFillingLocked puts nothing in the place of the objects in memory, so that reads go to the file. The caller holds front.
-func (c *Collection) beginFillingLocked() *resident {
+// beginFilling puts nothing in the place of the objects in memory, so that reads go to the file.
+func (c *Collection) beginFilling() *resident {
+	c.front.Lock()
+	defer c.front.Unlock()
 	r := newResident(&c.hot)
 	old := c.resident.Load()
 	if old != nil {
@@ -101,13 +106,8 @@ func (c *Collection) beginFillingLocked() *resident {
 	return r
 }
 
-// finishFilling fills r from the file, in the background, unless that is known to be empty.
-func (c *Collection) finishFilling(r *resident, empty bool) {
-	if empty {
-		r.err = c.open(r)
-		close(r.ended)
-		return
-	}
+// fillInBackground fills r from the file.
+func (c *Collection) fillInBackground(r *resident) {
 	c.builds.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
 		defer close(r.ended)
 		if ctx.Err() != nil {

@@ -105,7 +105,6 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	before, id := mustRead(t, path), mustKeys(t, right).all[0].id
 	for name, o := range map[string]Options{
 		"write": {Encryption: sealing(t, wrong)}, "read": {Encryption: sealing(t, wrong), ReadOnly: true},
-		"in memory while locked": {Encryption: sealing(t, wrong), MemoryWhileLocked: true},
 	} {
 		o.Logger = &quiet
 		s, err := Open(path, o)

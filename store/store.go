@@ -23,10 +23,6 @@ type Options struct {
 	// LockTimeout is how long to wait while another process holds the file.
 	// Default 1 s; negative does not wait. Who waits for long uses OpenContext.
 	LockTimeout time.Duration
-	// MemoryWhileLocked has Open return a store in memory where it would fail with ErrLocked, for a process that has to be ready before the one
-	// that it replaces gives the file up, as in a rolling update. Detached says so; the store tries to get the file about once a second, and when it has it, what is in memory goes
-	// there: see the package's documentation. Default: Open fails. Not on Windows.
-	MemoryWhileLocked bool
 	// MaxSize bounds the file, in bytes: what does not fit stays in memory (ErrNoSpace). Up to 4 MiB of it stay unused, since the file
 	// grows by as much at a time. A file that is larger already is opened, and written as far as there is room in it. Default: none.
 	MaxSize int64
@@ -144,14 +140,13 @@ type Store struct {
 	o    Options
 	// unverified: there are pages of the file that Open has not looked at; wasClean: it had been closed cleanly.
 	unverified, wasClean bool
-	detached             detachment
 	background           background
 	hooks                hooks
 	commits              commits
 	link                 *uplink.Link
 	ending               ending
 	usedNotes            usedNotes
-	steady               atomic.Pointer[steady] // set by Open, and when it gets its file
+	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
 	sealedUnder          []string               // ids of the keys that open what is sealed; set by Open where there are none
 	plainTold            sync.Map               // names of collections; see Collection.tellPlainText
@@ -285,7 +280,7 @@ func (s *Store) Size() (total, free int64, err error) {
 func (s *Store) Written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.handle == nil || !s.isAttached() {
+	if s.handle == nil {
 		return s.written
 	}
 	return s.written + s.handle.written.Load()

@@ -12,7 +12,6 @@ const (
 	rebuilding = "a rebuild of the file"
 	closing    = "the closing of the store"
 	compacting = "a compaction of the file"
-	attaching  = "the taking over of the file"
 	upkeep     = "upkeep of the file"
 	committing = "a commit of what is pending"
 	dropping   = "the removal of a collection"
@@ -59,7 +58,7 @@ func (s *Store) takeWriter(ctx context.Context, what string) (release func(), er
 
 // watchWrite has CommitErr tell when w takes long. The function that it returns ends that.
 func (s *Store) watchWrite(w *writing) (end func()) {
-	if w.what == rebuilding || w.what == compacting || w.what == attaching {
+	if w.what == rebuilding || w.what == compacting {
 		return func() {} // which take as long as the file is large
 	}
 	timer := time.AfterFunc(slowAfter, func() {

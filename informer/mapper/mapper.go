@@ -38,7 +38,6 @@ type Mapper struct {
 	until    time.Time // guarded by mu; until then misses fail at once
 	askErr   error     // guarded by mu; why the server could not be asked last; nil if it could
 	kept     kept      // guarded by mu
-	detached bool      // the store had no file when it was last asked; guarded by mu
 	keepErr  error     // guarded by mu; why what is known is not stored; nil if it is
 }
 
@@ -90,7 +89,7 @@ func New(config *rest.Config, client *http.Client, st *store.Store) (*Mapper, er
 	if st == nil {
 		return m, nil
 	}
-	m.link, m.detached = st.Link(), st.Detached() != nil
+	m.link = st.Link()
 	if err := m.load(); err != nil {
 		return nil, fmt.Errorf("RESTMapper: %w", err)
 	}
@@ -129,15 +128,6 @@ func (m *Mapper) load() error {
 		}
 	}
 	return nil
-}
-
-// loadLate is load once more if the store, which was in memory (store.Options.MemoryWhileLocked), has got its file since. It reports whether anything is known by that.
-func (m *Mapper) loadLate() bool {
-	m.mu.Lock()
-	due := m.detached && m.store.Detached() == nil
-	m.detached = m.detached && !due
-	m.mu.Unlock()
-	return due && m.load() == nil && !m.known.Load().asOf.IsZero()
 }
 
 // Status returns a snapshot. Safe at any time.

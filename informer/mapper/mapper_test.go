@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,30 +69,6 @@ func TestOffline(t *testing.T) {
 		a.set("example.org", "v1", "Widget", "widgets", apidiscoveryv2.ScopeNamespace)
 		l.has("example.org", "Widget", "example.org/v1, Resource=widgets namespace")
 		if s := l.Status(); s.Err != nil || s.Stored {
-			t.Errorf("%+v", s)
-		}
-		l.end()
-	})
-}
-
-// TestRollingUpdate: what the process that is replaced was told is known as soon as it has given the store's file free.
-func TestRollingUpdate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a, path := newAPI(), storePath(t)
-		old := begin(t, a, path, true)
-		old.has("", "Pod", podsAre)
-		synctest.Wait()
-		a.change(func(a *api) { a.err = errDown })
-		quiet := logr.Discard()
-		l := beginOn(t, a, path, store.Options{Logger: &quiet, MemoryWhileLocked: true, LockTimeout: -1}, false)
-		if _, err := l.scope("", "Pod"); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("in memory: %v", err)
-		}
-		old.end()
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		l.has("", "Pod", podsAre)
-		if s := l.Status(); !s.Stored || s.AsOf.IsZero() {
 			t.Errorf("%+v", s)
 		}
 		l.end()

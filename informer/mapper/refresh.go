@@ -39,9 +39,6 @@ type flight struct {
 func (m *Mapper) miss(k *known) (now *known, asked bool, err error) {
 	wait := missWait
 	if k.asOf.IsZero() {
-		if m.loadLate() {
-			return m.known.Load(), false, nil
-		}
 		wait = coldWait
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)

@@ -34,7 +34,6 @@ type childConfig struct {
 	CommitInterval             time.Duration // the store's
 	Durable                    string        // what a durable handler is told is written there; empty: there is none
 	DurableHold                bool          // and its calls do not return
-	MemoryWhileLocked          bool          // the store's
 }
 
 // childReport is a line that the child prints: at every change, and every 100 ms.
@@ -79,7 +78,7 @@ func (c childConfig) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval, MemoryWhileLocked: c.MemoryWhileLocked})
+	s, err := store.Open(c.Store, store.Options{CommitInterval: c.CommitInterval})
 	if err != nil {
 		return err
 	}
