@@ -1,4 +1,4 @@
-# Every target works on a fresh clone with Go, git, make and a C compiler (for the race detector).
+# Every target works on a fresh clone with Go, git and make; those with the race detector want a C compiler, too.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -45,9 +45,13 @@ setup: ## download modules, build kube-apiserver, kubectl and etcd (minutes, onc
 cluster: ## build only kube-apiserver, kubectl and etcd, and print where they are
 	@$(GO) run -C test/cluster ./cmd/build
 
+.PHONY: larder
+larder:
+	@$(STEP) "building larder" $(GO) build -o bin/larder ./cmd/larder
+
 .PHONY: demo
-demo: ## the whole story on an embedded API server, in under a minute
-	@$(GO) run ./cmd/larder demo
+demo: larder ## the whole story on an embedded API server, in under a minute; needs only Go
+	@bin/larder demo
 
 .PHONY: demo-real
 demo-real: ## the same story on a real kube-apiserver
@@ -55,8 +59,7 @@ demo-real: ## the same story on a real kube-apiserver
 
 KUBECONFIG_FILE ?= $(CURDIR)/playground.kubeconfig
 .PHONY: playground
-playground: ## a real API server on loopback with a few objects to try things on, until Ctrl-C; prints what to export
-	@$(STEP) "building larder" $(GO) build -o bin/larder ./cmd/larder
+playground: larder ## a real API server on loopback with a few objects to try things on, until Ctrl-C; prints what to export
 	@$(STEP) "building the playground" $(GO) -C test/e2e build -o $(CURDIR)/bin/playground ./cmd/playground
 	@exec bin/playground --kubeconfig $(KUBECONFIG_FILE) --bin bin
 

@@ -98,7 +98,7 @@ func (o *observed) collectCounters(ch chan<- prometheus.Metric, s informer.Statu
 	}
 	counter(watches, s.Reflector.Watches)
 	counter(resumes, s.Reflector.Resumes)
-	counter(listRequests, s.Reflector.Lists)
+	counter(listRequests, s.Reflector.Pages)
 	for _, reason := range reflector.RelistReasons() {
 		counter(relists, s.Reflector.Relists[reason], string(reason))
 	}

@@ -97,7 +97,7 @@ func TestListByMetadata(t *testing.T) {
 		g.sleep(10 * time.Second)
 		g.converged()
 		g.wantWhole(5, 5)
-		if st := g.r.Status(); meta.lists != 3 || st.Lists != 3 || st.Relists[ReasonExpired] != 1 || st.Err != nil || st.State != Watch {
+		if st := g.r.Status(); meta.lists != 3 || st.Pages != 3 || st.Relists[ReasonExpired] != 1 || st.Err != nil || st.State != Watch {
 			t.Errorf("%d lists by metadata, status %+v", meta.lists, st)
 		}
 		g.stop()
@@ -132,7 +132,7 @@ func TestMuchHasChanged(t *testing.T) {
 		g.sleep(10 * time.Second)
 		g.converged()
 		g.wantWhole(1+40, 1)
-		if st := g.r.Status(); meta.lists != 2 || st.Lists != 4 {
+		if st := g.r.Status(); meta.lists != 2 || st.Pages != 4 {
 			t.Errorf("%d lists by metadata, status %+v", meta.lists, st)
 		}
 		g.stop()

@@ -44,7 +44,7 @@ func (l *live) relist() {
 // counted: the server has counted what the reflector has. A watch beside a list may still be on its way when the list ends.
 func (l *live) counted() bool {
 	st, c := l.r.Status(), l.s.Counts(configMaps)
-	return st.Lists == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
+	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
 }
 
 func watchListed(l *live) { l.o.UseWatchList = true }

@@ -130,14 +130,14 @@ func (l *live) wait(what string, ok func() bool) {
 func (l *live) countersAgree() {
 	l.t.Helper()
 	st, c := l.r.Status(), l.s.Counts(configMaps)
-	if st.Lists != c.Lists || st.Probes != c.Probes || st.Watches != c.Watches {
+	if st.Pages != c.Lists || st.Probes != c.Probes || st.Watches != c.Watches {
 		l.t.Errorf("status %+v, the server counts %+v", st, c)
 	}
 }
 
 func TestLiveColdAndResume(t *testing.T) {
 	l := newLive(t, 50)
-	if st := l.r.Status(); st.Lists != 3 || st.Watches != 1 || st.Resumes != 0 {
+	if st := l.r.Status(); st.Pages != 3 || st.Watches != 1 || st.Resumes != 0 {
 		t.Errorf("status %+v", st)
 	}
 	l.countersAgree()
@@ -183,7 +183,7 @@ func TestLiveConnectionBreaks(t *testing.T) {
 			l.put("cm-001", "2")
 			l.remove("cm-002")
 			l.wait("equal", l.equal)
-			if st := l.r.Status(); len(st.Relists) != 0 || st.Lists != 2 {
+			if st := l.r.Status(); len(st.Relists) != 0 || st.Pages != 2 {
 				t.Errorf("status %+v", st)
 			}
 		})

@@ -38,13 +38,13 @@ func TestFold(t *testing.T) {
 		if end := slices.Index(log, "END 137"); end < 0 || count(log[:end], "ADDED")+count(log[:end], "MODIFIED")+count(log[:end], "DELETED") != 7 {
 			t.Errorf("told %q", log)
 		}
-		if st := g.r.Status(); st.Lists != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
+		if st := g.r.Status(); st.Pages != 3 || st.Watches != 1 || st.ResourceVersion != "137" {
 			t.Errorf("status %+v", st)
 		}
 		// The deleted ones must not be looked up, or a healthy server would seem rewound.
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
-		if st := g.r.Status(); st.Lists != 3 || st.Lookups != 5 || len(st.Relists) != 0 {
+		if st := g.r.Status(); st.Pages != 3 || st.Lookups != 5 || len(st.Relists) != 0 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -205,7 +205,7 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
 			t.Errorf("told %q", l)
 		}
-		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Lists != 2+3 || st.Err != nil {
+		if st := g.r.Status(); len(st.Relists) != 0 || st.Resumes != 0 || st.Pages != 2+3 || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
 		g.wantErrs("too old", "continue parameter is too old") // each once

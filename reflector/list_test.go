@@ -53,7 +53,7 @@ func TestPages(t *testing.T) {
 		g.start(Options{PageSize: 10})
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
 		g.converged()
-		if st := g.r.Status(); st.Lists != 3 || st.Watches != 1 || st.Resumes != 0 || st.State != Watch {
+		if st := g.r.Status(); st.Lists != 1 || st.Pages != 3 || st.Watches != 1 || st.Resumes != 0 || st.State != Watch {
 			t.Errorf("status %+v", st)
 		}
 		for _, r := range g.s.seen() {
@@ -135,7 +135,7 @@ func TestErrorsOfPages(t *testing.T) {
 				if isCut(fault) {
 					pages = 5 // of 10, 2, 4, 8 and 1
 				}
-				if st := g.r.Status(); st.Lists != pages+3 || st.Err != nil || len(g.errs) != 3 {
+				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
 				}
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || count(l, "PAGE") != pages {

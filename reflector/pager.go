@@ -93,16 +93,19 @@ func (p *pager) ask(ctx context.Context) {
 			p.answers <- page{err: err}
 			return
 		}
-		p.count()
+		p.count(o)
 		p.answers <- p.request(ctx, lw, within, o)
 	}()
 }
 
 // count counts the request.
-func (p *pager) count() {
+func (p *pager) count(o metav1.ListOptions) {
 	p.s.r.board.update(func(st *Status) {
 		if p.one == "" {
-			st.Lists++
+			st.Pages++
+			if o.Continue == "" {
+				st.Lists++
+			}
 			return
 		}
 		st.Probes++

@@ -99,8 +99,8 @@ func (g *rig) countersAgree() {
 	g.t.Helper()
 	st := g.r.Status()
 	lists, probes, watches := g.s.counts()
-	if st.Lists != lists || st.Probes != probes || st.Watches != watches {
-		g.t.Errorf("Status counts %d lists, %d probes, %d watches; the server %d, %d, %d", st.Lists, st.Probes, st.Watches, lists, probes, watches)
+	if st.Pages != lists || st.Probes != probes || st.Watches != watches {
+		g.t.Errorf("Status counts %d pages, %d probes, %d watches; the server %d, %d, %d", st.Pages, st.Probes, st.Watches, lists, probes, watches)
 	}
 }
 

@@ -335,7 +335,7 @@ func TestEmptyPages(t *testing.T) {
 		}
 		g.start(o)
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "END 120", "SYNCED")
-		if st := g.r.Status(); st.Lists != 3 {
+		if st := g.r.Status(); st.Pages != 3 {
 			t.Errorf("status %+v", st)
 		}
 		g.converged()

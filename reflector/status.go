@@ -19,9 +19,11 @@ type Status struct {
 	Live bool
 	// LastContact is when the server last answered with success or sent something; zero if never in this run.
 	LastContact time.Time
-	// Lists and Watches count requests of this run (each page is one); limit=1 requests are
-	// counted apart, as Probes: those for the server's resourceVersion, the Fetches and, without Options.Lookup, those for identities.
+	// Lists counts the lists that were begun in this run, Pages the requests that they took, and Watches those for watches.
+	// Requests with limit=1 are counted apart, as Probes: those for the server's resourceVersion, the Fetches and, without
+	// Options.Lookup, those for identities.
 	Lists   int
+	Pages   int
 	Watches int
 	Probes  int
 	// Fetches counts the objects that a list by metadata has fetched one by one; each is one of Probes too.

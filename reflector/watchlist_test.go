@@ -234,7 +234,7 @@ func TestWatchListGivenUp(t *testing.T) {
 						n++
 					}
 				}
-				if st := g.r.Status(); n != tt.watches || st.Lists != 3*(3-max(1, n)) || st.Err != nil {
+				if st := g.r.Status(); n != tt.watches || st.Pages != 3*(3-max(1, n)) || st.Err != nil {
 					t.Errorf("asked %d times for initial events, status %+v, errors %v", n, st, g.errs)
 				}
 				if told := slices.ContainsFunc(g.errs, func(err error) bool { return errors.Is(err, tt.told) }); tt.told != nil && !told {

@@ -247,7 +247,7 @@ func (mb *member) collection() source.Collection {
 	c.Persistent = st.Persistent
 	live := source.Live{
 		Source: string(st.Source), Since: st.SourceSince, Synced: st.Synced, State: string(st.Reflector.State),
-		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Watches: st.Reflector.Watches,
+		Resumes: st.Reflector.Resumes, Lists: st.Reflector.Lists, Pages: st.Reflector.Pages, Watches: st.Reflector.Watches,
 		Relists: map[string]int{}, BytesReceived: mb.conn.received.Bytes(),
 		Pending: st.Pending, Skipped: st.Skipped, Rewriting: string(st.Rewriting), Unguarded: st.Unguarded, Incidents: incidentsOf(st.Incidents), IncidentTotals: map[string]int{},
 	}

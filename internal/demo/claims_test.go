@@ -95,10 +95,10 @@ func TestRequestsCount(t *testing.T) {
 		verb, query string
 		want        Requests
 	}{
-		{"list", "", Requests{Lists: 1}},
-		{"list", "limit=500", Requests{Lists: 1}},
+		{"list", "", Requests{Lists: 1, Pages: 1}},
+		{"list", "limit=500", Requests{Lists: 1, Pages: 1}},
 		{"list", "limit=1", Requests{Probes: 1}},
-		{"list", "limit=1&continue=x", Requests{Lists: 1}},
+		{"list", "limit=1&continue=x", Requests{Pages: 1}},
 		{"list", "limit=1&fieldSelector=metadata.name%3Da%2Cmetadata.namespace%3Db", Requests{Lookups: 1}},
 		{"watch", "resourceVersion=5", Requests{Watches: 1}},
 		{"watch", "resourceVersion=5&sendInitialEvents=true", Requests{WatchLists: 1}},
@@ -113,8 +113,8 @@ func TestRequestsCount(t *testing.T) {
 			t.Errorf("%s %s: %+v, not %+v", c.verb, c.query, got, c.want)
 		}
 	}
-	got := Requests{Lists: 3, Probes: 1, Lookups: 2, Watches: 1}.String() + "; " + Requests{WatchLists: 2, Lists: 1}.String()
-	if want := "3 LISTs, 1 WATCH, 1 probe, 2 look-ups; 1 LIST, 2 WATCHes of the whole state"; got != want {
+	got := Requests{Lists: 1, Pages: 4, Probes: 1, Lookups: 2, Watches: 1}.String() + "; " + Requests{WatchLists: 2, Lists: 1, Pages: 1}.String()
+	if want := "1 list (4 pages), 1 watch, 1 probe, 2 look-ups; 1 list, 2 watches of the whole state"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
 }

@@ -28,8 +28,9 @@ type Cluster interface {
 
 // Requests are the requests of one client about pods, by what they cost.
 type Requests struct {
-	// Lists counts every page of a list.
+	// Lists counts the lists that were begun, Pages the requests that they took.
 	Lists int
+	Pages int
 	// Probes are lists with limit=1 that only ask for the server's resourceVersion; Lookups ask for one object by name.
 	Probes  int
 	Lookups int
@@ -51,9 +52,12 @@ func (r *Requests) Count(verb string, query url.Values) {
 	case query.Get("limit") == "1" && query.Get("continue") == "":
 		r.Probes++
 	default:
-		r.Lists++
+		r.Pages++
+		if query.Get("continue") == "" {
+			r.Lists++
+		}
 	}
 }
 
 // WholeState is how many requests made the server send all of the state, or a page of it.
-func (r Requests) WholeState() int { return r.Lists + r.WatchLists }
+func (r Requests) WholeState() int { return r.Pages + r.WatchLists }

@@ -63,11 +63,11 @@ func (c changes) String() string {
 
 // String names what was asked, leaving out what was not.
 func (r Requests) String() string {
-	parts := []string{fmt.Sprintf("%d %s", r.Lists, plural("LIST", r.Lists))}
+	parts := []string{r.lists()}
 	for _, part := range []struct {
 		n    int
 		name string
-	}{{r.WatchLists, "WATCH of the whole state"}, {r.Watches, "WATCH"}, {r.Probes, "probe"}, {r.Lookups, "look-up"}} {
+	}{{r.WatchLists, "watch of the whole state"}, {r.Watches, "watch"}, {r.Probes, "probe"}, {r.Lookups, "look-up"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, plural(part.name, part.n)))
 		}
@@ -75,12 +75,21 @@ func (r Requests) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// lists are the lists, with the pages that they came in.
+func (r Requests) lists() string {
+	text := fmt.Sprintf("%d %s", r.Lists, plural("list", r.Lists))
+	if r.Pages > r.Lists {
+		text += fmt.Sprintf(" (%d %s)", r.Pages, plural("page", r.Pages))
+	}
+	return text
+}
+
 func plural(name string, n int) string {
 	switch {
 	case n == 1:
 		return name
-	case strings.HasPrefix(name, "WATCH"):
-		return "WATCHes" + strings.TrimPrefix(name, "WATCH")
+	case strings.HasPrefix(name, "watch"):
+		return "watches" + strings.TrimPrefix(name, "watch")
 	}
 	return name + "s"
 }
@@ -111,7 +120,7 @@ func (p *printer) table(r Report) {
 		p.printf("%s\n", strings.TrimRight(line, " \n"))
 	}
 	p.printf("\nclient-go's default asks for the state by a watch (WatchList), which servers do not compress; a LIST is compressed.\n" +
-		"Larder's LISTs are the pages of one list, of 500, 1,000 and then 2,000 pods.\n" +
+		"Larder's list comes in pages of 500, 1,000 and then 2,000 pods.\n" +
 		"Times are from the start of the informer until it has synced and its handler has been told all; for Larder\n" +
 		"in the last step, which was running already, from the server's first answer.\n")
 }
@@ -129,9 +138,9 @@ func wholeState(m Measure) string {
 	case r.WatchLists > 0 && r.Lists == 0:
 		return fmt.Sprintf("%d WatchList", r.WatchLists)
 	case r.WatchLists > 0:
-		return fmt.Sprintf("%d WatchList, %d %s", r.WatchLists, r.Lists, plural("LIST", r.Lists))
+		return fmt.Sprintf("%d WatchList, %s", r.WatchLists, r.lists())
 	default:
-		return fmt.Sprintf("%d %s", r.Lists, plural("LIST", r.Lists))
+		return r.lists()
 	}
 }
 

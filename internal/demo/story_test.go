@@ -124,7 +124,7 @@ func checkOutput(t *testing.T, out string, r Report) {
 		"Larder on embedded API server: 200 pods",
 		"1. Cold start. Nothing is on disk.",
 		"2. Larder was stopped. Meanwhile 5 pods were changed, 3 created, 2 deleted. Larder starts again.",
-		"0 LISTs, 1 WATCH",
+		"0 lists, 1 watch",
 		"3. Larder was stopped. Meanwhile 5 pods were changed, 3 created, 2 deleted; then the API server is stopped too.",
 		"All 201 pods are served from disk",
 		"4. The API server is back. Its restart has lost the watch history.",
@@ -164,7 +164,7 @@ func TestStoryCleansUp(t *testing.T) {
 	}{
 		"no LIST at the cold start": {failing{requests: func(Requests) Requests { return Requests{} }}, ErrClaim},
 		"a LIST at the restart": {failing{requests: func(r Requests) Requests {
-			r.Lists++
+			r.Lists, r.Pages = r.Lists+1, r.Pages+1
 			return r
 		}}, ErrClaim},
 		"stop": {failing{stop: errStop}, errStop},

@@ -134,7 +134,9 @@ type Live struct {
 	// Relists counts lists by reason, that of a cold start apart; Lists counts all.
 	Relists map[string]int `json:"relists,omitempty"`
 	Lists   int            `json:"lists"`
-	Watches int            `json:"watches"`
+	// Pages are the requests that the lists took.
+	Pages   int `json:"pages"`
+	Watches int `json:"watches"`
 	// BytesReceived from the server in this run, everything included.
 	BytesReceived int64 `json:"bytesReceived"`
 	// Pending events have been received but not stored; Skipped objects could not be.
