@@ -73,7 +73,7 @@ func (a *audit) page(ctx context.Context, token string) (p refPage, took time.Du
 		p, err = a.lister.page(limited, metav1.ListOptions{Limit: auditPage, Continue: token})
 		cancel()
 		if err == nil {
-			a.contact(false)
+			a.contact()
 			return p, a.clock.Since(asked), nil
 		}
 		if ctx.Err() != nil {

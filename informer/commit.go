@@ -105,14 +105,7 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 }
 
 // lack notes whether objects that the server has may be missing.
-func (p *pump) lack(something bool) {
-	switch before := p.lacking.Swap(something); {
-	case something && !before:
-		p.retention.fallBack()
-	case !something && before:
-		p.retention.catchUp()
-	}
-}
+func (p *pump) lack(something bool) { p.lacking.Store(something) }
 
 // lackUntilListed notes that objects may be missing, and which they are a list has to tell.
 func (p *pump) lackUntilListed() {

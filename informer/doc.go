@@ -99,13 +99,7 @@
 //
 // Status.Source is None until a list is complete, Live while the watch is open and everything that came over it has been applied, and FromDisk otherwise: from the start, until the server has
 // confirmed that nothing was missed, while the connection is lost, while a list replaces what is held, while the store fails, and while something is missing that it has lost. The first list makes it FromDisk
-// for the moment until its watch is open. Stale is for what is too old, see below. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
-//
-// # What is too old
-//
-// With Options.RefuseAfter what was not known for so long to be what the server has is not served: reads return ErrStale, and Status has the source Stale. Known is it by each sign of
-// life of a server with which the informer had caught up; an answer to a probe, or the first of what was missed, is none yet. Methods that can not fail find nothing: ask Informer.Stale
-// before that is taken for an empty cluster. Handlers are told nothing meanwhile, least of all of deletes.
+// for the moment until its watch is open. SubscribeSource tells of each change; to follow all informers of a factory or a manager, subscribe in Observer.InformerMade.
 //
 // # Lists
 //

@@ -90,8 +90,7 @@ var ErrNotDurable = errors.New("the objects are in memory only, and a durable ha
 // that is deleted, up to 100,000 of them and for a week in which the store is open; a handler that has not passed one which is dropped begins anew (OnReset). ForgetHandler frees it.
 //
 // It fails with ErrNotDurable if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is registered,
-// with ErrStale while the informer runs and
-// Options.RefuseAfter has passed, and with store.ErrNoSpace if the file is full and the handler is new.
+// and with store.ErrNoSpace if the file is full and the handler is new.
 func (i *Informer) AddDurableHandler(name string, handler DurableHandler) (cache.ResourceEventHandlerRegistration, error) {
 	d, err := i.newDurable(name, &callHandler{handler: handler})
 	if err != nil {
@@ -109,11 +108,6 @@ func (i *Informer) notAdded(name string, err error) error {
 func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	if i.feeds == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNotDurable, i.volatile)
-	}
-	if i.durables.started() {
-		if err := i.retention.refuses(); err != nil {
-			return nil, err
-		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()

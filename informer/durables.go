@@ -53,13 +53,6 @@ func (s *durables) begin(d *durable) {
 	}
 }
 
-// started reports whether the handlers run.
-func (s *durables) started() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running != nil
-}
-
 // start runs the handlers until ctx ends.
 func (s *durables) start(ctx context.Context) {
 	s.mu.Lock()

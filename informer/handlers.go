@@ -130,9 +130,6 @@ func (i *Informer) joinDistribution(l *listener) (replays bool, err error) {
 		return false, errStopped
 	}
 	defer i.deltasMu.Unlock()
-	if err := i.retention.refuses(); err != nil {
-		return false, err
-	}
 	if replays, err = i.holdsStateLocked(); err != nil {
 		return false, err
 	}

@@ -57,7 +57,6 @@ type Informer struct {
 	volatile     string                          // why they are; empty if they are not
 	attrs        store.Attributes                // what this program would write, as far as it is known without the server
 	clock        clock.WithTicker
-	retention    *retention // nil if the objects are served however old they are
 	queue        *fifo.Queue
 	detector     cache.MutationDetector
 	processor    processor
@@ -136,9 +135,6 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()
-	if err == nil {
-		err = i.limitAge()
-	}
 	if errors.Is(err, store.ErrCollectionOpen) {
 		err = fmt.Errorf("%w: another informer on this store has it; share that one or its factory, or end it first", err)
 	}
@@ -200,22 +196,12 @@ func (i *Informer) File() *store.Store {
 func (i *Informer) GetStore() cache.Store { return i.GetIndexer() }
 
 // GetIndexer returns the store. It can be read at any time, before Run too.
-func (i *Informer) GetIndexer() cache.Indexer {
-	if i.retention == nil {
-		return i.indexer
-	}
-	return &staleIndexer{i.indexer, i.retention}
-}
+func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 
 // Reader returns what reads the stored objects by more than a cache.Indexer can: by a store.Query (namespace, labels, fields), which decodes only what
 // it selects, page by page with a key to go on from, and with a context and an error. It has what
 // GetStore has, and can be used at any time, before Run too.
-func (i *Informer) Reader() store.Reader {
-	if i.retention == nil {
-		return i.store
-	}
-	return &staleReader{i.store, i.retention}
-}
+func (i *Informer) Reader() store.Reader { return i.store }
 
 // AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {

@@ -119,7 +119,6 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.lack(false)
-	p.retention.confirm()
 	if p.rewrites {
 		p.setRewriting("")
 		p.indexer.Mended() // bodies that could not be read are gone

@@ -80,9 +80,9 @@ func (i *Informer) open() error {
 	if o.SyncPolicy != Resumed && o.SyncPolicy != Disk {
 		return fmt.Errorf("Options.SyncPolicy %q is neither Resumed nor Disk", o.SyncPolicy)
 	}
-	if o.PageSize < 0 || o.ResyncPeriod < 0 || o.RefuseAfter < 0 || o.AuditEvery < 0 {
-		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v, RefuseAfter %v and AuditEvery %v must not be negative; 0 is the default",
-			o.PageSize, o.ResyncPeriod, o.RefuseAfter, o.AuditEvery)
+	if o.PageSize < 0 || o.ResyncPeriod < 0 || o.AuditEvery < 0 {
+		return fmt.Errorf("Options.PageSize %d, ResyncPeriod %v and AuditEvery %v must not be negative; 0 is the default",
+			o.PageSize, o.ResyncPeriod, o.AuditEvery)
 	}
 	if o.Codec == nil {
 		codec, err := store.CodecFor(i.example)
@@ -128,19 +128,6 @@ func (i *Informer) open() error {
 	i.mendFile = fileMender{o.Store, c}
 	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
 	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
-	return nil
-}
-
-// limitAge finds out how old the stored objects are, if that matters.
-func (i *Informer) limitAge() error {
-	if i.o.RefuseAfter == 0 {
-		return nil
-	}
-	info, err := i.store.Info(context.Background())
-	if err != nil {
-		return errors.Join(err, i.giveBackUnused())
-	}
-	i.retention = newRetention(i.o.RefuseAfter, i.clock, info)
 	return nil
 }
 

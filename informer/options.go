@@ -53,13 +53,6 @@ type Options struct {
 
 	// SyncPolicy says when HasSynced becomes true. Default Resumed.
 	SyncPolicy SyncPolicy
-	// RefuseAfter is how long what is stored is served after it was last known to be what the server has. Then reads fail with ErrStale, until the informer has caught
-	// up with the server; it is for objects that must not be believed for ever, such as rules of access. Methods that can not fail find nothing (List and ListKeys of the
-	// indexer, and with them client-go's listers; Informer.Stale tells the one from the other), handlers are told neither of deletes nor of resyncs, and one that registers
-	// meanwhile is refused. A start with objects that are too old waits for the server: handlers are told of what is stored when it sends something, and HasSynced becomes true once
-	// everything has come, also with Disk. Time while the machine sleeps does not count, nor what the clock is set to while the program runs. Not less than three minutes: a quiet
-	// watch is heard about once in one, or, of a server that sends no bookmarks, in two and a half; Run logs an error. Default 0: for ever.
-	RefuseAfter time.Duration
 	// ResyncPeriod is the default of handlers, and the check period. Default 0: no resyncs.
 	ResyncPeriod time.Duration
 	// Indexers to start with, and versions of theirs: an index without a version is built anew in the background at each start

@@ -54,8 +54,6 @@ type pump struct {
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
-	// waited: what is stored was too old at the start, and nobody was told of it before the server had sent something.
-	waited bool
 	// found is what the list that is being taken in has found, if it is one that repairs.
 	found foundByList
 	// due is what is to be logged when deltasMu has been given back.
@@ -74,19 +72,14 @@ func (p *pump) run(ctx context.Context) error {
 		}
 	}()
 	p.losses = p.lossesNow()
-	b, err := p.awaitServer(ctx)
-	if err != nil {
-		return err
-	}
 	p.durables.start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
 	for {
-		if b == nil {
-			if b, err = p.queue.Pop(ctx, fifo.Limits{}); err != nil {
-				return nil
-			}
+		b, err := p.queue.Pop(ctx, fifo.Limits{})
+		if err != nil {
+			return nil //nolint:nilerr // the run ends
 		}
 		if err := p.process(ctx, b.Deltas); err != nil {
 			return err
@@ -100,7 +93,6 @@ func (p *pump) run(ctx context.Context) error {
 			p.owesSync = !p.void && (p.owesSync || mark)
 			b.Drop()
 		}
-		b = nil
 		if p.queue.HasSynced() {
 			p.markSynced()
 		}
@@ -108,29 +100,6 @@ func (p *pump) run(ctx context.Context) error {
 			p.caughtUp(whole)
 		}
 		p.reviewSource()
-	}
-}
-
-// awaitServer returns the first that the server sends, if what is stored is too old to be told before that; else nil.
-func (p *pump) awaitServer(ctx context.Context) (*fifo.Batch, error) {
-	if p.retention.serves() {
-		return nil, nil
-	}
-	p.waited = true
-	for {
-		b, err := p.queue.Pop(ctx, fifo.Limits{})
-		if err != nil {
-			return nil, nil //nolint:nilerr // the run ends, which whoever pops next is told too
-		}
-		switch b.Deltas[0].Type {
-		case storeFailed, storeUnreadable, cache.SyncAll: // they are ours
-			if err := p.process(ctx, b.Deltas); err != nil {
-				return nil, err
-			}
-			b.Ack()
-		default:
-			return b, nil
-		}
 	}
 }
 
@@ -151,9 +120,6 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:
-		if d.Type == fifo.Drained {
-			p.retention.catchUp()
-		}
 		return nil
 	case d.Type == cache.Replaced:
 		return p.takePage(ctx, d.Object.(page))
@@ -165,28 +131,16 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 		p.abortList()
 		return nil
 	case d.Type == fifo.Drained:
-		return p.drained(ctx)
+		return nil // run notes it
 	case p.list != nil:
 		return p.foldIn(ctx, deltas)
 	}
 	return p.apply(ctx, deltas)
 }
 
-// drained is called when the pump has come to the mark that everything the server had precedes.
-func (p *pump) drained(ctx context.Context) error {
-	if p.retention == nil {
-		return nil
-	}
-	p.retention.catchUp()
-	return p.apply(ctx, nil) // the next start asks since when
-}
-
 // apply commits a run of changes and bookmarks.
 func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 	b := store.Batch{LastContact: p.contactTime()}
-	if p.retention != nil { // what is stored may still have to catch up with the server, and the next start asks how old it is
-		b.LastContact = p.retention.asOf()
-	}
 	for _, d := range deltas {
 		if d.ResourceVersion != "" {
 			b.ResourceVersion = d.ResourceVersion
@@ -288,9 +242,6 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 
 // resync sends every stored object to the handlers that are resyncing.
 func (p *pump) resync(ctx context.Context) error {
-	if !p.retention.serves() {
-		return nil
-	}
 	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
 		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true, &p.due)
 		return ctx.Err()

@@ -36,7 +36,7 @@ func (p *pump) restore(ctx context.Context) error {
 		err = p.replayStored(ctx)
 	}
 	p.replay = nil
-	if err == nil && info.Complete && p.o.SyncPolicy == Disk && !p.waited {
+	if err == nil && info.Complete && p.o.SyncPolicy == Disk {
 		p.markSynced()
 	}
 	return err

@@ -35,9 +35,6 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 		logger.Info("Objects are kept in memory only: each start lists", "type", i.o.ObjectDescription, "representation", i.o.Identity.Representation, "why", i.volatile)
 	}
 	i.logUnguarded(logger)
-	if after := i.o.RefuseAfter; after > 0 && after < leastRefuseAfter {
-		logger.Error(nil, "Options.RefuseAfter is shorter than a healthy watch may be silent: what is right will be refused", "refuseAfter", after, "least", leastRefuseAfter)
-	}
 	var wg sync.WaitGroup
 	defer i.end(ctx, cancel, p, &wg)
 	wg.Go(func() { i.detector.Run(ctx.Done()) })
@@ -49,7 +46,6 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.auditLoop(ctx) })
 	i.sources.start(ctx)
 	i.reviewSource()
-	wg.Go(func() { i.watchAge(ctx) })
 	i.audits.start(ctx)
 	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
@@ -190,7 +186,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		announce: i.setRewriting, unguarded: i.noteUnguarded, relist: delayed, want: i.attrs,
 	}
 	s := &sink{
-		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, retention: i.retention, drains: &i.drainsPushed,
+		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, drains: &i.drainsPushed,
 		refetching: i.refetching.Load,
 	}
 	i.errorSource = errorSource

@@ -38,7 +38,6 @@ type sink struct {
 	transform cache.TransformFunc
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
-	retention *retention
 	drains    *atomic.Int64 // counts the calls of Synced
 	// refetching: what the store lacks is being fetched, or a list will be asked for.
 	refetching func() bool
@@ -176,7 +175,6 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 
 // Synced pushes the mark that everything the server had precedes.
 func (s *sink) Synced(ctx context.Context) error {
-	s.retention.fallBack() // until the pump has come to it
 	s.drains.Add(1)
 	return s.push(ctx, fifo.Drained, nil)
 }
@@ -195,12 +193,7 @@ func keyOf(obj any) string {
 }
 
 // contact notes that the server was heard.
-func (i *Informer) contact(caughtUp bool) {
-	i.lastContact.Store(i.clock.Now().UnixNano())
-	if i.retention.heard(caughtUp) {
-		i.reviewSource()
-	}
-}
+func (i *Informer) contact() { i.lastContact.Store(i.clock.Now().UnixNano()) }
 
 func (i *Informer) contactTime() time.Time {
 	ns := i.lastContact.Load()

@@ -40,7 +40,6 @@ type facts struct {
 	lacking  bool // objects may be missing that the file has lost
 	healthy  bool // the store takes what comes
 	stopped  bool // the run has ended
-	tooOld   bool // see Options.RefuseAfter
 }
 
 // sourceOf says where data come from.
@@ -48,8 +47,6 @@ func sourceOf(f facts) Source {
 	switch {
 	case !f.complete:
 		return None
-	case f.tooOld:
-		return Stale
 	case f.live && f.applied && !f.lacking && f.healthy && !f.stopped:
 		return Live
 	}
@@ -65,7 +62,7 @@ func (i *Informer) reviewSource() {
 	i.mu.Lock()
 	r, f := i.reflector, facts{complete: true, healthy: i.storeErr == nil, stopped: i.stopped}
 	i.mu.Unlock()
-	f.live, f.tooOld = r != nil && r.Live(), !i.retention.serves()
+	f.live = r != nil && r.Live()
 	// After live, which is said when the mark has been pushed that the pump has to come to.
 	f.applied, f.lacking = i.drainsPushed.Load() == i.drainsApplied.Load(), i.lacking.Load()
 	was, _, _ := s.status()

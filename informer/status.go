@@ -16,8 +16,6 @@ const (
 	None Source = "none"
 	// FromDisk: the stored state, not confirmed by the server in this run, or out of contact with it.
 	FromDisk Source = "disk"
-	// Stale: there is a stored state, and it is older than Options.RefuseAfter allows: reads are refused.
-	Stale Source = "stale"
 	// Live: everything that the server had when it was last heard has been applied, nothing is missing that the file has lost, and the connection has not been lost since. Watches end in
 	// order every five to ten minutes, and others follow; that changes nothing.
 	Live Source = "live"
@@ -97,10 +95,6 @@ func (i *Informer) Status() Status {
 		Audit:         i.audits.now(),
 	}
 	s.Persistent = s.NotPersistent == ""
-	tooOld := i.retention.refuses()
-	if tooOld != nil {
-		i.reviewSource() // for those who ask before the run
-	}
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
 	s.Incidents, s.IncidentTotals = i.incidents.list()
 	i.mu.Lock()
@@ -128,7 +122,7 @@ func (i *Informer) Status() Status {
 			d.Behind = info.NextSeq - 1 - d.Seq
 		}
 	}
-	s.Err = firstError(storeErr, commitErr, err, tooOld, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
+	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
 	return s
 }
 

@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -21,7 +20,6 @@ const (
 	outcomeUnknown class = "OutcomeUnknown"
 	damaged        class = "Damaged"
 	slowDisk       class = "SlowDisk"
-	stale          class = "Stale"
 	closed         class = "Closed"
 	denied         class = "Denied"
 	notServed      class = "NotServed"
@@ -34,7 +32,7 @@ const (
 
 // classes are the values of the label class.
 var classes = []class{
-	healthy, noSpace, outcomeUnknown, damaged, slowDisk, stale, closed, denied, notServed, server, connection, otherCluster, strays, other,
+	healthy, noSpace, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, otherCluster, strays, other,
 }
 
 // ours are the classes of Larder's own errors.
@@ -43,7 +41,7 @@ var ours = []struct {
 	class class
 }{
 	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
-	{informer.ErrStale, stale}, {store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
+	{store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
 	{reflector.ErrPutOff, server}, // it ran out of time, but not for want of a connection
 }
 

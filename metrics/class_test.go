@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -28,7 +27,6 @@ func TestClassOf(t *testing.T) {
 		{store.ErrOutcomeUnknown, outcomeUnknown},
 		{store.ErrDamaged, damaged},
 		{store.ErrSlowDisk, slowDisk},
-		{informer.ErrStale, stale},
 		{store.ErrClosed, closed},
 		{store.ErrOtherCluster, otherCluster},
 		{reflector.ErrStrays, strays},

@@ -19,7 +19,7 @@
 //	larder_objects                            gauge                Objects in the store.
 //	larder_informer_synced                    gauge                1 if HasSynced.
 //	larder_persistent                         gauge                1 if what is held goes to a file; 0 of what is in memory only, for good or until another process gives the file free.
-//	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, stale, none), 0 for the others.
+//	larder_source                             gauge      source    1 for where readers' data comes from (live, disk, none), 0 for the others.
 //	larder_source_changes_total               counter    source    How often they came to come from there. Informer.SubscribeSource tells of each.
 //	larder_degraded                           gauge      class     1 for the class of the error that Status has, 0 for the others.
 //	larder_last_contact_timestamp_seconds     gauge                When the server was last heard, in this run or an earlier one.
@@ -51,7 +51,7 @@
 // beyond that the informer is behind or without contact, and a restart would have to resume from that far back.
 //
 // The class is none while the informer is healthy. NoSpace, OutcomeUnknown, Damaged, SlowDisk (a write has not returned
-// for ten seconds) and Closed are the store's; Stale is of what is too old (informer.Options.RefuseAfter); Denied (401, 403), NotServed (404,
+// for ten seconds) and Closed are the store's; Denied (401, 403), NotServed (404,
 // 405) and Server are answers of the API server; Connection is no answer; OtherCluster is a store that others use for another cluster; Strays
 // are objects that are none of those asked for; Other is the rest.
 //

@@ -16,7 +16,7 @@ import (
 )
 
 // sources are the values of the label source.
-var sources = []informer.Source{informer.Live, informer.FromDisk, informer.Stale, informer.None}
+var sources = []informer.Source{informer.Live, informer.FromDisk, informer.None}
 
 // observed is an informer and what was counted of it.
 type observed struct {

@@ -74,8 +74,8 @@ type Options struct {
 	// OnLive, if set, is called when Status.Live has changed, by the goroutine that calls the sink, after Sink.Synced. It must not block.
 	OnLive func(live bool)
 	// OnContact, if set, is called when the server was heard: a successful response, an event, a bookmark.
-	// caughtUp: everything that the server had has been delivered (Sink.Synced was called), and the watch goes on since. It must not block.
-	OnContact func(caughtUp bool)
+	// It must not block.
+	OnContact func()
 	// RelistSpread is the most that a list waits for after a 410, at random, if Synced has been called in this run, so that what is held can be served
 	// meanwhile: an API server that restarts loses its history, and a fleet that lists at once is more than it can serve. It is for fleets; see
 	// docs/fleet.md for how long. Status.Err is the 410 until the list. The back-off after a list less than two minutes ago comes on top. Default 0: at once.

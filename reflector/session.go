@@ -313,7 +313,7 @@ func (s *session) heard() {
 	now := s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.LastContact = now })
 	if s.o.OnContact != nil {
-		s.o.OnContact(s.announced && s.pos.State == Watch)
+		s.o.OnContact()
 	}
 }
 

@@ -42,13 +42,7 @@ func NewCache(template informer.Options) cache.NewCacheFunc {
 		if m, ours := opts.Mapper.(*mapper.Mapper); ours {
 			made = runningCache{made, m}
 		}
-		if template.RefuseAfter == 0 {
-			return made, nil
-		}
-		if opts.Scheme == nil {
-			opts.Scheme = scheme.Scheme // as cache.New does
-		}
-		return refusingCache{made, a, opts.Scheme}, nil
+		return made, nil
 	}
 }
 
@@ -88,8 +82,6 @@ type adapter struct {
 
 	mu   sync.Mutex
 	made map[string]*informer.Informer // guarded by mu; the newest that has a collection, by the collection's id
-	// ageing are those that may refuse to be read; guarded by mu.
-	ageing map[kindOf][]*informer.Informer
 }
 
 // adapt returns copies of config and opts with defaults as cache.New sets them and our round tripper, and the adapter.

@@ -86,9 +86,6 @@
 //     SubscribeSource tells).
 //   - Metrics servers with a FilterProvider ask the server about each scrape.
 //
-// With informer.Options.RefuseAfter what has not been confirmed by the server for so long is refused: Get and List return informer.ErrStale, of one kind as of
-// all namespaces, and a manager that starts with it waits for the server.
-//
 // # Metrics
 //
 // Set informer.Options.Observer to a metrics.Metrics, and register that with controller-runtime's metrics.Registry, whose server shows it.

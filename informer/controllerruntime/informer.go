@@ -56,9 +56,6 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if err != nil {
 		return nil, err
 	}
-	if o.RefuseAfter > 0 {
-		a.noteAgeing(kindOf{id.GroupVersion().WithKind(o.Resource.Kind), inf.Identity().Representation}, inf)
-	}
 	if inf.Status().Persistent {
 		a.mu.Lock()
 		defer a.mu.Unlock()
