@@ -103,8 +103,7 @@
 //
 // # Lists
 //
-// A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.UseWatchList asks for lists as
-// watches, for servers that are to be spared; Options.ServerVersion tells servers before 1.34, which read pages from etcd and are asked for one
+// A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.ServerVersion tells servers before 1.34, which read pages from etcd and are asked for one
 // list from their cache; that one is whole in memory. Package reflector's documentation says what is chosen when. In each case
 // readers see a repeated list at its end: in one step, unless what it changes is more than one transaction takes (package store).
 //

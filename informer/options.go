@@ -74,10 +74,6 @@ type Options struct {
 	// the server's cache: pages, which cost less memory here, come from etcd there. It has 10 s; if it fails, the list comes in
 	// pages. Default: pages.
 	ServerVersion func(ctx context.Context) (string, error)
-	// UseWatchList asks for lists as watches that begin with all objects (client-go's WatchListClient). It is for servers whose memory
-	// counts more than the link: they compress lists and do not compress watches (308 MB against 11.7 MB for 100,000 pods). Where the server or
-	// the ListerWatcher can not do it, lists come as without. Default false.
-	UseWatchList bool
 	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see the function ListMetadata. Where the stored objects are large (8 KiB, and four
 	// times their metadata, by the first 64) a list after lost history then asks for that first, and fetches only the bodies of those objects that have
 	// changed; or page after page, from where they are more than a quarter. Audits compare by it, and look-ups use it. Default: whole objects.

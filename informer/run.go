@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/fifo"
@@ -190,11 +189,9 @@ func (i *Informer) start(ctx context.Context) *pump {
 		refetching: i.refetching.Load,
 	}
 	i.errorSource = errorSource
-	r := reflector.New(cache.ToListerWatcherWithContext(i.lw), s, reflector.Options{
+	r := reflector.New(withSemantics(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
 		Shard: i.Identity().Shards(),
-		// The conversion of lw may hide what it can not do.
-		UseWatchList:  i.o.UseWatchList && !watchlist.DoesClientNotSupportWatchListSemantics(i.lw),
 		ServerVersion: i.o.ServerVersion,
 		ListMetadata:  i.o.ListMetadata, MetadataPays: i.metadataPays,
 		Verify: attrs.verify, Lookup: i.o.Lookup,

@@ -108,8 +108,11 @@
 //
 // What can not be asked for in smaller parts (a page of two, a probe, a look-up, an examination) and had not come after its 90 s has twice as much time when it is asked for again, up to
 // twelve minutes. But API servers end an answer after a minute. If the smallest page was ended twice in a row
-// after 20 s or longer, and not for want of our patience, or with all of it, the list is begun again as one watch of up to six hours (see Options.UseWatchList), since a
-// watch is not ended so; the watch then goes on. If that breaks pages are asked for again.
+// after 20 s or longer, and not for want of our patience, or with all of it, the list is begun again as one watch of up to six hours
+// that begins with all objects (sendInitialEvents), since a watch is not ended so; the watch then goes on. Its ADDED events are pages up to the first
+// other event; from there on all are Events. The bookmark annotated k8s.io/initial-events-end ends the list. If that breaks, or is silent for ten minutes,
+// pages are asked for again. For the rest of the run no list is asked for by a watch if the server refuses the parameters (400, 422) or does not heed
+// them (ErrNoInitialEvents, ErrSlowInitialEvents); nor ever, if the ListerWatcher has an IsWatchListSemanticsUnSupported that says so.
 //
 // What was found out is kept for the run. So what is held of a list is bounded by 16 MiB, twice, but for a page whose objects are larger than those of the
 // page before.
@@ -127,9 +130,6 @@
 //
 // So much for the default. Two more options ask for lists otherwise, and the sink sees no difference but the order in which things come:
 //
-//	Options.UseWatchList, and the server     one watch that begins with all objects (sendInitialEvents) and then goes on. Its ADDED events are
-//	does it                                  pages up to the first other event; from there on all are Events. The bookmark annotated
-//	                                         k8s.io/initial-events-end ends the list. While the sink takes a page one more is read
 //	else Options.ServerVersion is below      one list of everything from the server's cache, not older than what is held (resourceVersion 0
 //	v1.34                                    if that is nothing). It is whole in memory
 //	else, also where the version can not     pages

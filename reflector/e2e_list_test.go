@@ -47,7 +47,7 @@ func (l *live) counted() bool {
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
 }
 
-func watchListed(l *live) { l.o.UseWatchList = true }
+func watchListed(l *live) { l.o.streams = true }
 
 func versioned(v string) func(l *live) {
 	return func(l *live) {

@@ -30,7 +30,7 @@ var (
 	ErrSilent = errors.New("the watch is silent although the server has moved on: the connection is taken for dead")
 )
 
-// Why a list does not come as a watch (Options.UseWatchList) for the rest of the run.
+// Why a list does not come as a watch for the rest of the run.
 var (
 	// ErrNoInitialEvents: the server took the watch, but does not tell where its initial events end.
 	ErrNoInitialEvents = errors.New("the server does not mark the end of a watch's initial events")

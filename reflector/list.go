@@ -43,7 +43,7 @@ func (s *session) relist(ctx context.Context) outcome {
 		return s.lose(ctx, err)
 	}
 	reason = stronger(s.pos.Reason, reason)
-	if s.watchLists && (s.o.UseWatchList || s.unlimited) {
+	if s.watchLists && (s.unlimited || s.o.streams) {
 		if o, ok := s.streamList(ctx, reason); ok {
 			return o
 		}

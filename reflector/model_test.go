@@ -99,7 +99,7 @@ func (m *model) run() {
 func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
-	m.o.UseWatchList = rapid.Bool().Draw(m.t, "watch list")
+	m.o.streams = rapid.Bool().Draw(m.t, "watch list")
 	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
 	if rapid.Bool().Draw(m.t, "old server") {
 		m.o.ServerVersion = func(context.Context) (string, error) { return "v1.33.4", m.fault() }
@@ -384,8 +384,8 @@ func (m *model) reasons() {
 		case reason == ReasonOpenAPI: // asked for
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
-		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.UseWatchList && (m.muted || n <= m.rewinds+m.breaks):
-		case (reason == ReasonAhead || reason == ReasonRewound) && m.o.UseWatchList && m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
+		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.streams && (m.muted || n <= m.rewinds+m.breaks):
+		case (reason == ReasonAhead || reason == ReasonRewound) && m.o.streams && m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
 			// A run's first list by a watch has no end, is given up, and counts; the pages that follow count again.
 		default:
 			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)

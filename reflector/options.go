@@ -33,15 +33,11 @@ type Options struct {
 	// Shard is the shard selector of the ListerWatcher's requests (metav1.ListOptions.ShardSelector, KEP-5866). Objects of other shards, which
 	// come from servers that ignore it, are neither strays nor delivered; see Status.Unsharded. Default: everything.
 	Shard sharding.Selector
-	// PageSize is the most that a list request asks for. A page is smaller at the start of a run, if its objects are large, or if larger ones do
-	// not come over the link; see the package's documentation. Of lists that come as a watch or whole, the sink is given this many at a time. Default DefaultPageSize.
+	// PageSize is the most that a list request asks for. A page is smaller at the start of a run, if its objects are large,
+	// or if larger ones do not come over the link; see the package's documentation. Default DefaultPageSize.
 	PageSize int64
-	// UseWatchList asks for a list, the first and every other one, as a watch that begins with it (sendInitialEvents, KEP-3157, client-go's
-	// WatchListClient), for servers whose memory counts more than the link: a watch is not compressed, a list is (308 MB against 11.7 MB for
-	// 100,000 pods). If the server refuses it, or does not end it as it must, or the ListerWatcher says that it
-	// can not do it (IsWatchListSemanticsUnSupported), the lists of this run come in pages. Default false: then a list comes so only if its smallest
-	// page does not come over the link.
-	UseWatchList bool
+	// streams is for tests: a list is asked for as a watch that begins with it, as if the server had cut its smallest page.
+	streams bool
 	// ServerVersion, if set, reads the server's version before a list, such as "v1.33.4" (gitVersion of /version). Below 1.34 it
 	// is asked for one whole list from its cache, since pages come from etcd there; see the package's documentation. It has 10 s; if it
 	// fails, or what it returns can not be parsed, the list comes in pages. Bounded as Verify. Default: pages.

@@ -40,7 +40,7 @@ func (g *rig) wantUnsharded(want bool) {
 func TestShard(t *testing.T) {
 	for _, heeded := range []bool{true, false} {
 		for name, o := range map[string]Options{
-			"pages": {PageSize: 10}, "watch": {PageSize: 10, UseWatchList: true},
+			"pages": {PageSize: 10}, "watch": {PageSize: 10, streams: true},
 			"cache": {PageSize: 10, ServerVersion: func(context.Context) (string, error) { return "v1.33.0", nil }},
 		} {
 			t.Run(fmt.Sprintf("%s, heeded %v", name, heeded), func(t *testing.T) {

@@ -16,22 +16,22 @@ import (
 var errEarlyEnd = errors.New("the watch ended before its initial events had")
 
 const (
-	// unlimitedTime is that of a list by watch where pages do not come: in it 56 kbit/s carry 150 MB.
-	unlimitedTime = 6 * time.Hour
-	// unlimitedPage is a page of it: two of those objects took a minute, so few of them are many bytes.
-	unlimitedPage = 16
+	// streamTime is that of a list by a watch: in it 56 kbit/s carry 150 MB.
+	streamTime = 6 * time.Hour
+	// streamPage is a page of it: two of those objects took a minute, so few of them are many bytes.
+	streamPage = 16
 )
 
-// streamed is the state Relist by a watch that begins with the list (Options.UseWatchList):
+// streamed is the state Relist by a watch that begins with the list (sendInitialEvents, KEP-3157), for servers that cut
+// the smallest page: they do not end a watch so.
 //
 //	ADDED … ADDED ── (events that happen meanwhile) ── BOOKMARK k8s.io/initial-events-end (R) ── events
 //	└─ pages ───────┘└─ Event ─────────────────────┘   └─ EndReplace(R)                         └─ the live watch
 type streamed struct {
 	*list
 	st *stream
-	// page is how many items the sink is given at a time, and silence how long the watch may be silent.
-	page    int
-	silence time.Duration
+	// page is how many items the sink is given at a time.
+	page int
 	// items are those of the next page.
 	items []runtime.Object
 	// moving: an event has come that is not ADDED. From there on an ADDED may be of an object that was deleted meanwhile, so
@@ -43,16 +43,12 @@ type streamed struct {
 
 // streamList lists by a watch. It is not done if the list has to come in pages.
 func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, done bool) {
-	l := &streamed{list: newList(s, reason), page: int(s.o.PageSize), silence: silenceLimit}
-	timeout := watchTimeout()
-	if s.unlimited {
-		s.unlimited = false
-		timeout, l.page, l.silence = unlimitedTime, min(unlimitedPage, l.page), maxSilence
-	}
+	s.unlimited = false
+	l := &streamed{list: newList(s, reason), page: min(streamPage, int(s.o.PageSize))}
 	yes := true
 	st, err := s.openWith(ctx, metav1.ListOptions{
 		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-	}, timeout, s.tells(ctx, "watch"))
+	}, streamTime, s.tells(ctx, "watch"))
 	if err != nil {
 		return s.streamFailed(ctx, err)
 	}
@@ -101,7 +97,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 	s := l.s
 	g := gather(ctx, l.st.w.ResultChan(), l.page)
 	defer g.close()
-	silence := s.o.Clock.NewTimer(l.silence)
+	silence := s.o.Clock.NewTimer(maxSilence)
 	defer silence.Stop()
 	for {
 		select {
@@ -119,7 +115,7 @@ func (l *streamed) run(ctx context.Context) (outcome, error) {
 			}
 			l.st.heard = s.o.Clock.Now()
 		case <-silence.C():
-			rest := l.silence - s.o.Clock.Since(l.st.heard)
+			rest := maxSilence - s.o.Clock.Since(l.st.heard)
 			if rest <= 0 {
 				return outcome{}, ErrSlowInitialEvents
 			}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-var byWatch = Options{UseWatchList: true, PageSize: 10}
+var byWatch = Options{streams: true, PageSize: 10}
 
 // script makes the first watch one that the test feeds. It has nothing of the server's.
 func (g *rig) script(feed func(w *watch.FakeWatcher)) {
@@ -197,7 +197,7 @@ func TestWatchListGivenUp(t *testing.T) {
 		}, 0, 1, nil},
 		{"405, for this list", func(g *rig) { g.refuse(apierrors.NewMethodNotSupported(things, "watch")) }, 0, 2, nil},
 		{"another bookmark", func(g *rig) { g.s.initialEvents = ignoresThem }, 0, 1, ErrNoInitialEvents},
-		{"silence", func(g *rig) { g.s.initialEvents = ignoresThem; g.s.noBookmarks = true }, silenceLimit + time.Second, 1, ErrSlowInitialEvents},
+		{"silence", func(g *rig) { g.s.initialEvents = ignoresThem; g.s.noBookmarks = true }, maxSilence + time.Second, 1, ErrSlowInitialEvents},
 		{"its whole time", func(g *rig) {
 			g.script(func(w *watch.FakeWatcher) {
 				for range *g.s.seen()[0].TimeoutSeconds {
@@ -206,7 +206,7 @@ func TestWatchListGivenUp(t *testing.T) {
 				}
 				w.Stop()
 			})
-		}, 11 * time.Minute, 1, ErrSlowInitialEvents},
+		}, streamTime + time.Minute, 1, ErrSlowInitialEvents},
 		{"the ListerWatcher can not", func(*rig) {}, 0, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

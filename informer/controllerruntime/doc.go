@@ -58,8 +58,7 @@
 //	                              break cause no list
 //	UnsafeDisableDeepCopy         honoured; do not modify what you get: others share it
 //	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to be sure that nothing was missed, and a
-//	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed;
-//	                              and with informer.Options.UseWatchList the first list waits two and a half minutes for nothing
+//	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed
 //	NewInformer                   refused with ErrOptions, as it is how NewCache works
 //
 // # Starting offline

@@ -293,3 +293,18 @@ func within(t *testing.T, limit time.Duration, what string, check func() string)
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// listedBy returns what the client asked for in order to list.
+func (c *cluster) listedBy(t *testing.T, agent, resource string) (by []string) {
+	t.Helper()
+	a := c.asked(t, agent, resource)
+	for _, r := range a.lists {
+		by = append(by, "list "+r.Query.Get("resourceVersion")+" "+r.Query.Get("resourceVersionMatch"))
+	}
+	for _, r := range a.watches {
+		if r.Query.Get("sendInitialEvents") == "true" {
+			by = append(by, "watch "+r.Query.Get("resourceVersion")+r.Query.Get("resourceVersionMatch"))
+		}
+	}
+	return by
+}

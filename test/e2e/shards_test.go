@@ -190,16 +190,6 @@ func TestShards(t *testing.T) {
 	c.changeShards(t, replicas)
 	c.otherRanges(t, replicas)
 
-	t.Run("by watch", func(t *testing.T) {
-		streamed := startShards(t, c, 3, lists[0].options)
-		together(t, c.pods(t), streamed...)
-		for _, r := range streamed {
-			if by := c.listedBy(t, r.agent, "pods"); !slices.Equal(by, []string{"watch NotOlderThan"}) || r.notHeeded() {
-				t.Errorf("%s: listed by %q", r.agent, by)
-			}
-			r.end(t)
-		}
-	})
 	t.Run("custom resources and metadata", c.shardsOfWidgets)
 }
 
