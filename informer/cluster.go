@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -21,15 +20,6 @@ func KubeSystemUID(client rest.Interface) func(ctx context.Context) (string, err
 		err := getJSON(ctx, client, "/api/v1/namespaces/kube-system",
 			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", &ns)
 		return string(ns.UID), err
-	}
-}
-
-// ServerVersion returns a function for Options.ServerVersion: the gitVersion of the server's /version, which everybody may read by default.
-func ServerVersion(client rest.Interface) func(ctx context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		var info version.Info
-		err := getJSON(ctx, client, "/version", "application/json", &info)
-		return info.GitVersion, err
 	}
 }
 

@@ -12,7 +12,6 @@
 //		Identity:      id,
 //		ClusterID:     informer.KubeSystemUID(client),
 //		OpenAPIHash:   informer.OpenAPIHash(client, corev1.SchemeGroupVersion),
-//		ServerVersion: informer.ServerVersion(client),
 //	})
 //	inf.AddEventHandler(handler)
 //	inf.RunWithContext(ctx) // blocks
@@ -103,9 +102,8 @@
 //
 // # Lists
 //
-// A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Options.ServerVersion tells servers before 1.34, which read pages from etcd and are asked for one
-// list from their cache; that one is whole in memory. Package reflector's documentation says what is chosen when. In each case
-// readers see a repeated list at its end: in one step, unless what it changes is more than one transaction takes (package store).
+// A list comes in pages: while one is transformed and written the next is fetched, and no other is held. Package reflector's
+// documentation says how large. Readers see a repeated list at its end: in one step, unless what it changes is more than one transaction takes (package store).
 //
 // API servers compress lists if the client asks for it, as client-go's do unless rest.Config.DisableCompression is set, and never compress watches. client-go's typed
 // clients speak JSON unless rest.Config.ContentType is application/vnd.kubernetes.protobuf: for built-in types set it.
@@ -176,7 +174,7 @@
 //
 // A request has 90 s, and more where the link turns out to need it (see package reflector). If one has not returned five seconds after its context has ended, Status.Err and the watch error handler (once for each) say
 // so, with an error that wraps reflector.ErrOverdue; it is waited for until the end of the run, and no longer than five seconds after that. Of
-// Options.ClusterID, OpenAPIHash, ServerVersion, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
+// Options.ClusterID, OpenAPIHash, Lookup and a watch's Stop, calls that do not return in time are left to themselves, and what they were for is tried again
 // or done without; while five calls of one function have not returned, it is not called again.
 //
 // # When the store fails

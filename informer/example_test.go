@@ -35,12 +35,11 @@ func ExampleNew() {
 		client := clientset.CoreV1().RESTClient()
 		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
-			Store:         st,
-			Identity:      id,
-			ClusterID:     informer.KubeSystemUID(client),                          // notices another cluster
-			OpenAPIHash:   informer.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
-			ServerVersion: informer.ServerVersion(client),                          // spares the etcd of servers before 1.34
-			SyncPolicy:    informer.Disk,                                           // what is stored will do
+			Store:       st,
+			Identity:    id,
+			ClusterID:   informer.KubeSystemUID(client),                          // notices another cluster
+			OpenAPIHash: informer.OpenAPIHash(client, corev1.SchemeGroupVersion), // and a changed schema
+			SyncPolicy:  informer.Disk,                                           // what is stored will do
 		})
 		if err != nil {
 			log.Fatal(err)

@@ -70,10 +70,6 @@ type Options struct {
 	// OpenAPIHash reads the hash of the group-version's schema, at the first connect and then at most once an hour; see OpenAPIHash. It
 	// has 40 s; if it fails otherwise than by an answer of the server, it is tried again at the next connect, and Status.Unguarded says why. Default: not checked.
 	OpenAPIHash func(ctx context.Context) (string, error)
-	// ServerVersion reads the server's version before a list; see the function ServerVersion. Below 1.34 the list then comes in one piece from
-	// the server's cache: pages, which cost less memory here, come from etcd there. It has 10 s; if it fails, the list comes in
-	// pages. Default: pages.
-	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see the function ListMetadata. Where the stored objects are large (8 KiB, and four
 	// times their metadata, by the first 64) a list after lost history then asks for that first, and fetches only the bodies of those objects that have
 	// changed; or page after page, from where they are more than a quarter. Audits compare by it, and look-ups use it. Default: whole objects.

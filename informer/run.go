@@ -191,9 +191,8 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.errorSource = errorSource
 	r := reflector.New(withSemantics(i.lw), s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
-		Shard: i.Identity().Shards(),
-		ServerVersion: i.o.ServerVersion,
-		ListMetadata:  i.o.ListMetadata, MetadataPays: i.metadataPays,
+		Shard:        i.Identity().Shards(),
+		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
 		Verify: attrs.verify, Lookup: i.o.Lookup,
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
 	})

@@ -10,7 +10,6 @@
 //	   │                    │  └───────────────┴──ended────────────┘ │
 //	   └──mustList──────────┴───────────► Relist ────────listed──────┘
 //
-//	Relist ──listedStale──► Verify, after a list from the server's cache
 //	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same, after a longer wait
@@ -126,28 +125,6 @@
 // could not be fetched is asked for again, and the list does not end without it. Where metadata are refused, or another object comes than was asked for, whole
 // objects are listed for the rest of the run.
 //
-// # Other forms of lists
-//
-// So much for the default. Two more options ask for lists otherwise, and the sink sees no difference but the order in which things come:
-//
-//	else Options.ServerVersion is below      one list of everything from the server's cache, not older than what is held (resourceVersion 0
-//	v1.34                                    if that is nothing). It is whole in memory
-//	else, also where the version can not     pages
-//	be read
-//
-// Only pages come by metadata.
-//
-// A watch that breaks before its initial events have ended is given up, and begun again after a wait. For the rest of the run lists are not asked for by
-// watch if the server refuses the parameters (400, 422), sends another bookmark before that one (ErrNoInitialEvents), or is not done in the watch's
-// time, five to ten minutes, or silent for two and a half (ErrSlowInitialEvents); nor ever, if the
-// ListerWatcher has an IsWatchListSemanticsUnSupported that says so. 403, 404 and 405 are answered with pages for that list.
-//
-// Servers before 1.34 read every page but the first, and before 1.31 that too, from etcd; from 1.34 on their cache serves them (KEP-4988,
-// ListFromCacheSnapshot). Their cache serves a whole list, but may be behind. So such a list is thrown away, and pages are asked for, if it is older than what is held
-// or than a list that was given up; it is not asked for after ReasonAhead, ReasonRewound and ReasonCluster, when what is held is of another history, nor
-// again if the watch after one was refused before anything came. What the cache lacked comes as events: after it the machine goes on with Verify, and Synced is called when
-// that has drained. If the request fails, which may be because it is too large for its 90 s, the next attempt is by pages.
-//
 // # Many reflectors, one server
 //
 // Those that share an Options.Link connect, eight at a time, and list, two at a time, in the order in which they come. A turn to connect is
@@ -192,7 +169,7 @@
 // A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before (later, over a thin link: see Relist). One that goes on for five
 // seconds after that is overdue: Status.Err and Options.OnError (once for each call) say for how long it has not returned. It is waited for
 // until Run's own context has ended, since more of its kind would only pile up. Five seconds after that it is left to itself, and its result thrown away.
-// Options.Verify, Options.Lookup and Options.ServerVersion are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
+// Options.Verify and Options.Lookup are bounded likewise, but left to themselves at once when they are overdue, and tried again; while five calls of one have not
 // returned, it is not called. A watch has five seconds to end after its Stop was called, whether or not Stop returns.
 //
 // A method of the sink that blocks stops the reading of the watch: the server waits, and at last closes it.

@@ -52,17 +52,7 @@ func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
 	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {})
-	o := l.o
-	if o.ServerVersion != nil {
-		o.ServerVersion = func(context.Context) (string, error) {
-			info, err := client.Discovery().ServerVersion()
-			if err != nil {
-				return "", err
-			}
-			return info.GitVersion, nil
-		}
-	}
-	l.r = New(lw, l.m, o)
+	l.r = New(lw, l.m, l.o)
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
 	l.done = make(chan error, 1)

@@ -17,7 +17,7 @@ import (
 
 // Why a connection is down; Status.Err and Options.OnError wrap them.
 var (
-	// ErrPanicked: the ListerWatcher, Options.Verify, Options.Lookup or Options.ServerVersion panicked, and utilruntime.ReallyCrash is off.
+	// ErrPanicked: the ListerWatcher, Options.Verify or Options.Lookup panicked, and utilruntime.ReallyCrash is off.
 	ErrPanicked = guest.ErrPanicked
 	// ErrOverdue: a call has not returned although its context has ended. One of the ListerWatcher is still waited for, one of
 	// Options.Verify or Options.Lookup is left to itself.

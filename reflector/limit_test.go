@@ -232,25 +232,6 @@ func TestPageOfOne(t *testing.T) {
 	}
 }
 
-// TestCachedListCut: a list without a limit says nothing about pages.
-func TestCachedListCut(t *testing.T) {
-	bubble(t, func(g *rig) {
-		g.fill(25)
-		left := 1
-		g.s.onList = func(request) (runtime.Object, error) {
-			if left > 0 {
-				left--
-				return nil, io.ErrUnexpectedEOF
-			}
-			return nil, nil
-		}
-		g.start(onVersion("v1.33.0", nil))
-		g.sleep(5 * time.Second)
-		g.wantLimits(0, 10, 10, 10)
-		g.stop()
-	})
-}
-
 // TestPagesOfLargeObjects: a page aims at pageBytes, whatever the number of objects.
 func TestPagesOfLargeObjects(t *testing.T) {
 	bubble(t, func(g *rig) {

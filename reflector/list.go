@@ -49,8 +49,8 @@ func (s *session) relist(ctx context.Context) outcome {
 		}
 	}
 	l := newList(s, reason)
-	l.pages = newPager(s, s.cachedFrom(ctx, reason))
-	l.pages.metadata = l.pages.cached == "" && s.byMetadata(ctx, reason)
+	l.pages = newPager(s)
+	l.pages.metadata = s.byMetadata(ctx, reason)
 	l.tail = &tail{l: l}
 	o := l.run(ctx)
 	l.pages.close()
@@ -148,9 +148,6 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	if p.err != nil {
 		return l.pageFailed(ctx, p.err)
 	}
-	if err := l.staleCache(p.rv); err != nil {
-		return l.pageInstead(ctx, err)
-	}
 	l.s.heard()
 	l.s.connected()
 	l.pages.err = nil
@@ -194,7 +191,6 @@ func (l *list) begin(ctx context.Context, rv string) error {
 	l.fold = cursor{rv: rv}
 	l.strays, l.foreign = l.s.strays, l.s.foreign
 	l.s.fresh = true
-	l.s.listedAt = maxRV(l.s.listedAt, rv)
 	if l.reason != ReasonCold {
 		l.s.r.board.update(func(st *Status) {
 			if st.Relists == nil {
@@ -278,7 +274,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	case l.pages.one == "" && l.pages.metadata && refusesMetadata(err):
 		return l.wholeInstead(ctx, err)
 	case !l.begun:
-		return l.firstFailed(ctx, err)
+		return l.s.lose(ctx, err)
 	}
 	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
@@ -340,14 +336,10 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.moveTo(l.fold)
 	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
 	s.last, s.announced = lost, false
-	s.lastList, s.noCached = s.o.Clock.Now(), false
+	s.lastList = s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {
 		klog.FromContext(ctx).Info("The server's resourceVersions can not be compared: every start will list", "resourceVersion", l.fold.rv)
-	}
-	if l.fromCache() {
-		s.cachedAt = l.fold.rv
-		return outcome{Kind: listedStale}
 	}
 	if err := s.synced(ctx); err != nil {
 		return s.sinkClosed(err)

@@ -101,9 +101,6 @@ func (m *model) draw() {
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
 	m.o.streams = rapid.Bool().Draw(m.t, "watch list")
 	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
-	if rapid.Bool().Draw(m.t, "old server") {
-		m.o.ServerVersion = func(context.Context) (string, error) { return "v1.33.4", m.fault() }
-	}
 	if rapid.Bool().Draw(m.t, "shard") {
 		m.o.Shard, m.s.view = half, half
 		m.s.heedsShards = rapid.Bool().Draw(m.t, "heeded")
@@ -133,8 +130,6 @@ func (m *model) actions() []action {
 		{"faults", m.inject},
 		{"down", func() { m.setDown(true); m.cut(nil) }},
 		{"up", func() { m.setDown(false) }},
-		{"cache lags", func() { m.s.mu.Lock(); m.s.cacheAt = m.s.rv; m.s.mu.Unlock() }},
-		{"cache is current", func() { m.s.mu.Lock(); m.s.cacheAt = 0; m.s.mu.Unlock() }},
 		{"bookmarks", func() { m.s.mu.Lock(); m.s.noBookmarks, m.muted = !m.s.noBookmarks, true; m.s.mu.Unlock() }},
 		{"compact", m.compact},
 		{"server restart", func() { m.compact(); m.cut(nil) }},
@@ -356,7 +351,7 @@ func (m *model) rewind() {
 // settle lets everything come to rest with a healthy server.
 func (m *model) settle() {
 	m.s.mu.Lock()
-	m.deaf, m.down, m.faults, m.s.noBookmarks, m.s.afterList, m.s.cacheAt = 0, false, nil, false, nil, 0
+	m.deaf, m.down, m.faults, m.s.noBookmarks, m.s.afterList = 0, false, nil, false, nil
 	m.s.mu.Unlock()
 	m.s.other(1)
 	m.sleep(12*time.Minute + deafness)

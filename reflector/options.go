@@ -38,10 +38,6 @@ type Options struct {
 	PageSize int64
 	// streams is for tests: a list is asked for as a watch that begins with it, as if the server had cut its smallest page.
 	streams bool
-	// ServerVersion, if set, reads the server's version before a list, such as "v1.33.4" (gitVersion of /version). Below 1.34 it
-	// is asked for one whole list from its cache, since pages come from etcd there; see the package's documentation. It has 10 s; if it
-	// fails, or what it returns can not be parsed, the list comes in pages. Bounded as Verify. Default: pages.
-	ServerVersion func(ctx context.Context) (string, error)
 	// ListMetadata, if set, makes the ListerWatcher's list requests, with the same scope, limit and continue token, for metadata alone. Then a relist for ReasonExpired or
 	// ReasonStore asks for that first, and fetches the bodies of those objects that the sink does not hold in the listed state (Sink.Known), each by a field selector on its
 	// name; or, if they are more than a quarter of a page, that page and those after it whole. What is held has been admitted, so Admit is not asked about it. Probes, and look-ups

@@ -27,9 +27,7 @@ type page struct {
 // pager fetches one page at a time on a goroutine of its own, and owns it.
 type pager struct {
 	s *session
-	// cached asks for one whole list that is not older than this, from the server's cache; empty: for pages.
-	cached string
-	// token of the page that is asked for, and its limit: 0 for a whole list.
+	// token of the page that is asked for, and its limit.
 	token string
 	limit int64
 	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched, and after is the token of the page
@@ -51,8 +49,8 @@ type pager struct {
 	cancel  context.CancelFunc
 }
 
-func newPager(s *session, cached string) *pager {
-	return &pager{s: s, cached: cached, answers: make(chan page, 2), cancel: func() {}}
+func newPager(s *session) *pager {
+	return &pager{s: s, answers: make(chan page, 2), cancel: func() {}}
 }
 
 // fetch asks for a page. The previous one must have been taken.
@@ -73,11 +71,8 @@ func (p *pager) ask(ctx context.Context) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.fetching = true
 	o := metav1.ListOptions{Limit: p.limits().next, Continue: p.token}
-	switch {
-	case p.one != "":
+	if p.one != "" {
 		o = metav1.ListOptions{Limit: 1, FieldSelector: keySelector(p.one)}
-	case p.token == "" && p.cached != "":
-		o = metav1.ListOptions{ResourceVersion: p.cached, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
 	p.limit = o.Limit
 	within := requestTimeout
@@ -122,7 +117,7 @@ func (p *pager) limits() *limit {
 }
 
 // smallest reports that no less can be asked for than what is asked for.
-func (p *pager) smallest() bool { return p.one != "" || p.limit > 0 && p.limit <= p.limits().least }
+func (p *pager) smallest() bool { return p.one != "" || p.limit <= p.limits().least }
 
 // request makes the request.
 func (p *pager) request(ctx context.Context, lw listerWatcher, within time.Duration, o metav1.ListOptions) page {
@@ -150,7 +145,7 @@ func (p *pager) learn(ctx context.Context, got page) {
 		p.learnSmallest(got)
 	}
 	switch {
-	case p.limit == 0 || p.one != "":
+	case p.one != "":
 	case got.err == nil:
 		p.limits().came(p.limit, len(got.items), got.meanSize, got.took)
 	case isCut(got.err):

@@ -60,8 +60,6 @@ type server struct {
 	ignoreLimit  bool
 	expireInBand bool // 410 as an ERROR event after 200, as kube-apiserver does
 	noListRV     bool // lists have no resourceVersion
-	// cacheAt is where the watch cache stands, which whole lists with a resourceVersion come from; 0: at the newest.
-	cacheAt int
 	// initialEvents is what the server does with sendInitialEvents.
 	initialEvents initialEvents
 	// onList and onWatch may answer in the server's place.
@@ -339,9 +337,6 @@ func (s *server) list(r request) (runtime.Object, error) {
 // cacheLocked is the watch cache's answer, if it is as new as asked for.
 func (s *server) cacheLocked(notOlderThan string) (at int, all []*corev1.ConfigMap, err error) {
 	at = s.rv
-	if s.cacheAt > 0 {
-		at = min(at, s.cacheAt)
-	}
 	if wanted, _ := strconv.Atoi(notOlderThan); wanted > at {
 		return 0, nil, apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, at), 1)
 	}

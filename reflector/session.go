@@ -87,24 +87,17 @@ type session struct {
 	// patience and silence are what the link needs where it is thin.
 	patience patience
 	silence  silence
-	// listedAt is the highest resourceVersion at which a list was begun, also one that was given up.
-	listedAt string
 	// watchLists: the ListerWatcher and the server can send a list as a watch, as far as is known.
 	watchLists bool
 	// unlimited: the next list is to come as a watch that has hours, since the server cuts the smallest page. hopeless counts the pages that show it.
 	unlimited bool
 	hopeless  int
-	// noCached: the server's cache is not asked for a list, until one by pages has ended.
-	noCached bool
-	// cachedAt is the resourceVersion of the last list that came from there.
-	cachedAt string
 	// sinkErr is why the sink made us stop.
 	sinkErr error
 
-	// What Options.Verify, Options.Lookup and Options.ServerVersion are called through.
-	verifier  guest.Guest[Reason]
-	finder    guest.Guest[found]
-	versioner guest.Guest[string]
+	// What Options.Verify and Options.Lookup are called through.
+	verifier guest.Guest[Reason]
+	finder   guest.Guest[found]
 }
 
 // ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
@@ -125,7 +118,6 @@ func newSession(r *Reflector) *session {
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
-		versioner:  guest.Guest[string]{What: "Options.ServerVersion", Wait: callWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
 	s.inquiry = newInquiry(s)

@@ -39,10 +39,7 @@ func (g *rig) wantUnsharded(want bool) {
 // TestShard: whether or not the server heeds the selector, and however a list comes, the sink holds the shard.
 func TestShard(t *testing.T) {
 	for _, heeded := range []bool{true, false} {
-		for name, o := range map[string]Options{
-			"pages": {PageSize: 10}, "watch": {PageSize: 10, streams: true},
-			"cache": {PageSize: 10, ServerVersion: func(context.Context) (string, error) { return "v1.33.0", nil }},
-		} {
+		for name, o := range map[string]Options{"pages": {PageSize: 10}, "watch": {PageSize: 10, streams: true}} {
 			t.Run(fmt.Sprintf("%s, heeded %v", name, heeded), func(t *testing.T) {
 				bubble(t, func(g *rig) {
 					o := g.sharded(heeded, o)

@@ -16,7 +16,7 @@ const (
 	// Watch is the healthy state: a watch is being opened or is open, and nothing is known to be missing.
 	Watch State = "Watch"
 	// Relist pages through a list, and folds in a watch if there is more than one page; or takes the list from a watch that
-	// begins with it, or from the server's cache in one piece.
+	// begins with it.
 	Relist State = "Relist"
 	// Backoff waits after an error, then goes on where it was: Verify, or Relist if a list is due.
 	Backoff State = "Backoff"
@@ -37,18 +37,17 @@ type position struct {
 type outcomeKind string
 
 const (
-	resumable   outcomeKind = "resumable"   // Restore, or Relist for want of anything: there is something to watch from
-	level       outcomeKind = "level"       // Verify: nothing to drain
-	behind      outcomeKind = "behind"      // Verify: the server has moved on
-	drained     outcomeKind = "drained"     // Drain: everything the probe had seen is delivered
-	ended       outcomeKind = "ended"       // Drain, Watch: the watch ended in order
-	listed      outcomeKind = "listed"      // Relist: the list is delivered
-	listedStale outcomeKind = "listedStale" // Relist: likewise, and the server may have been ahead of it
-	failed      outcomeKind = "failed"      // transport or server error
-	denied      outcomeKind = "denied"      // 403, 404, 405
-	waited      outcomeKind = "waited"      // Backoff, Degraded: the time is up
-	mustList    outcomeKind = "mustList"    // a list is due, for outcome.Reason
-	stop        outcomeKind = "stop"        // the context ended or the sink is closed
+	resumable outcomeKind = "resumable" // Restore, or Relist for want of anything: there is something to watch from
+	level     outcomeKind = "level"     // Verify: nothing to drain
+	behind    outcomeKind = "behind"    // Verify: the server has moved on
+	drained   outcomeKind = "drained"   // Drain: everything the probe had seen is delivered
+	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended in order
+	listed    outcomeKind = "listed"    // Relist: the list is delivered
+	failed    outcomeKind = "failed"    // transport or server error
+	denied    outcomeKind = "denied"    // 403, 404, 405
+	waited    outcomeKind = "waited"    // Backoff, Degraded: the time is up
+	mustList  outcomeKind = "mustList"  // a list is due, for outcome.Reason
+	stop      outcomeKind = "stop"      // the context ended or the sink is closed
 )
 
 // outcome is an outcomeKind with what belongs to it.
@@ -82,8 +81,6 @@ func next(p position, o outcome) position {
 		return position{State: Verify}
 	case p.State == Verify && o.Kind == level, p.State == Drain && o.Kind == drained, p.State == Relist && o.Kind == listed:
 		return position{State: Watch}
-	case p.State == Relist && o.Kind == listedStale:
-		return position{State: Verify}
 	case p.State == Verify && o.Kind == behind:
 		return position{State: Drain}
 	case (p.State == Drain || p.State == Watch) && o.Kind == ended:

@@ -33,7 +33,6 @@ func TestNext(t *testing.T) {
 		{position{Watch, ""}, later(ReasonExpired), position{Backoff, ReasonExpired}},
 
 		{position{Relist, ReasonExpired}, is(listed), position{Watch, ""}},
-		{position{Relist, ReasonCold}, is(listedStale), position{Verify, ""}},
 		{position{Relist, ReasonExpired}, is(failed), position{Backoff, ReasonExpired}},
 		{position{Relist, ReasonExpired}, is(denied), position{Degraded, ReasonExpired}},
 		{position{Relist, ReasonExpired}, later(ReasonExpired), position{Backoff, ReasonExpired}},

@@ -60,10 +60,6 @@ func (s *session) streamList(ctx context.Context, reason Reason) (o outcome, don
 		return l.finish(ctx), true
 	}
 	st.close(ctx, s)
-	if l.begun {
-		// What handlers were told of a first list has no resourceVersion that a cache's list could be held against.
-		s.noCached = true
-	}
 	if done = true; err != nil {
 		o, done = s.streamFailed(ctx, s.describe("list by a watch", err))
 	}
@@ -169,7 +165,6 @@ func (l *streamed) handle(ctx context.Context, ev watch.Event) error {
 		l.s.bookmarks, l.complete = true, true
 		l.st.bookmarks++
 		l.fold = cursor{rv: eventRV(ev)}
-		l.s.listedAt = maxRV(l.s.listedAt, l.fold.rv)
 	case l.moving:
 		return l.foldIn(ctx, ev)
 	}

@@ -42,9 +42,6 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 	if o.OpenAPIHash == nil {
 		o.OpenAPIHash = a.schemas.Hash(id.GroupVersion())
 	}
-	if o.ServerVersion == nil {
-		o.ServerVersion = informer.ServerVersion(a.client)
-	}
 	o.ListMetadata = informer.ListMetadata(a.client, id)
 	if err := a.closeUnrun(id); err != nil {
 		return nil, err

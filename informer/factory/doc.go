@@ -37,8 +37,7 @@
 // Unless Options.Informer.ClusterID is set, the UID of the namespace kube-system is read through the client at each connect of an
 // informer; being allowed to get that namespace is enough, and not being allowed means that another cluster behind the same address is
 // noticed by its resourceVersions only. The hash of the OpenAPI schema needs a REST client: the typed client has one; for dynamic
-// informers set Options.RESTClient, or a new default in a CRD is not noticed. It also reads the server's version (informer.Options.ServerVersion, unless
-// that is set), and lists by metadata (informer.Options.ListMetadata), for the dynamic and the metadata factory only if it is set.
+// informers set Options.RESTClient, or a new default in a CRD is not noticed. It also lists by metadata (informer.Options.ListMetadata), for the dynamic and the metadata factory only if it is set.
 // None of this applies to the fakes of client-go.
 //
 // # The fakes of client-go

@@ -27,7 +27,7 @@ type Options struct {
 	TweakListOptions func(*metav1.ListOptions)
 	// Transform is applied to every object before it is stored; change Informer.TransformVersion with it.
 	Transform cache.TransformFunc
-	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, the server's version, and lists by metadata. Default: that of the
+	// RESTClient is any REST client of the cluster, to read the hash of its OpenAPI schema with, and lists by metadata. Default: that of the
 	// typed client's discovery; the dynamic and the metadata client have none. Metadata do not depend on the schema.
 	RESTClient rest.Interface
 
@@ -103,9 +103,6 @@ func (o Options) newInformer(lw cache.ListerWatcher, example runtime.Object, eac
 	}
 	if !missing(o.RESTClient) {
 		io.ListMetadata = informer.ListMetadata(o.RESTClient, each.Identity)
-		if io.ServerVersion == nil {
-			io.ServerVersion = informer.ServerVersion(o.RESTClient)
-		}
 	}
 	if io.Indexers[cache.NamespaceIndex] == nil {
 		io.Indexers, io.IndexVersions = maps.Clone(io.Indexers), maps.Clone(io.IndexVersions)

@@ -205,7 +205,7 @@ func notAudited(info store.Info) string {
 func (p planned) reach(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	if _, err := informer.ServerVersion(p.conn.raw)(limited); err != nil {
+	if _, err := serverVersion(limited, p.conn.raw); err != nil {
 		return serverError(err, ", and nothing was compared")
 	}
 	_, err := p.ask(ctx)

@@ -71,10 +71,9 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		Residency: p.wanted.residency,
 
 		Store: st, PersistSecrets: mo.persistSecrets, Identity: id, Resource: r.ResourceInfo,
-		ClusterID:     informer.KubeSystemUID(conn.raw),
-		ServerVersion: noted(st, informer.ServerVersion(conn.raw)),
-		ListMetadata:  informer.ListMetadata(conn.raw, id),
-		Observer:      mo.observer,
+		ClusterID:    informer.KubeSystemUID(conn.raw),
+		ListMetadata: informer.ListMetadata(conn.raw, id),
+		Observer:     mo.observer,
 	}
 	if id.Representation != store.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
@@ -123,7 +122,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	if len(m.members) > 0 {
 		first := m.members[0]
-		m.wg.Go(func() { first.askVersion(ctx, m.store) })
+		m.wg.Go(func() { first.noteVersion(ctx, m.store) })
 	}
 	m.mu.Unlock()
 	<-ctx.Done()

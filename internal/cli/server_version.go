@@ -2,29 +2,32 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
-// noted asks for the server's version, and has the store keep the answer, for snapshots.
-func noted(st *store.Store, ask func(context.Context) (string, error)) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		version, err := ask(ctx)
-		if err != nil {
-			return version, err
-		}
-		if err := st.PutDocument(ctx, store.DocumentServerVersion, []byte(version)); err != nil {
-			klog.FromContext(ctx).V(2).Info("The server's version is not stored", "err", err)
-		}
-		return version, nil
+// serverVersion reads the gitVersion of the server's /version, which everybody may read by default.
+func serverVersion(ctx context.Context, client rest.Interface) (string, error) {
+	data, err := client.Get().AbsPath("/version").Do(ctx).Raw()
+	var info apiversion.Info
+	if err == nil {
+		err = json.Unmarshal(data, &info)
 	}
+	if err != nil {
+		return "", fmt.Errorf("read the server's version: %w", err)
+	}
+	return info.GitVersion, nil
 }
 
-// askVersion asks once in a run: a list does too, and where there is none the server may have been upgraded since the last.
-func (mb *member) askVersion(ctx context.Context, st *store.Store) {
+// noteVersion has the store keep the server's version, for snapshots. It asks once in a run: an upgraded API server ends
+// its watches, but not this program.
+func (mb *member) noteVersion(ctx context.Context, st *store.Store) {
 	select {
 	case <-mb.informer.HasSyncedChecker().Done():
 	case <-ctx.Done():
@@ -32,7 +35,11 @@ func (mb *member) askVersion(ctx context.Context, st *store.Store) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	if _, err := noted(st, informer.ServerVersion(mb.conn.raw))(ctx); err != nil {
-		klog.FromContext(ctx).V(2).Info("The server has not told its version", "err", err)
+	v, err := serverVersion(ctx, mb.conn.raw)
+	if err == nil {
+		err = st.PutDocument(ctx, store.DocumentServerVersion, []byte(v))
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The server's version is not stored", "err", err)
 	}
 }

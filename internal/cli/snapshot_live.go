@@ -34,7 +34,7 @@ func (o *saveOptions) saveLive(ctx context.Context, s IO, path string, args []st
 	} else if err != nil {
 		fmt.Fprintf(s.Err, "note: the namespace kube-system can not be read, so the snapshot does not say which cluster it is of: %v\n", err)
 	}
-	if so.Header.ServerVersion, err = informer.ServerVersion(conn.raw)(ctx); err != nil {
+	if so.Header.ServerVersion, err = serverVersion(ctx, conn.raw); err != nil {
 		return snapshot.Saved{}, serverError(err, "")
 	}
 	saved, err := snapshot.SaveServer(ctx, lists, path, so)

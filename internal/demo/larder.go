@@ -51,14 +51,13 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	rest := c.CoreV1().RESTClient()
 	l.informer, err = informer.New(c.listWatch(o.namespace, c.Interface), &corev1.Pod{}, informer.Options{
-		Store:         l.store,
-		Identity:      store.Identity{GroupVersionResource: pods, Namespace: o.namespace},
-		Resource:      store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
-		SyncPolicy:    o.policy,
-		ClusterID:     informer.KubeSystemUID(rest),
-		OpenAPIHash:   informer.OpenAPIHash(rest, corev1.SchemeGroupVersion),
-		ServerVersion: informer.ServerVersion(rest),
-		Logger:        &discard,
+		Store:       l.store,
+		Identity:    store.Identity{GroupVersionResource: pods, Namespace: o.namespace},
+		Resource:    store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
+		SyncPolicy:  o.policy,
+		ClusterID:   informer.KubeSystemUID(rest),
+		OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion),
+		Logger:      &discard,
 	})
 	if err == nil {
 		err = l.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})

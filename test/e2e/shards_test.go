@@ -112,11 +112,11 @@ func (r *replica) end(t *testing.T) {
 }
 
 // startShards runs a replica for each shard of the pods.
-func startShards(t *testing.T, c *cluster, of int, change ...func(*informer.Options)) (replicas []*replica) {
+func startShards(t *testing.T, c *cluster, of int) (replicas []*replica) {
 	t.Helper()
 	for n := range of {
 		r := &replica{file: newFile(t)}
-		r.run(t, c, fmt.Sprintf("cold-%d", n), shard(t, n, of), change...)
+		r.run(t, c, fmt.Sprintf("cold-%d", n), shard(t, n, of))
 		replicas = append(replicas, r)
 	}
 	return replicas
