@@ -140,12 +140,12 @@ func (i *Informer) ForgetHandler(ctx context.Context, name string) error {
 	return i.feeds.ForgetHandler(ctx, name)
 }
 
-// KeepChanges keeps what has changed for readers of the file, for so long: see store.Collection.KeepChanges and store.View.Changes. 0 ends it. It stays so over
-// restarts. It fails with ErrNotDurable if the objects are in memory only.
-func (i *Informer) KeepChanges(ctx context.Context, keep time.Duration) error {
+// RetainChanges keeps what has changed for readers of the file, for so long: see store.Collection.RetainChanges and store.View.Changes.
+// 0 ends it. It stays so over restarts. It fails with ErrNotDurable if the objects are in memory only.
+func (i *Informer) RetainChanges(ctx context.Context, keep time.Duration) error {
 	switch {
 	case i.feeds != nil:
-		return i.feeds.KeepChanges(ctx, keep)
+		return i.feeds.RetainChanges(ctx, keep)
 	case keep != 0:
 		return fmt.Errorf("keep the changes of %s: %w: %s", i.o.Identity.GroupResource(), ErrNotDurable, i.volatile)
 	}
@@ -156,7 +156,7 @@ func (i *Informer) KeepChanges(ctx context.Context, keep time.Duration) error {
 type feeds interface {
 	open(ctx context.Context, name string) (feed, error)
 	ForgetHandler(ctx context.Context, name string) error
-	KeepChanges(ctx context.Context, keep time.Duration) error
+	RetainChanges(ctx context.Context, keep time.Duration) error
 }
 
 // feed is what a durable handler needs of a *store.Feed.

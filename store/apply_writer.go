@@ -26,8 +26,6 @@ type writer struct {
 	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild, or another write, has
 	// done to them before it is in them.
 	places *placesSnapshot
-	// committed is called once the transaction has been committed, before anybody else writes; nil if there is nothing to do.
-	committed func()
 }
 
 // write calls fn in a write transaction and commits. If set is given, the
@@ -127,7 +125,6 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 	}
 	idled := c.idled.Load()
 	var handlers *placesSnapshot
-	var committed func()
 	return c.store.updateThen(ctx, what, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
@@ -149,16 +146,13 @@ func (c *Collection) writeLockedFor(ctx context.Context, what string, set *index
 		if err := w.feed.settle(); err != nil {
 			return err
 		}
-		handlers, committed = w.places, w.committed
+		handlers = w.places
 		return putState(b, c.name, w.state)
 	}, func(err error) { // before another write finds places that this one has set back
 		switch {
 		case err == nil:
 			c.idled.Store(idled)
 			c.places.committed(handlers)
-			if committed != nil {
-				committed()
-			}
 		case errors.Is(err, ErrOutcomeUnknown):
 			c.places.unsure(handlers)
 		}
@@ -273,6 +267,9 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	}
 	terms := w.c.storedTerms(x.terms)
 	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
+	if old.found && old.UID == x.uid {
+		h.Created = old.firstSeq()
+	}
 	if x.dict != nil {
 		h.Dictionary, h.Size = x.dict.id, x.plainSize
 		if err := w.useDictionary(x.dict); err != nil {
@@ -285,7 +282,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	if err := w.moveTerms(x.key, old.Terms, terms); err != nil {
 		return err
 	}
-	if err := w.feed.file(x.key, h.Seq, old, !old.found || old.UID != x.uid); err != nil {
+	if err := w.feed.file(x.key, h.Seq, old); err != nil {
 		return err
 	}
 	if !old.found {

@@ -12,12 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// changesReader is the name under which the file has how long changes are kept for readers, and since when. No handler can have it.
-const changesReader = "\x00changes"
-
-var errChangesReader = errors.New("the name is that under which changes are kept for readers; choose another")
-
-// ErrNotKept: the store does not keep the changes of the collection for readers; see Collection.KeepChanges.
+// ErrNotKept: the store does not keep the changes of the collection for readers; see Collection.RetainChanges.
 var ErrNotKept = errors.New("the store does not keep changes for readers")
 
 // SinceError says that what has changed since a number can not be told.
@@ -36,140 +31,68 @@ func (e *SinceError) Error() string {
 
 // Kept is what is kept of the changes of a collection for readers.
 type Kept struct {
-	// For is how long tombstones are kept; 0: no changes are kept.
+	// For is how long deletes are kept; 0: no changes are kept.
 	For time.Duration
 	// Oldest is the lowest number that View.Changes takes, and Last that of the last change; it grows with each commit whether changes are kept or not.
 	Oldest, Last uint64
 }
 
-// KeepChanges keeps what View.Changes reads: a tombstone of each object that is deleted, for so long by the time in which the store is open and
-// up to 100,000 of them, and the numbers of all changes from now on. A store that is full drops tombstones before it refuses a write. 0 ends it, and frees what durable
-// handlers do not need. It stays so over restarts. It costs what a durable handler does, and one more entry for each object that is created.
-func (c *Collection) KeepChanges(ctx context.Context, keep time.Duration) error {
-	if err := c.keepChanges(ctx, keep); err != nil {
-		return fmt.Errorf("keep the changes of %s: %w", c.id, err)
+// RetainChanges has the changelog kept for readers that nobody knows: whoever has come to some number asks View.Changes, in whatever process has
+// the file, what has changed since. A delete stays for so long, by the time in which the store is open, and as one of the last 100,000. A store
+// that is full drops deletes before it refuses a write. 0 ends it, and frees what durable handlers do not need. It stays so over restarts, and
+// costs one more entry a write, as a durable handler does.
+func (c *Collection) RetainChanges(ctx context.Context, retain time.Duration) error {
+	if err := c.retainChanges(ctx, retain); err != nil {
+		return fmt.Errorf("retain the changes of %s: %w", c.id, err)
 	}
 	return nil
 }
 
-func (c *Collection) keepChanges(ctx context.Context, keep time.Duration) error {
+func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) error {
 	switch {
-	case keep < 0:
-		return fmt.Errorf("for %s: it must not be negative", keep)
+	case retain < 0:
+		return fmt.Errorf("for %s: it must not be negative", retain)
 	case c.readOnly:
 		return ErrReadOnly
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	place, known, err := c.places.reader()
-	if err != nil {
+	if was, err := c.places.retained(); err != nil || was == retain {
 		return err
 	}
-	if keep == 0 {
-		if !known {
-			return nil
-		}
-		return c.endChanges(ctx)
+	what := c.writing()
+	if retain == 0 {
+		what = forgetting
 	}
-	if known && place.Keep == keep {
-		if noted, err := c.notesBirths(ctx); noted || err != nil {
-			return err
+	err := c.writeLockedFor(ctx, what, nil, func(w *writer) error {
+		w.state.retain = retain
+		if retain > 0 {
+			return w.beginFeed()
 		}
-	}
-	return c.writeLocked(ctx, nil, func(w *writer) error {
-		if err := createFeed(w.bucket); err != nil {
-			return err
+		if w.places == nil || len(w.places.places) == 0 {
+			return w.endFeed()
 		}
-		if w.feed == nil {
-			w.state.feedSince = w.state.NextSeq
-		}
-		if !known {
-			place = Place{Seq: w.state.NextSeq - 1}
-			if err := dropBirths(w.bucket); err != nil {
-				return err
-			}
-		}
-		stored, err := storedPlace(w.bucket.Bucket(bucketHandlers), c.name, changesReader)
-		if err != nil {
-			return err
-		}
-		// A commit that this one has waited for may have dropped tombstones, and moved the place on with them.
-		place = Place{Seq: max(place.Seq, stored.Seq), Keep: keep}
-		w.committed = func() { c.places.keep(place) }
-		if w.places != nil && known {
-			w.places.places[changesReader] = place
-		}
-		if _, err := w.bucket.CreateBucketIfNotExists(bucketBirths); err != nil {
-			return err
-		}
-		return putPlace(w.bucket.Bucket(bucketHandlers), c.name, changesReader, place)
-	})
-}
-
-// endChanges drops what is kept for readers alone. The caller holds mu.
-func (c *Collection) endChanges(ctx context.Context) error {
-	err := c.writeLockedFor(ctx, forgetting, nil, func(w *writer) error {
-		if err := dropBirths(w.bucket); err != nil {
-			return err
-		}
-		if w.feed != nil {
-			w.feed.births = nil
-		}
-		if delete(w.places.places, changesReader); len(w.places.places) == 0 {
-			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
-			return dropFeed(w.bucket)
-		}
-		return w.bucket.Bucket(bucketHandlers).Delete([]byte(changesReader))
+		return nil // the tombstones go with what follows
 	})
 	if err == nil {
-		c.places.forget(changesReader, true)
+		c.places.setRetained(retain)
 	}
 	return err
 }
 
-func dropBirths(b *bolt.Bucket) error {
-	if b.Bucket(bucketBirths) == nil {
-		return nil
-	}
-	return b.DeleteBucket(bucketBirths)
-}
-
-func (c *Collection) notesBirths(ctx context.Context) (noted bool, err error) {
-	err = c.view(ctx, func(b *bolt.Bucket) error {
-		noted = b.Bucket(bucketBirths) != nil
-		return nil
-	})
-	return noted, err
-}
-
-// reader returns the place of the readers of changes.
-func (p *places) reader() (place Place, known bool, err error) {
+func (p *places) retained() (time.Duration, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return Place{}, false, fmt.Errorf("the collection has been closed: %w", ErrClosed)
+		return 0, fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	}
-	h := p.all[changesReader]
-	if h == nil {
-		return Place{}, false, nil
-	}
-	return h.place, true, nil
+	return p.retain, nil
 }
 
-// keep notes what the file has: the transaction may have dropped tombstones, too.
-func (p *places) keep(place Place) {
+func (p *places) setRetained(retain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all == nil {
-		p.all = map[string]*placed{}
-	}
-	h := p.all[changesReader]
-	if h == nil {
-		h = &placed{}
-		p.all[changesReader] = h
-	}
-	place.Seq = max(place.Seq, h.place.Seq)
-	h.place, h.written = place, h.version
+	p.retain = retain
 }
 
 // Kept returns what is kept of the changes for readers, as of the last commit.
@@ -214,18 +137,11 @@ func (r *reader) kept(b *bolt.Bucket) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	k := Kept{Last: st.NextSeq - 1}
-	handlers := b.Bucket(bucketHandlers)
-	if handlers == nil {
-		return k, nil
+	k := Kept{For: st.retain, Last: st.NextSeq - 1}
+	if k.For > 0 && st.feedSince > 0 {
+		k.Oldest = st.feedSince - 1
 	}
-	data := handlers.Get([]byte(changesReader))
-	if data == nil {
-		return k, nil
-	}
-	place, err := parsePlace(r.name, changesReader, data)
-	k.For, k.Oldest, k.Last = place.Keep, place.Seq, max(k.Last, place.Seq)
-	return k, err
+	return k, nil
 }
 
 // Changes returns what has been committed of the collection after a number, in order, a page at a time: of a live object the last state only, and of one
@@ -247,11 +163,8 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 			return &SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
 		}
 		p = FeedPage{End: k.Last}
-		if found, p.More, err = v.readFeed(b, st, after); err != nil {
-			return err
-		}
-		noteBirths(b.Bucket(bucketBirths), found)
-		return nil
+		found, p.More, err = v.readFeed(b, st, after)
+		return err
 	})
 	if err != nil {
 		return FeedPage{}, fmt.Errorf("changes of %s: %w", v.id, err)
@@ -261,18 +174,6 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 	}
 	err = v.decodeFeed(&p, found) // before p is read for the result
 	return p, err
-}
-
-// noteBirths says of live objects when they were created, where that is known.
-func noteBirths(births *bolt.Bucket, found []feedEntry) {
-	if births == nil {
-		return
-	}
-	for i, e := range found {
-		if born, ok := parseSeqKey(slices.Clone(births.Get([]byte(e.key)))); ok && !e.gone {
-			found[i].born = born
-		}
-	}
 }
 
 // Changed returns a channel that is closed after the next commit of something of the collection; nil if no Collection of this process writes to it.

@@ -59,10 +59,10 @@ func (r *sinceModel) take(m *feedModel, c store.FeedChange) {
 	switch {
 	case c.Type == store.Delete:
 		delete(r.objects, c.Key)
-	case c.Born > r.seq && there && !r.damaged:
-		m.Fatalf("%s was created at %d, and it was there at %d", c.Key, c.Born, r.seq)
-	case c.Born <= r.seq && !there && !r.damaged:
-		m.Fatalf("%s was not there at %d, and is told as created at %d", c.Key, r.seq, c.Born)
+	case c.Created > r.seq && there && !r.damaged:
+		m.Fatalf("%s was created at %d, and it was there at %d", c.Key, c.Created, r.seq)
+	case c.Created <= r.seq && !there && !r.damaged:
+		m.Fatalf("%s was not there at %d, and is told as created at %d", c.Key, r.seq, c.Created)
 	default:
 		r.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// keepChanges has the changes of c kept.
-func keepChanges(t *testing.T, c *store.Collection, keep time.Duration) {
+// retainChanges has the changes of c kept.
+func retainChanges(t *testing.T, c *store.Collection, keep time.Duration) {
 	t.Helper()
-	if err := c.KeepChanges(context.Background(), keep); err != nil {
+	if err := c.RetainChanges(context.Background(), keep); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -43,7 +43,7 @@ func since(t *testing.T, v *store.View, after uint64) (all []string, end uint64)
 		}
 		for _, c := range p.Changes {
 			line := told(c)
-			if c.Born > after {
+			if c.Created > after {
 				line += " *"
 			}
 			all = append(all, line)
@@ -82,7 +82,7 @@ func TestChangesSinceANumber(t *testing.T) {
 	if !errors.Is(err, store.ErrNotKept) {
 		t.Fatal("not kept:", err)
 	}
-	keepChanges(t, c, time.Hour)
+	retainChanges(t, c, time.Hour)
 	if k := kept(t, s, c); k != (store.Kept{For: time.Hour, Oldest: 3, Last: 3}) {
 		t.Fatalf("%+v", k)
 	}
@@ -106,6 +106,10 @@ func TestChangesSinceANumber(t *testing.T) {
 	}
 	got, _ = since(t, v, 3)
 	wantStrings(t, "after a restart", got, want...)
+	p, err := v.Changes(t.Context(), 3)
+	if err != nil || len(p.Changes) < 2 || p.Changes[0].Created != 2 || p.Changes[1].Created != 5 {
+		t.Errorf("what was created before changes were kept is known, too: %+v, %v", p.Changes, err)
+	}
 	if v.Changed() != nil {
 		t.Error("a file that nobody writes to does not change")
 	}
@@ -165,7 +169,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				c := openPods(t, s, nil)
 				apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 				flush(t, s)
-				keepChanges(t, c, tc.keep)
+				retainChanges(t, c, tc.keep)
 				apply(t, c, "3", upsert("a/z", "3"))
 				flush(t, s)
 				apply(t, c, "4", remove("a/x", "4"))
@@ -203,12 +207,12 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 	}
 }
 
-// TestKeepChangesBehindACommitThatDrops: KeepChanges waits for a commit that drops tombstones; readers must not be promised them again, nor the old time be kept on.
-func TestKeepChangesBehindACommitThatDrops(t *testing.T) {
+// TestRetainChangesBehindACommitThatDrops: RetainChanges waits for a commit that drops tombstones; readers must not be promised them again, nor the old time be kept on.
+func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := openGated(t, filepath.Join(t.TempDir(), "larder.db"))
 		c := openPods(t, s, nil)
-		keepChanges(t, c, time.Hour)
+		retainChanges(t, c, time.Hour)
 		apply(t, c, "1", upsert("a/x", "1"))
 		flush(t, s)
 		apply(t, c, "2", remove("a/x", "2"))
@@ -219,7 +223,7 @@ func TestKeepChangesBehindACommitThatDrops(t *testing.T) {
 		_, release := g.Hold()
 		go func() { done <- s.Flush(context.Background()) }()
 		synctest.Wait()
-		go func() { done <- c.KeepChanges(context.Background(), 2*time.Hour) }()
+		go func() { done <- c.RetainChanges(context.Background(), 2*time.Hour) }()
 		synctest.Wait()
 		release()
 		for range 2 {
@@ -244,7 +248,7 @@ func TestChangesAreKeptUpToALimit(t *testing.T) {
 	c := openPods(t, s, nil)
 	store.SetTombstoneLimit(c, 2)
 	apply(t, c, "4", upsert("a/1", "1"), upsert("a/2", "2"), upsert("a/3", "3"), upsert("a/4", "4"))
-	keepChanges(t, c, time.Hour)
+	retainChanges(t, c, time.Hour)
 	for n := range 4 {
 		apply(t, c, fmt.Sprint(5+n), remove(fmt.Sprint("a/", n+1), fmt.Sprint(5+n)))
 	}
@@ -261,17 +265,17 @@ func TestChangesAreKeptUpToALimit(t *testing.T) {
 func TestChangesAreKeptNoMore(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	c := openPods(t, s, nil)
-	keepChanges(t, c, 0)
-	keepChanges(t, c, time.Hour)
+	retainChanges(t, c, 0)
+	retainChanges(t, c, time.Hour)
 	apply(t, c, "1", upsert("a/x", "1"))
 	apply(t, c, "2", remove("a/x", "2"))
-	keepChanges(t, c, 2*time.Hour)
+	retainChanges(t, c, 2*time.Hour)
 	if k := kept(t, s, c); k != (store.Kept{For: 2 * time.Hour, Oldest: 0, Last: 2}) {
 		t.Errorf("another time: %+v", k)
 	}
 	f := feedOf(t, c, "h")
 	apply(t, c, "3", upsert("a/x", "3"))
-	keepChanges(t, c, 0)
+	retainChanges(t, c, 0)
 	if k := kept(t, s, c); k.For != 0 {
 		t.Errorf("%+v", k)
 	}
@@ -279,22 +283,20 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 	apply(t, c, "4", remove("a/x", "4"))
 	wantStrings(t, "a handler goes on", catchUp(t, f), "- a/x uid=uid-a/x rv=4")
 	f.Close()
-	keepChanges(t, c, time.Hour)
+	retainChanges(t, c, time.Hour)
 	if err := c.ForgetHandler(t.Context(), "h"); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "5", upsert("a/x", "5"))
 	got, _ := since(t, viewPods(t, s, c), 4)
 	wantStrings(t, "without the handler", got, "+ a/x uid=uid-a/x rv=5 *")
-	keepChanges(t, c, 0)
+	retainChanges(t, c, 0)
 	apply(t, c, "6", upsert("a/x", "6"))
 	if _, err := viewPods(t, s, c).Changes(t.Context(), 5); !errors.Is(err, store.ErrNotKept) {
 		t.Error(err)
 	}
-	for _, refused := range []error{c.KeepChanges(t.Context(), -1), func() error { _, err := c.Feed(t.Context(), "\x00changes"); return err }(), c.ForgetHandler(t.Context(), "\x00changes")} {
-		if refused == nil {
-			t.Error("it was not refused")
-		}
+	if err := c.RetainChanges(t.Context(), -1); err == nil {
+		t.Error("a time that is negative was not refused")
 	}
 	infos, err := c.Handlers(t.Context())
 	if err != nil || len(infos) != 0 {
@@ -330,7 +332,7 @@ func TestChangesAfterALoss(t *testing.T) {
 	s := storetest.Open(t, store.Options{CommitInterval: -1})
 	c := openPods(t, s, nil)
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
-	keepChanges(t, c, time.Hour)
+	retainChanges(t, c, time.Hour)
 	apply(t, c, "3", upsert("a/z", "3"))
 	err := store.Tamper(c, func(b *bolt.Bucket) error {
 		return b.Bucket([]byte("objects")).Put([]byte("a/x"), []byte("damaged"))

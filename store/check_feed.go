@@ -13,7 +13,7 @@ func (c *checker) checkFeed(ctx context.Context) error {
 		return err
 	}
 	for bucket, check := range map[string]func(b *bolt.Bucket, k, v []byte){
-		string(bucketSeq): c.checkSeq, string(bucketTombstones): c.checkTombstone, string(bucketBirths): c.checkBirth,
+		string(bucketSeq): c.checkSeq, string(bucketTombstones): c.checkTombstone,
 	} {
 		err := c.pages(ctx, func(b *bolt.Bucket, after []byte) ([]byte, error) { return c.feedPage(b, bucket, after, check) })
 		if err != nil {
@@ -56,7 +56,7 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 		c.fatal("%v", err)
 	}
 	for name, place := range places {
-		if place.Seq >= st.NextSeq && (place.Keep == 0 || place.Seq > st.NextSeq) {
+		if place.Seq >= st.NextSeq {
 			c.fatal("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
 		}
 	}
@@ -114,22 +114,6 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 	}
 	if err != nil {
 		c.fatal("%v", err)
-	}
-}
-
-func (c *checker) checkBirth(b *bolt.Bucket, key, v []byte) {
-	objects, err := c.objects(b)
-	if err != nil {
-		return // reported by others
-	}
-	born, ok := parseSeqKey(v)
-	have, err := c.stored(objects, string(key))
-	switch {
-	case !ok:
-		c.fatal("the creation of %s has a number of %d bytes", legible(string(key)), len(v))
-	case err != nil, !have.found: // the pages of records have it; Mend leaves what it has dropped
-	case born > have.Seq:
-		c.fatal("the creation of %s has number %d, and its record %d", legible(string(key)), born, have.Seq)
 	}
 }
 

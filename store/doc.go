@@ -18,13 +18,12 @@
 //	larder                    format, created, file-id, clean mark; keys: the data keys, wrapped (keyring.go); only with Encryption
 //	└─ <Identity.ID>          one bucket per collection
 //	   ├─ info                resourceVersion, complete, attributes, count, next seq, states of the indexes (infoRecord)
-//	   ├─ objects             key                → record: UID, resourceVersion, seq, index terms, payload (record.go)
+//	   ├─ objects             key                → record: UID, resourceVersion, seq, created seq, index terms, payload (record.go)
 //	   ├─ index/<name>        tuple(value, key)  → nothing, or the value where the tuple has its hash (tuple.go)
 //	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
-//	   ├─ seq                 number             → key; while there are durable handlers, like the next two (feed.go)
+//	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (feed.go)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
 //	   ├─ handlers            name               → how far a durable handler has come
-//	   ├─ births              key                → the number at which it was created; while changes are kept (changes.go)
 //	   └─ staging             key                → what a relist too large for memory will do; dropped at open
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
 //	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
@@ -109,8 +108,8 @@
 // state; Feed.Acknowledge notes the place, which the next commit writes. Tombstones are dropped when all handlers have passed them, and beyond
 // 100,000, or a week in which the store was open, in any case: then a handler behind them is set back, to be told of every object (Place.Replaying, Place.Why). docs/adr/0009 has the reasons.
 //
-// Collection.KeepChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number can ask View.Changes, in whatever process has the file, what has
-// changed since. docs/adr/0014 has the reasons.
+// Collection.RetainChanges keeps the same for readers that nobody knows: for so long, whoever has come to some number can ask View.Changes, in
+// whatever process has the file, what has changed since. docs/adr/0014 has the reasons.
 //
 // # While another process has the file
 //

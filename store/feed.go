@@ -9,16 +9,16 @@ import (
 
 // The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object
 // that is gone. Who has come to some number finds what has changed since behind it, and nothing else, however many objects there are. It is
-// kept while a durable handler is registered (feed_places.go), from then on: records that are older have a number in their header
-// and no entry, and a new handler reads them by key.
+// kept while something consumes it: a durable handler (feed_places.go), or readers that are promised it (changes.go). It is whole from
+// state.feedSince on: records that are older may have no entry, and a new handler reads them by key. What is dropped from it moves feedSince
+// on, in the same transaction, and who has not come that far starts over.
 
 // feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no feed.
 type feedWriter struct {
 	w          *writer
 	seqs       *bolt.Bucket
 	tombstones *bolt.Bucket
-	births     *bolt.Bucket // nil unless changes are kept for readers
-	// tight: there is no room for what is kept for readers.
+	// tight: there is no room for what is retained for readers.
 	tight bool
 }
 
@@ -35,16 +35,7 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, ErrDamaged)
 	}
 	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
-	f.births = w.bucket.Bucket(bucketBirths)
-	f.skipNumber()
 	return f, nil
-}
-
-// skipNumber leaves out the number that Place.again has given to readers of changes.
-func (f *feedWriter) skipNumber() {
-	if s := f.w.places; s != nil && s.places[changesReader].Keep > 0 {
-		f.w.state.NextSeq = max(f.w.state.NextSeq, s.places[changesReader].Seq+1)
-	}
 }
 
 // feedBuckets returns what the feed of a collection is read from.
@@ -69,9 +60,29 @@ func createFeed(b *bolt.Bucket) error {
 	return nil
 }
 
+// beginFeed has the collection keep its feed from now on, if it does not already.
+func (w *writer) beginFeed() error {
+	if w.feed == nil {
+		w.state.feedSince = w.state.NextSeq
+	}
+	return createFeed(w.bucket)
+}
+
+// endFeed drops the feed.
+func (w *writer) endFeed() error {
+	w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
+	return dropFeed(w.bucket)
+}
+
+// breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last one is told so, too.
+func (s *state) breakFeed() {
+	s.NextSeq++
+	s.feedSince = s.NextSeq
+}
+
 // dropFeed removes them.
 func dropFeed(b *bolt.Bucket) error {
-	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers, bucketBirths} {
+	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
 		if b.Bucket(name) == nil {
 			continue
 		}
@@ -96,15 +107,10 @@ func (w *writer) nextSeq() uint64 {
 	return seq
 }
 
-// file makes seq the place of key, whose record was old; born: of another object, or of none.
-func (f *feedWriter) file(key string, seq uint64, old stored, born bool) error {
+// file makes seq the place of key, whose record was old.
+func (f *feedWriter) file(key string, seq uint64, old stored) error {
 	if f == nil {
 		return nil
-	}
-	if born && f.births != nil {
-		if err := f.births.Put([]byte(key), seqKey(seq)); err != nil {
-			return err
-		}
 	}
 	if old.found && old.Seq != seq {
 		if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
@@ -121,11 +127,6 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
 		return err
-	}
-	if f.births != nil {
-		if err := f.births.Delete([]byte(key)); err != nil {
-			return err
-		}
 	}
 	t := tombstone{at: f.w.c.store.steadyNow(), key: key}
 	if last := x.lastOf(old.UID); last != nil {

@@ -81,7 +81,7 @@ func (m *feedModel) open() {
 		m.feeds[name], err = m.c.Feed(context.Background(), name)
 		m.must("feed", err)
 	}
-	m.must("keep changes", m.c.KeepChanges(context.Background(), time.Hour))
+	m.must("keep changes", m.c.RetainChanges(context.Background(), time.Hour))
 	info, err := m.c.Info(context.Background())
 	m.must("info", err)
 	if info.MustRelist != "" || !info.Complete {

@@ -23,9 +23,6 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	if name == "" || len(name) > maxHandlerName {
 		return fmt.Errorf("its name has %d bytes; 1 to %d can be stored", len(name), maxHandlerName)
 	}
-	if name == changesReader {
-		return errChangesReader
-	}
 	if c.readOnly {
 		return ErrReadOnly
 	}
@@ -37,11 +34,8 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	}
 	var place Place
 	err = c.writeLocked(ctx, nil, func(w *writer) error {
-		if err := createFeed(w.bucket); err != nil {
+		if err := w.beginFeed(); err != nil {
 			return err
-		}
-		if w.feed == nil {
-			w.state.feedSince = w.state.NextSeq
 		}
 		place = again(w.state.NextSeq, ResetNew)
 		return putPlace(w.bucket.Bucket(bucketHandlers), c.name, name, place)
@@ -90,9 +84,6 @@ func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 }
 
 func (c *Collection) forgetHandler(ctx context.Context, name string) error {
-	if name == changesReader {
-		return errChangesReader
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Taken meanwhile, so that nobody registers it.
@@ -104,9 +95,8 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 		return err
 	}
 	err = c.writeLockedFor(ctx, forgetting, nil, func(w *writer) error {
-		if delete(w.places.places, name); len(w.places.places) == 0 {
-			w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
-			return dropFeed(w.bucket)
+		if delete(w.places.places, name); len(w.places.places) == 0 && w.state.retain == 0 {
+			return w.endFeed()
 		}
 		return w.bucket.Bucket(bucketHandlers).Delete([]byte(name)) // the tombstones go with what follows
 	})
@@ -145,9 +135,6 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 			return nil
 		}
 		return handlers.ForEach(func(k, data []byte) error {
-			if string(k) == changesReader {
-				return nil // see Kept
-			}
 			place, err := parsePlace(r.name, string(k), data)
 			infos = append(infos, HandlerInfo{Name: string(k), Place: place, Behind: st.NextSeq - 1 - place.Seq})
 			return err
@@ -173,14 +160,14 @@ func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error
 // the rebuild writes the places that are loaded here.
 func (c *Collection) loadPlaces(ctx context.Context) error {
 	var all map[string]Place
+	var st state
 	unfit := false
 	err := c.view(ctx, func(b *bolt.Bucket) (err error) {
-		st, err := getState(b, c.name)
-		if err != nil {
+		if st, err = getState(b, c.name); err != nil {
 			return err
 		}
 		all, err = getPlaces(b, c.name)
-		unfit = (st.feedSince != 0) != (len(all) > 0)
+		unfit = (st.feedSince != 0) != (len(all) > 0 || st.retain > 0)
 		return err
 	})
 	if err != nil && (!isDamaged(err) || all == nil) {
@@ -191,7 +178,7 @@ func (c *Collection) loadPlaces(ctx context.Context) error {
 			return err
 		}
 	}
-	c.places.load(all)
+	c.places.load(all, st.retain)
 	return nil //nolint:nilerr // see above
 }
 
@@ -210,19 +197,14 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 		return err
 	}
 	st.tombstones, st.feedSince = 0, 0
-	if len(all) > 0 {
-		st.feedSince = st.NextSeq
+	if len(all) > 0 || st.retain > 0 {
+		st.breakFeed()
 		if err := createFeed(b); err != nil {
 			return err
 		}
 	}
-	for name, place := range all {
-		if name == changesReader {
-			if _, err := b.CreateBucketIfNotExists(bucketBirths); err != nil {
-				return err
-			}
-		}
-		all[name] = place.again(st.NextSeq, ResetDamage)
+	for name := range all {
+		all[name] = again(st.NextSeq, ResetDamage)
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
 			return err
 		}
@@ -246,6 +228,7 @@ func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 	if s == nil {
 		return nil
 	}
+	st.retain = s.retain
 	if err := createFeed(b); err != nil {
 		return err
 	}
@@ -254,12 +237,7 @@ func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 	}
 	for name, place := range s.places {
 		if lost {
-			place = place.again(st.NextSeq, ResetDamage)
-		}
-		if name == changesReader {
-			if _, err := b.CreateBucketIfNotExists(bucketBirths); err != nil {
-				return err
-			}
+			place = again(st.NextSeq, ResetDamage)
 		}
 		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, place); err != nil {
 			return err

@@ -24,9 +24,6 @@ type Place struct {
 	Told bool
 	// Why it begins anew, or did last.
 	Why ResetReason
-	// Keep is how long tombstones are kept for readers of changes, and 0 for durable handlers: see Collection.KeepChanges. With it Seq moves on
-	// with the tombstones that are dropped.
-	Keep time.Duration
 }
 
 // ResetReason is why a durable handler is told of every object.
@@ -56,15 +53,6 @@ func again(nextSeq uint64, why ResetReason) Place {
 	return Place{Seq: nextSeq - 1, Replaying: true, Why: why}
 }
 
-// again is that of p. For readers of changes none is kept from before, so that who has come to the last number is told so, too: the next one is left
-// out (skipNumber).
-func (p Place) again(nextSeq uint64, why ResetReason) Place {
-	if p.Keep > 0 {
-		return Place{Seq: nextSeq, Keep: p.Keep}
-	}
-	return again(nextSeq, why)
-}
-
 // placeRecord is a Place on disk: the payload of a record under the handler's name.
 type placeRecord struct {
 	Seq       uint64            `msgpack:"seq"`
@@ -73,12 +61,11 @@ type placeRecord struct {
 	After     string            `msgpack:"after,omitempty"`
 	Told      bool              `msgpack:"told,omitempty"`
 	Why       string            `msgpack:"why,omitempty"`
-	Keep      time.Duration     `msgpack:"keep,omitempty"`
 }
 
 func putPlace(handlers *bolt.Bucket, collection, name string, p Place) error {
 	payload, err := msgpack.Marshal(&placeRecord{
-		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why), Keep: p.Keep,
+		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why),
 	})
 	if err != nil {
 		return fmt.Errorf("place of handler %q: %w", name, err)
@@ -98,22 +85,10 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
 		return Place{}, fmt.Errorf("place of handler %q in collection %s: %w: %w", name, collection, err, ErrDamaged)
 	}
-	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why), Keep: max(r.Keep, 0)}, nil
+	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
 }
 
-// storedPlace is the place that the file has under a name; the zero value if it has none.
-func storedPlace(handlers *bolt.Bucket, collection, name string) (Place, error) {
-	data := handlers.Get([]byte(name))
-	if data == nil {
-		return Place{}, nil
-	}
-	return parsePlace(collection, name, data)
-}
-
-// lostKeep is how long changes are kept for readers if how long it was to be can not be read any more, until KeepChanges says it again.
-const lostKeep = 24 * time.Hour
-
-// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew, and so do readers of changes.
+// getPlaces returns the places of all handlers. With an error of damage, those that can not be read begin anew.
 func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	st, err := getState(b, collection)
 	if err != nil {
@@ -128,10 +103,7 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 	err = handlers.ForEach(func(name, data []byte) error {
 		place, err := parsePlace(collection, string(name), data)
 		if err != nil {
-			if string(name) == changesReader { // no handler, which would hold tombstones and never come to an end
-				place.Keep = lostKeep
-			}
-			bad, place = errors.Join(bad, err), place.again(st.NextSeq, ResetDamage)
+			bad, place = errors.Join(bad, err), again(st.NextSeq, ResetDamage)
 		}
 		all[string(name)] = place
 		return nil
@@ -143,6 +115,7 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 type places struct {
 	mu      sync.Mutex
 	all     map[string]*placed // guarded by mu
+	retain  time.Duration      // see Collection.RetainChanges; guarded by mu
 	changed chan struct{}      // closed by the next write, and then nil; nil too if nobody waits; guarded by mu
 	closed  bool               // the collection is: nothing is acknowledged any more; guarded by mu
 }
@@ -164,34 +137,34 @@ type placesSnapshot struct {
 	versions map[string]uint64
 	// reset are those that the transaction has set back.
 	reset map[string]Place
-	// dropped is the highest number of the tombstones that the transaction has dropped; 0 if it dropped none.
-	dropped uint64
+	// retain is how long changes are retained for readers.
+	retain time.Duration
 }
 
-func (p *places) load(all map[string]Place) {
+func (p *places) load(all map[string]Place, retain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all = map[string]*placed{}
+	p.all, p.retain = map[string]*placed{}, retain
 	for name, place := range all {
 		p.all[name] = &placed{place: place}
 	}
 }
 
-// any reports whether there is a handler.
+// any reports whether something consumes the change feed.
 func (p *places) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.all) > 0
+	return len(p.all) > 0 || p.retain > 0
 }
 
-// snapshot returns the places, or nil if there is no handler.
+// snapshot returns the places, or nil if nothing consumes the change feed.
 func (p *places) snapshot() *placesSnapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.all) == 0 {
+	if len(p.all) == 0 && p.retain == 0 {
 		return nil
 	}
-	s := &placesSnapshot{places: map[string]Place{}, versions: map[string]uint64{}, reset: map[string]Place{}}
+	s := &placesSnapshot{retain: p.retain, places: map[string]Place{}, versions: map[string]uint64{}, reset: map[string]Place{}}
 	for name, h := range p.all {
 		s.places[name] = h.place
 		if h.version != h.written {
@@ -233,7 +206,7 @@ func (p *places) committed(s *placesSnapshot) {
 func (p *places) unsure(s *placesSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s != nil && (len(s.reset) > 0 || s.dropped > 0) {
+	if s != nil && len(s.reset) > 0 {
 		p.setBackLocked(s)
 		p.wakeLocked()
 	}
@@ -244,9 +217,6 @@ func (p *places) setBackLocked(s *placesSnapshot) {
 		if h := p.all[name]; h != nil {
 			h.setBack(place)
 		}
-	}
-	if h := p.all[changesReader]; h != nil && h.place.Keep > 0 {
-		h.place.Seq = max(h.place.Seq, s.dropped)
 	}
 }
 
@@ -278,7 +248,7 @@ func (p *places) setAllBack(nextSeq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.all {
-		h.setBack(h.place.again(nextSeq, ResetDamage))
+		h.setBack(again(nextSeq, ResetDamage))
 	}
 	p.wakeLocked()
 }

@@ -322,7 +322,7 @@ func TestOpenMendsTheFeed(t *testing.T) {
 // Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written meanwhile.
 func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 	s, _, few := filled(t, Options{CommitInterval: -1})
-	if err := few.KeepChanges(t.Context(), time.Hour); err != nil {
+	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if err := few.Close(); err != nil {
@@ -352,7 +352,7 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := v.Changes(t.Context(), k.Last)
-	if err != nil || len(p.Changes) != 1 || p.Changes[0].Born != p.Changes[0].Seq {
+	if err != nil || len(p.Changes) != 1 || p.Changes[0].Created != p.Changes[0].Seq {
 		t.Errorf("%+v, %v", p, err)
 	}
 	wantSound(t, s)

@@ -21,9 +21,8 @@ type FeedChange struct {
 	ResourceVersion string
 	// Seq is the place of the change in the order of all changes of the collection.
 	Seq uint64
-	// Born is the number at which the object was created, if View.Changes tells of it and the store has seen it since changes are
-	// kept (Collection.KeepChanges); else 0. What a damaged file had lost and was written again is as if created then.
-	Born uint64
+	// Created is the number at which the object was stored first; 0 for Delete. What a damaged file had lost and was written again is as if created then.
+	Created uint64
 }
 
 // FeedPage is some changes in order.
@@ -181,7 +180,6 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 type feedEntry struct {
 	rawRecord
 	gone bool
-	born uint64
 }
 
 func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
@@ -287,9 +285,9 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 // decodeFeed adds the changes to the page. It calls the codec, in no transaction.
 func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	for _, e := range found {
-		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Born: e.born}
+		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Created: e.firstSeq()}
 		if e.gone {
-			change.Type = Delete
+			change.Type, change.Created = Delete, 0
 		}
 		err := ErrIncompatible
 		if e.body.encoding != "" {

@@ -23,8 +23,7 @@ func (f *feedWriter) settle() error {
 		return nil
 	}
 	s := f.w.places
-	floor, err := f.trim(s)
-	if err != nil {
+	if err := f.trim(s); err != nil {
 		return err
 	}
 	handlers := f.w.bucket.Bucket(bucketHandlers)
@@ -32,9 +31,7 @@ func (f *feedWriter) settle() error {
 		if handlers.Get([]byte(name)) == nil {
 			continue // it was forgotten this moment
 		}
-		if place.Keep > 0 && s.dropped > place.Seq {
-			place.Seq = s.dropped
-		} else if place.Keep == 0 && place.low() < floor {
+		if place.low()+1 < f.w.state.feedSince {
 			place = again(f.w.state.NextSeq, ResetBehind)
 			s.reset[name] = place
 		} else if s.versions[name] == 0 {
@@ -47,14 +44,10 @@ func (f *feedWriter) settle() error {
 	return nil
 }
 
-// trim drops tombstones, and returns the highest number among those that a handler has not passed; 0 if there is none.
-func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
-	passed, kept := uint64(math.MaxUint64), time.Duration(0)
+// trim drops tombstones that nobody needs, or may need any more, and moves feedSince on with them.
+func (f *feedWriter) trim(s *placesSnapshot) error {
+	passed, kept := uint64(math.MaxUint64), f.w.state.retain
 	for _, place := range s.places {
-		if place.Keep > 0 {
-			kept = place.Keep
-			continue
-		}
 		passed = min(passed, place.low())
 	}
 	if f.tight {
@@ -73,23 +66,20 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 		if needed && left <= f.w.c.limits.tombstones {
 			break
 		}
-		if behind {
-			floor = seq
-		}
-		s.dropped = seq
+		f.w.state.feedSince = max(f.w.state.feedSince, seq+1)
 		drop = append(drop, bytes.Clone(k))
 		left--
 	}
 	for _, k := range drop {
 		if err := f.tombstones.Delete(k); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	f.w.state.tombstones = left
-	return floor, nil
+	return nil
 }
 
-// makeRoom drops the tombstones that all handlers have passed, those that are kept for readers too, after a write that did not fit: it would have dropped some itself, but their pages
+// makeRoom drops the tombstones that all handlers have passed, those that are retained for readers too, after a write that did not fit: it would have dropped some itself, but their pages
 // are free no sooner than in the next. The caller has the writer's place.
 func (s *Store) makeRoom() {
 	for _, c := range s.liveCollections() {

@@ -84,6 +84,7 @@ type infoRecord struct {
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 	Tombstones      int                   `msgpack:"tombstones,omitempty"`
 	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
+	Retain          time.Duration         `msgpack:"retain,omitempty"`
 	Sealed          bool                  `msgpack:"sealed,omitempty"`
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
@@ -114,8 +115,10 @@ type state struct {
 	dictionary uint64
 	// tombstones is how many there are.
 	tombstones int
-	// feedSince is the number from which on every record is in the change feed; 0 if there is none.
+	// feedSince is the number from which on the change feed is whole: every record and every delete is in it. 0 if there is none.
 	feedSince uint64
+	// retain is how long deletes stay in the change feed for readers that nobody knows; 0: only handlers' are kept.
+	retain time.Duration
 	// usedAt is LastUsed by the store's steady time; zero: a build that did not know it.
 	usedAt time.Time
 }
@@ -159,7 +162,7 @@ func newInfoRecord(s state) *infoRecord {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
-		Tombstones: s.tombstones, FeedSince: s.feedSince, Sealed: s.Sealed, PlainText: s.PlainText,
+		Tombstones: s.tombstones, FeedSince: s.feedSince, Retain: s.retain, Sealed: s.Sealed, PlainText: s.PlainText,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -195,7 +198,7 @@ func (r *infoRecord) state() state {
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince,
+		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince, retain: max(r.Retain, 0),
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)

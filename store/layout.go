@@ -24,11 +24,10 @@ var (
 
 	bucketDictionaries = []byte("dict") // what compressed records need
 
-	// While there are durable handlers; see feed.go.
+	// While something consumes the changelog; see feed.go.
 	bucketSeq        = []byte("seq")
 	bucketTombstones = []byte("tombstones")
 	bucketHandlers   = []byte("handlers")
-	bucketBirths     = []byte("births") // only while changes are kept for readers; see changes.go
 )
 
 // The files beside the store's own, whose path they begin with.

@@ -78,7 +78,7 @@ func (d *damage) apply(b *bolt.Bucket, m Mended) (Identity, error) {
 		st.MustRelist = MustRelistDamaged
 	}
 	if m.behind {
-		if err := d.setHandlersBack(b, st); err != nil {
+		if err := d.setHandlersBack(b, &st); err != nil {
 			return Identity{}, err
 		}
 	}
@@ -122,13 +122,16 @@ func (d *damage) applyEntries(b *bolt.Bucket) error {
 }
 
 // setHandlersBack has the durable handlers begin anew: of what is lost nobody knows whether it will come back or is deleted.
-func (d *damage) setHandlersBack(b *bolt.Bucket, st state) error {
+func (d *damage) setHandlersBack(b *bolt.Bucket, st *state) error {
 	all, err := getPlaces(b, d.name)
 	if err != nil {
 		return err
 	}
-	for name, place := range all {
-		if err := putPlace(b.Bucket(bucketHandlers), d.name, name, place.again(st.NextSeq, ResetDamage)); err != nil {
+	if st.feedSince != 0 {
+		st.breakFeed()
+	}
+	for name := range all {
+		if err := putPlace(b.Bucket(bucketHandlers), d.name, name, again(st.NextSeq, ResetDamage)); err != nil {
 			return err
 		}
 	}

@@ -222,72 +222,13 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	if err != nil {
 		return nil, err
 	}
-	known, err := c.births(ctx, name, *st)
-	if place, kept := handlers[changesReader]; kept && !known {
-		handlers[changesReader] = place.again(st.NextSeq, ResetDamage)
-	}
 	if c.behind[name] {
-		for handler, place := range handlers {
-			handlers[handler] = place.again(st.NextSeq, ResetDamage)
+		st.breakFeed()
+		for handler := range handlers {
+			handlers[handler] = again(st.NextSeq, ResetDamage)
 		}
 	}
-	return handlers, err
-}
-
-// births copies what is known of when objects were created, and reports whether that is all there was. Readers of changes who are not told would take what is new to them for a modification.
-func (c *copying) births(ctx context.Context, name string, st state) (whole bool, err error) {
-	there := false
-	err = c.old.view(func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, name)
-		there = err == nil && b.Bucket(bucketBirths) != nil
-		return err
-	})
-	if err != nil || !there {
-		return true, err
-	}
-	bad := 0
-	put := func(entries []entry) error {
-		return c.write(func(tx *bolt.Tx) error {
-			n, err := c.reader(name).putBirths(tx, st, entries)
-			bad += n
-			return err
-		})
-	}
-	if err := put(nil); err != nil { // the bucket, whatever can be read
-		return false, err
-	}
-	whole, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketBirths)}, put)
-	return whole && bad == 0, err
-}
-
-// putBirths returns how many of them make no sense. What objects are not there has been noted by others.
-func (r *reader) putBirths(tx *bolt.Tx, st state, entries []entry) (bad int, err error) {
-	b, err := ensureCollection(tx, r.name, st)
-	if err != nil {
-		return 0, err
-	}
-	births, err := b.CreateBucketIfNotExists(bucketBirths)
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range entries {
-		have, err := r.stored(b.Bucket(bucketObjects), string(e.key))
-		if err != nil {
-			return bad, err
-		}
-		born, ok := parseSeqKey(e.value)
-		switch {
-		case !have.found:
-			continue
-		case !ok || born > have.Seq:
-			bad++
-			continue
-		}
-		if err := births.Put(e.key, e.value); err != nil {
-			return bad, err
-		}
-	}
-	return bad, nil
+	return handlers, nil
 }
 
 func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []entry) (bad int, err error) {

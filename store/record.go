@@ -16,7 +16,7 @@ import (
 //	            the length and bytes of the key, byte 0, and bytes 5 to the end
 //	uvarint     length of the header
 //	header      msgpack array: uid, resourceVersion, seq, encoding, terms; in packedVersion also: dictionary, size; in sealedVersion these (both 0 if it is
-//	            not compressed) and: data key. There terms are tokens (datakey.go)
+//	            not compressed) and: data key. There terms are tokens (datakey.go). At the end, unless it is seq: created seq
 //	payload     what the codec named by encoding wrote, to the end; in packedVersion a zstd frame that holds that; in sealedVersion a nonce of 24 bytes
 //	            and one of the two, encrypted with XChaCha20-Poly1305 (seal.go)
 //
@@ -46,6 +46,8 @@ type header struct {
 	RV  string
 	// Seq grows with every record that is written to the collection.
 	Seq uint64
+	// Created is the Seq of the object's first record; 0 is Seq itself: see firstSeq.
+	Created uint64
 	// Encoding is the Name of the codec that wrote the payload.
 	Encoding string
 	// Terms are the values that each index files the object under, by the
@@ -61,6 +63,14 @@ type header struct {
 	head     []byte
 	// unknown is the version of a record that this build can not read the payload of, or 0.
 	unknown byte
+}
+
+// firstSeq returns the number at which the object was created, as far as this collection has seen it.
+func (h header) firstSeq() uint64 {
+	if h.Created == 0 {
+		return h.Seq
+	}
+	return h.Created
 }
 
 // plainSize is how long the payload is that the codec wrote.
@@ -201,7 +211,11 @@ func appendHeader(dst []byte, h header) []byte {
 	case sealedVersion:
 		fields = sealedFields
 	}
-	dst = appendArrayLen(dst, fields)
+	if h.Created != 0 && h.Created != h.Seq {
+		dst = appendArrayLen(dst, fields+1)
+	} else {
+		dst = appendArrayLen(dst, fields)
+	}
 	dst = appendText(dst, h.UID)
 	dst = appendText(dst, h.RV)
 	dst = appendUint(dst, h.Seq)
@@ -220,6 +234,9 @@ func appendHeader(dst []byte, h header) []byte {
 	}
 	if fields >= sealedFields {
 		dst = appendUint(dst, h.SealedBy)
+	}
+	if h.Created != 0 && h.Created != h.Seq {
+		dst = appendUint(dst, h.Created)
 	}
 	return dst
 }
@@ -243,20 +260,20 @@ func decodePayloadHeader(version byte, head []byte) (header, error) {
 	return h, nil
 }
 
-// decodeRest reads what headers have after the terms in other versions than the first.
-func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackReader) {
-	least := packedFields
+// decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every header of that version has.
+func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackReader) (least int) {
+	least = packedFields
 	switch version {
 	case packedVersion:
 	case sealedVersion:
 		least = sealedFields
 	default:
 		h.unknown = version
-		return
+		return fields
 	}
 	if d.err == nil && fields < least {
 		d.err = fmt.Errorf("%d header fields are too few", fields)
-		return
+		return fields
 	}
 	h.Dictionary = d.uint()
 	size := d.uint()
@@ -271,6 +288,7 @@ func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackRea
 			d.err = errors.New("a payload that is sealed with no key can not be")
 		}
 	}
+	return least
 }
 
 // encodingName returns b as a string, without an allocation for the encodings there are.
@@ -308,8 +326,12 @@ func decodeHeader(version byte, data []byte) (header, error) {
 		}
 		h.Terms[index] = values
 	}
+	least := headerFields
 	if version != recordVersion {
-		h.decodeRest(version, fields, data, &d)
+		least = h.decodeRest(version, fields, data, &d)
+	}
+	if d.err == nil && h.unknown == 0 && fields > least {
+		h.Created = d.uint()
 	}
 	if d.err != nil {
 		return header{}, fmt.Errorf("header: %w", d.err)

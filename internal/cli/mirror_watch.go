@@ -34,7 +34,7 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 
 // keepChanges has the file keep what changes for so long; 0 is not at all. A sync that can not is still a sync.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
-	err := mb.informer.KeepChanges(ctx, keep)
+	err := mb.informer.RetainChanges(ctx, keep)
 	if err != nil && !errors.Is(err, informer.ErrNotDurable) {
 		klog.FromContext(ctx).Error(err, "Changes are not kept for larder watch --since", "resource", mb.resource.String())
 	}

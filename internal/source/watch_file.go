@@ -11,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Watch implements Watcher, from what the store keeps of changes (store.Collection.KeepChanges): what has been committed, which is what every other reader
+// Watch implements Watcher, from what the store keeps of changes (store.Collection.RetainChanges): what has been committed, which is what every other reader
 // of the file sees. Nothing is queued for a reader: one that is slow reads on where it was, as long as that is kept. Where no changes
 // are kept it fails with store.ErrNotKept, unless the file is one that does not change.
 func (f *File) Watch(ctx context.Context, q WatchQuery, fn func(Event) error) error {
@@ -188,7 +188,7 @@ func (w *fileWatch) tell(ctx context.Context, c store.FeedChange) error {
 		}
 	}
 	e, ok, err := w.selection.event(change{
-		key: c.Key, object: u, deleted: c.Type == store.Delete, created: c.Born > w.at, unsure: c.Seq <= w.sure,
+		key: c.Key, object: u, deleted: c.Type == store.Delete, created: c.Created > w.at, unsure: c.Seq <= w.sure,
 	})
 	if err != nil || !ok {
 		return err

@@ -61,7 +61,7 @@ func (w *watched) open(t failer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.c.KeepChanges(context.Background(), w.keep); err != nil {
+	if err := w.c.RetainChanges(context.Background(), w.keep); err != nil {
 		t.Fatal(err)
 	}
 }
