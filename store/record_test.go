@@ -164,11 +164,11 @@ func requireDamaged(t *testing.T, err error) {
 }
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
-	head := appendHeader(nil, header{UID: "uid", RV: "12", Encoding: "msgpack"})
+	head := appendHeader(nil, header{UID: "uid", RV: "12", Seq: 9, Created: 7, Encoding: "msgpack"})
 	head[0]++ // one more element
 	head = append(head, 0xc0)
 	h, err := decodeHeader(recordVersion, head)
-	if err != nil || h.RV != "12" {
+	if err != nil || h.RV != "12" || h.Created != 7 {
 		t.Fatalf("got %+v, %v", h, err)
 	}
 }
