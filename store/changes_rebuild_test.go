@@ -1,0 +1,144 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestChangesKeptForLessOverARebuild: what is dropped when less is asked for stays known as dropped.
+func TestChangesKeptForLessOverARebuild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, store.Options{CommitInterval: -1, Logger: &quiet})
+		g := store.GateCommits(s)
+		c := openPods(t, s, nil)
+		apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+		retainChanges(t, c, 24*time.Hour)
+		apply(t, c, "3", remove("a/x", "3"))
+		time.Sleep(2 * time.Hour)
+		retainChanges(t, c, time.Hour)
+		want := kept(t, s, c)
+		if want.Oldest != 3 {
+			t.Fatalf("%+v", want)
+		}
+		g.Fail(func() error { return syscall.EIO })
+		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/z", "4")}, ResourceVersion: "4"}); !errors.Is(err, store.ErrOutcomeUnknown) {
+			t.Fatal(err)
+		}
+		g.Fail(nil)
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if k := kept(t, s, c); k != want {
+			t.Errorf("%+v after a rebuild, was %+v", k, want)
+		}
+	})
+}
+
+// rebuildAfterFailure writes the store anew, as is done after a disk that failed.
+func rebuildAfterFailure(t *testing.T, s *store.Store, g *store.Gate, c *store.Collection, rv string) {
+	t.Helper()
+	g.Fail(func() error { return syscall.EIO })
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/failing", rv)}, ResourceVersion: rv}); !errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	g.Fail(nil)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChangesOverARebuild: what is told is what was told before it: what was created is not told as changed, before and after.
+func TestChangesOverARebuild(t *testing.T) {
+	for name, open := range map[string]bool{"open": true, "closed": false} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.Open(t, store.Options{CommitInterval: -1, Logger: &quiet})
+			g := store.GateCommits(s)
+			c := openPods(t, s, nil)
+			apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+			retainChanges(t, c, time.Hour)
+			apply(t, c, "4", upsert("a/z", "3"), upsert("a/y", "4"))
+			apply(t, c, "5", remove("a/x", "5"))
+			apply(t, c, "6", object(storetest.Pod("a/z", "another", "6")))
+			want, _ := since(t, viewPods(t, s, c), 2)
+			if open {
+				rebuildAfterFailure(t, s, g, c, "7")
+			} else {
+				other, err := s.Collection(t.Context(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "b"}, store.CollectionOptions{Codec: storetest.PodCodec()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Close(); err != nil {
+					t.Fatal(err)
+				}
+				rebuildAfterFailure(t, s, g, other, "7")
+				c = openPods(t, s, nil)
+			}
+			sound(t, s)
+			got, end := since(t, viewPods(t, s, c), 2)
+			wantStrings(t, "after a rebuild", got, want...)
+			apply(t, c, "8", upsert("a/new", "8"))
+			got, _ = since(t, viewPods(t, s, c), end)
+			wantStrings(t, "what comes then", got, "+ a/new uid=uid-a/new rv=8 *")
+			sound(t, s)
+		})
+	}
+}
+
+// TestChangesAreTheStateAtEachCommit: however many updates come between commits, what is told since the last one, applied in order, is the state of then.
+func TestChangesAreTheStateAtEachCommit(t *testing.T) {
+	s := storetest.Open(t, store.Options{CommitInterval: time.Hour})
+	c := openPods(t, s, nil)
+	apply(t, c, "1", upsert("a/0", "1"))
+	flush(t, s)
+	retainChanges(t, c, time.Hour)
+	v, random := viewPods(t, s, c), rand.New(rand.NewPCG(1, 2))
+	now, told := map[string]string{"a/0": "1"}, map[string]string{"a/0": "1"}
+	after, updates, changes := kept(t, s, c).Last, 0, 0
+	for rv := 2; rv < 3000; rv++ {
+		key, at := fmt.Sprintf("a/%d", random.IntN(5)), strconv.Itoa(rv)
+		if _, there := now[key]; there && random.IntN(20) == 0 {
+			apply(t, c, at, remove(key, at))
+			delete(now, key)
+		} else {
+			apply(t, c, at, upsert(key, at))
+			now[key] = at
+		}
+		if updates++; rv%300 != 0 {
+			continue
+		}
+		flush(t, s)
+		for more := true; more; {
+			p, err := v.Changes(t.Context(), after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, change := range p.Changes {
+				if changes++; change.Type == store.Delete {
+					delete(told, change.Key)
+					continue
+				}
+				if _, there := told[change.Key]; there == (change.Created > after) {
+					t.Errorf("%s at %s: there %v, created at %d, read up to %d", change.Key, change.ResourceVersion, there, change.Created, after)
+				}
+				told[change.Key] = change.ResourceVersion
+			}
+			after, more = p.End, p.More
+		}
+		if !maps.Equal(told, now) {
+			t.Fatalf("at %d it tells %v, and there is %v", rv, told, now)
+		}
+	}
+	if changes == 0 || changes > updates/20 {
+		t.Errorf("%d changes are told of %d updates in %d commits", changes, updates, updates/300)
+	}
+}
