@@ -30,7 +30,7 @@ func newCheck(s IO) *cobra.Command {
 	var output outputFlag
 	var server serverCheck
 	cmd := &cobra.Command{
-		Use:   "check --from FILE",
+		Use:   "check [FILE]",
 		Short: "Verify every record and index of a store or snapshot",
 		Long: `Verify a store: every record's checksum, every index entry both ways, counts, and the resourceVersion. Verify a snapshot: every
 block's digest, the index, counts, and every object. Exits with 1 if there is a problem.
@@ -40,8 +40,11 @@ differs is repaired, the file too: an event that a proxy has swallowed, a server
 store does it itself, with its own connection, whatever is named here. A store that no sync holds first takes in what has changed since, as a sync does when it starts: that is no difference,
 and is said (larder diff compares files as they are). Exits with 1 if something differed. What other programs have stored as Go types, or changed by a transform,
 they compare themselves.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: maxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile(&file.path, "from", args); err != nil {
+				return err
+			}
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
 			}
@@ -50,6 +53,7 @@ they compare themselves.`,
 			}
 			return ifInterrupted(cmd.Context(), runCheck(cmd.Context(), s, &file, output.format), "not everything was verified")
 		},
+		ValidArgsFunction: completeFile,
 	}
 	file.add(cmd)
 	output.add(cmd, "text", "json")

@@ -18,7 +18,7 @@ func newCompact(s IO) *cobra.Command {
 	var key keyFlag
 	var rekey bool
 	cmd := &cobra.Command{
-		Use:   "compact --store FILE [--rekey]",
+		Use:   "compact [FILE] [--rekey]",
 		Short: "Write a store anew without its free space",
 		Long: `Write a store anew without its free space: after many deletes most of a file may be free, and every commit
 writes the list of it. larder status shows how much is free.
@@ -32,8 +32,11 @@ stored in plain text before there was a key. The other keys are needed no more t
 the file of them again, and refuses if the current key is not the one that is given here.
 
 There must be room for a second copy beside the file until it is done. If it is killed the file is as it was, or compact.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: maxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile(&file.path, "store", args); err != nil {
+				return err
+			}
 			if err := file.check(); err != nil {
 				return usageError{err}
 			}
@@ -43,6 +46,7 @@ There must be room for a second copy beside the file until it is done. If it is 
 			}
 			return runCompact(cmd.Context(), s, file.path, do)
 		},
+		ValidArgsFunction: completeFile,
 	}
 	file.add(cmd)
 	key.addAs(cmd, "the `FILE` of the keys of the store, the current one first. Default is what "+keyVariable+" holds; only --rekey needs them")

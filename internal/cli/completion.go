@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func newCompletion(s IO) *cobra.Command {
 		Short: "Print a script that completes larder's command line in a shell",
 		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output, and
 what the store that --from names holds: resources, categories, objects, namespaces and collections, also while larder sync holds it.
-Give --from before what is to be completed by it.
+Give --from before what is to be completed by it, or set LARDER_STORE. In bash the package bash-completion is not needed.
 
 As a plugin of kubectl, with larder installed as kubectl-larder, kubectl's own completion asks a program in the
 PATH named kubectl_complete-larder, which is this script:
@@ -47,6 +48,9 @@ PATH named kubectl_complete-larder, which is this script:
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
+				if _, err := io.WriteString(s.Out, withoutBashCompletion); err != nil {
+					return err
+				}
 				return root.GenBashCompletionV2(s.Out, true)
 			case "zsh":
 				return root.GenZshCompletion(s.Out)
@@ -75,7 +79,8 @@ func completeFormats(_ *cobra.Command, _ []string, toComplete string) ([]cobra.C
 // complete offers resources and categories for the first argument, and names of objects after that: by themselves after a resource,
 // and behind RESOURCE/. With no store it offers the resources that everybody knows.
 func (o *getOptions) complete(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if o.from.path == "" && len(args) == 0 {
+	args = o.from.leadingFile(args)
+	if o.from.path = orVariable(o.from.path); o.from.path == "" && len(args) == 0 {
 		return beginning(source.WellKnown(), toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 	var all []cobra.Completion
@@ -210,7 +215,7 @@ func (o *getOptions) completeCollections(cmd *cobra.Command, _ []string, toCompl
 
 // withStore calls f with what --from names. A completion has nobody to tell of an error: there is nothing to offer then.
 func (o *getOptions) withStore(ctx context.Context, f func(context.Context, source.Source, []source.Collection)) {
-	if o.from.path == "" {
+	if o.from.path = orVariable(o.from.path); o.from.path == "" {
 		return
 	}
 	if ctx == nil {

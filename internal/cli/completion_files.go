@@ -30,6 +30,14 @@ func completeFiles(files int, from func(args []string) fromFlag) completer {
 	}
 }
 
+// completeFile completes one file.
+func completeFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
 // completeKnown offers the resources that everybody knows, which need no server.
 func completeKnown(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	known := slices.DeleteFunc(source.WellKnown(), func(name string) bool { return slices.Contains(args, name) })
@@ -47,7 +55,7 @@ func forCompletion(cmd *cobra.Command) {
 }
 
 // ourCommand is a command of larder in a text.
-var ourCommand = regexp.MustCompile(`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|demo|version|completion)\b`)
+var ourCommand = regexp.MustCompile(`(kubectl )?\blarder (--help|sync|get|watch|status|check|diff|snapshot|compact|keygen|demo|version|completion)\b`)
 
 // asNamed has the help of all commands call the program by the name that it was started by.
 func asNamed(cmd *cobra.Command, name string) {

@@ -144,6 +144,32 @@ func (r *resolver) resolve(ctx context.Context, arg string) ([]resource, error) 
 	return found[:1], nil
 }
 
+// wanted returns the resources that w is about.
+func (r *resolver) wanted(ctx context.Context, w wanted) ([]resource, error) {
+	if !w.everything {
+		return r.resolve(ctx, w.name)
+	}
+	all := slices.DeleteFunc(slices.Clone(r.stored), func(s resource) bool { return s.Kind == "" })
+	switch err := r.ask(ctx); {
+	case err == nil && r.offers.failed != nil:
+		return nil, withHint(fmt.Errorf("the server does not list all of its resources: %w", r.offers.failed), "name those that you want in the place of --all")
+	case err == nil:
+		all = r.offers.everything(len(w.namespaces) > 0)
+	case len(all) == 0:
+		return nil, serverError(err, fmt.Sprintf(", and nothing is stored in %s yet", r.storePath))
+	}
+	for _, name := range w.but {
+		matched := append(matchResource(name, all), inCategory(name, all)...)
+		if len(matched) == 0 && r.offers != nil && len(matchResource(name, r.offers.all)) == 0 {
+			return nil, withHint(fmt.Errorf("--exclude: the server has no resource %q", name), "kubectl api-resources lists what it has")
+		}
+		all = slices.DeleteFunc(all, func(a resource) bool {
+			return slices.ContainsFunc(matched, func(m resource) bool { return m.GroupVersionResource == a.GroupVersionResource })
+		})
+	}
+	return all, nil
+}
+
 // asked reports whether the server has told what it has. If it has, an error of resolve is one of the argument.
 func (r *resolver) asked() bool { return r.offers != nil }
 

@@ -1,6 +1,6 @@
 // Package cli is the command line of Larder: Main runs it.
 //
-// One file per command (sync.go, get.go, watch.go, status.go, check.go, diff.go, snapshot_save.go, snapshot_restore.go, snapshot_export.go, compact.go,
+// One file per command (sync.go, get.go, watch.go, status.go, check.go, diff.go, snapshot_save.go, snapshot_restore.go, snapshot_export.go, compact.go, keygen.go,
 // demo.go, version.go, completion.go), each with a function that returns the cobra command; beside
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go, discover.go and suggest.go (what people call a resource, and what they may have meant), choose.go (which collection answers a question), absent.go (what a file

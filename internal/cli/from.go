@@ -19,13 +19,13 @@ type fromFlag struct {
 }
 
 func (f *fromFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required)")
+	cmd.Flags().StringVar(&f.path, "from", "", "the `FILE` to read: a store, also while larder sync holds it, or a snapshot (required, or "+storeVariable+")")
 	f.identityFlag.add(cmd)
 }
 
 func (f *fromFlag) check() error {
-	if f.path == "" {
-		return usagef("--from FILE is required")
+	if f.path = orVariable(f.path); f.path == "" {
+		return required("from")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type getOptions struct {
 func newGet(s IO) *cobra.Command {
 	o := getOptions{print: newPrintFlags()}
 	cmd := &cobra.Command{
-		Use:   "get (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…) --from FILE",
+		Use:   "get [FILE] (RESOURCE[,RESOURCE…] [NAME…] | RESOURCE/NAME…)",
 		Short: "Print stored objects as kubectl get does; needs no API server",
 		Long: `Print objects from a store, also while larder sync holds it, as kubectl get prints them: the same names of resources and
 categories (all), the same columns, the same formats of output. No API server is needed. Standard error says how old the data is.
@@ -47,7 +47,7 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
   larder get deploy,svc -A -l app=web --show-labels --from cluster.db
   larder get pods -A --field-selector status.phase!=Running,spec.nodeName=worker-1 --from cluster.db
   larder get pods -A --sort-by .metadata.creationTimestamp -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName --from cluster.db
-  larder get node/worker-1 svc/web -o yaml --from cluster.db`,
+  larder get cluster.db node/worker-1 svc/web -o yaml`,
 		Args: needArgs(1, -1, "a resource, and perhaps names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGet(cmd.Context(), s, &o, args)
@@ -200,7 +200,7 @@ func (g *getting) run(ctx context.Context, answers []answer) error {
 		return readError(g.o.from.path, errors.Join(append([]error{&g.damaged}, g.missing...)...))
 	}
 	if g.found == 0 && len(g.missing) == 0 && g.o.print.table() && !g.o.ignoreNotFound {
-		g.nothing(answers)
+		g.nothing(ctx, answers)
 	}
 	return errors.Join(g.missing...)
 }
@@ -229,7 +229,7 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 		case err != nil:
 			return err
 		case q.Name != "" && g.found == before && !g.o.ignoreNotFound:
-			g.missing = append(g.missing, absent(a.resource, q.Name))
+			g.missing = append(g.missing, g.absent(ctx, a, q.Name))
 		}
 	}
 	return nil
@@ -238,14 +238,31 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 // absent is the error for an object that was asked for by name.
 func absent(r resource, name string) error { return fmt.Errorf("%s %q not found", r, name) }
 
-// nothing says that there is nothing, where a table would be expected.
-func (g *getting) nothing(answers []answer) {
+// absent is absent, with where else there is an object of that name.
+func (g *getting) absent(ctx context.Context, a answer, name string) error {
+	err := absent(a.resource, name)
+	if found := g.elsewhere(ctx, a, name); len(found) > 0 {
+		return withHint(err, "%s", inNamespaces(found))
+	}
+	return err
+}
+
+// nothing says that there is nothing, where a table would be expected, and where else there is something.
+func (g *getting) nothing(ctx context.Context, answers []answer) {
 	namespaced := !g.o.all
 	for _, a := range answers {
 		namespaced = namespaced && a.resource.Namespaced
 	}
 	if namespaced {
 		fmt.Fprintf(g.s.Err, "No resources found in %s namespace.\n", g.o.namespace)
+		var found []string
+		for _, a := range answers {
+			found = append(found, g.elsewhere(ctx, a, "")...)
+		}
+		slices.Sort(found)
+		if found = slices.Compact(found); len(found) > 0 {
+			fmt.Fprintln(g.s.Err, "hint:", inNamespaces(found[:min(len(found), mostElsewhere)]))
+		}
 		return
 	}
 	fmt.Fprintln(g.s.Err, "No resources found")

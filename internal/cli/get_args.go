@@ -30,8 +30,12 @@ type answer struct {
 // parse checks the flags and takes the arguments apart, as kubectl does: resources, separated by commas, and names of objects of
 // each of them; or RESOURCE/NAME, any number of them.
 func (o *getOptions) parse(args []string) ([]target, error) {
+	args = o.from.leadingFile(args)
 	if err := errors.Join(o.from.check(), o.print.check()); err != nil {
 		return nil, usageError{err}
+	}
+	if len(args) == 0 {
+		return nil, usagef("%s is a file: name what is to be read of it, too, as in: larder get %[1]s pods -A", o.from.path)
 	}
 	if o.namespace == "" { // as with kubectl, that is none given
 		o.namespace = defaultNamespace

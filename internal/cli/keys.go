@@ -16,7 +16,7 @@ import (
 const keyVariable = "LARDER_KEY"
 
 // makeKey says how to come by a key.
-const makeKey = "a key is 32 random bytes in base64: head -c 32 /dev/urandom | base64 > FILE"
+const makeKey = "a key is 32 random bytes in base64: larder keygen FILE makes one"
 
 // sealUsage is what --key-file is for where a store is written.
 const sealUsage = "the `FILE` of the keys that seal Secrets in the store, the current one first. Default is what " + keyVariable + " holds; without keys nothing is sealed"

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -52,15 +53,26 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 	if plan, err = pl.resolve(ctx, r, all); err != nil || r.unreached() { // the informers wait for the server
 		return plan, err
 	}
-	for _, p := range plan {
+	var agreed []planned
+	for i, p := range plan {
 		if p.conn == nil || slices.ContainsFunc(infos, func(i store.Info) bool { return i.Identity == p.identity && i.Complete }) {
-			continue // the server has accepted it once
+			agreed = append(agreed, p) // the server has accepted it once
+			continue
 		}
-		if reached, err := p.ask(ctx); err != nil || !reached {
+		reached, err := p.ask(ctx)
+		switch {
+		case err != nil && p.wanted.everything && !apierrors.IsUnauthorized(err):
+			klog.FromContext(ctx).Info("Not mirrored, though the server names it", "resource", p.resource.String(), "why", err.Error())
+			closeIdle(plan[i : i+1])
+			continue
+		case err != nil:
 			return plan, p.wanted.at(err)
+		case !reached:
+			return append(agreed, plan[i:]...), nil
 		}
+		agreed = append(agreed, p)
 	}
-	return plan, nil
+	return agreed, nil
 }
 
 // resolve finds out which collections are wanted, each once, and connects to the server for those that are not mirrored yet. Its error has all that the
@@ -68,7 +80,7 @@ func (pl planner) plan(ctx context.Context, infos []store.Info, all []wanted) (p
 func (pl planner) resolve(ctx context.Context, r *resolver, all []wanted) (plan []planned, err error) {
 	var unknown []error
 	for _, w := range all {
-		resources, err := r.resolve(ctx, w.name)
+		resources, err := r.wanted(ctx, w)
 		if err != nil {
 			unknown = append(unknown, w.at(err))
 			if r.asked() {

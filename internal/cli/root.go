@@ -20,6 +20,8 @@ watch from the file instead of listing again, and the file can be read with no A
   larder snapshot save cluster.larder --from cluster.db   keep it in a file that every command reads
   larder demo                                             see it happen
 
+LARDER_STORE names the store where no flag does, and a file may stand before the resources: larder get cluster.db pods -A.
+
 Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
 difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 		Version:       versionLine(),
@@ -40,7 +42,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newKeygen(s), newDemo(s), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
 			sub.ValidArgsFunction = cobra.NoFileCompletions
@@ -83,10 +85,18 @@ func noArgs(cmd *cobra.Command, args []string) error {
 type storeFlag struct{ path string }
 
 func (f *storeFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "store", "", "the store's `FILE` (required)")
+	cmd.Flags().StringVar(&f.path, "store", "", "the store's `FILE` (required, or "+storeVariable+")")
 }
 
 func (f *storeFlag) check() error {
+	if f.path = orVariable(f.path); f.path == "" {
+		return required("store")
+	}
+	return nil
+}
+
+// named is check for a store that is to be made: the one of the variable is there already.
+func (f *storeFlag) named() error {
 	if f.path == "" {
 		return usagef("--store FILE is required")
 	}

@@ -27,7 +27,10 @@ type settings struct {
 
 // wanted is a resource, or a category, that is to be mirrored.
 type wanted struct {
-	name           string
+	name string
+	// everything asks for all resources that the server has, but for some, in the place of the name.
+	everything     bool
+	but            []string
 	namespaces     []string // none is all
 	labels, fields string
 	representation store.Representation
@@ -71,8 +74,12 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 	if s.encryption, err = o.key.encryption(); err != nil {
 		return s, err
 	}
-	for _, arg := range splitArgs(args) {
-		w := wanted{name: arg, labels: o.labels, fields: o.fields, representation: store.Unstructured, residency: store.None}
+	names := splitArgs(args)
+	if o.all {
+		names = append(names, "")
+	}
+	for _, arg := range names {
+		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields, representation: store.Unstructured, residency: store.None}
 		if !o.allNamespaces {
 			w.namespaces = o.namespaces
 		}

@@ -20,7 +20,7 @@ func newStatus(s IO) *cobra.Command {
 	var file fromFlag
 	var output outputFlag
 	cmd := &cobra.Command{
-		Use:   "status --from FILE",
+		Use:   "status [FILE]",
 		Short: "Print what a store or snapshot holds, and how old it is",
 		Long: `Print what a store or snapshot holds, and how old it is. Needs no API server.
 
@@ -45,13 +45,17 @@ A third one lists the newest incidents of the running sync: objects that were no
             Damaged  the file had lost them
   AGE       how long ago that was
   OBJECTS   how many they were`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: maxOneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile(&file.path, "from", args); err != nil {
+				return err
+			}
 			if err := errors.Join(file.check(), output.check()); err != nil {
 				return usageError{err}
 			}
 			return runStatus(cmd.Context(), s, &file, output.format)
 		},
+		ValidArgsFunction: completeFile,
 	}
 	file.add(cmd)
 	output.add(cmd, "table", "json")

@@ -42,12 +42,15 @@ type syncOptions struct {
 	keepChanges    ageValue
 	listen         string
 	verbosity      int
+	// all mirrors everything but what exclude names.
+	all     bool
+	exclude []string
 }
 
 func newSync(s IO) *cobra.Command {
 	o := syncOptions{cluster: newConfigFlags()}
 	cmd := &cobra.Command{
-		Use:   "sync RESOURCE… --store FILE | sync --config FILE",
+		Use:   "sync RESOURCE… | sync --all | sync --config FILE",
 		Short: "Mirror resources into a store until stopped",
 		Long: `Mirror resources of a cluster into a store until stopped: list once, then watch. The next sync resumes the watch
 from the store. It starts without the API server too, and goes on when that comes back.
@@ -70,6 +73,7 @@ It shows a table on a terminal, and lines elsewhere:
   RECEIVED  bytes from the network for this resource since sync started: compressed as they come, with headers, TLS and the
             small requests that guard a resume. What finds out the resources' names at the start is not in it.`,
 		Example: `  larder sync pods deploy widgets.example.com --store cluster.db
+  larder sync --all --exclude leases,endpointslices --store cluster.db
   larder sync pods -n web -l app=shop --store shop.db
   larder sync --config /etc/larder/sync.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +85,10 @@ It shows a table on a terminal, and lines elsewhere:
 		ValidArgsFunction: completeKnown,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required, here or in the configuration)")
+	f.StringVar(&o.store.path, "store", "", "the store's `FILE` (required: here, in the configuration, or in "+storeVariable+")")
+	f.BoolVar(&o.all, "all", false, "mirror every resource that the server lets you list and watch, but events, which are mirrored if they are named, too; "+
+		"what it comes to have later is mirrored from the next start on")
+	f.StringSliceVar(&o.exclude, "exclude", nil, "with --all, do not mirror this `RESOURCE`; several with commas")
 	f.StringVar(&o.config, "config", "", "read what to mirror from a `FILE`, and follow its changes")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "mirror this `NAMESPACE` only; may be given again. Default is all")
 	completeFlag(cmd, "namespace", cobra.NoFileCompletions)
@@ -100,20 +107,23 @@ It shows a table on a terminal, and lines elsewhere:
 }
 
 // configRefuses are the flags that say what a configuration says.
-var configRefuses = []string{"namespace", "all-namespaces", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
+var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "selector", "field-selector", "persist-secrets", "max-size", "keep-changes", "listen", "key-file"}
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("config") {
 		return o.checkConfig(cmd, args)
 	}
-	if len(args) == 0 {
-		return usagef("%s needs at least one resource, or --config FILE; see %[1]s --help", cmd.CommandPath())
+	switch {
+	case len(args) == 0 && !o.all:
+		return usagef("%s needs at least one resource, --all, or --config FILE; see %[1]s --help", cmd.CommandPath())
+	case len(o.exclude) > 0 && !o.all:
+		return usagef("--exclude needs --all")
 	}
 	if err := o.store.check(); err != nil {
 		return err
 	}
-	if len(splitArgs(args)) == 0 {
+	if len(splitArgs(args)) == 0 && !o.all {
 		return usagef("no resource is named")
 	}
 	if err := onlyResources(args); err != nil {
@@ -161,8 +171,8 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 	if err != nil {
 		return set, nil, err
 	}
-	if set.store == "" {
-		return set, nil, usagef("%s names no store, and --store is not given", o.config)
+	if set.store = orVariable(set.store); set.store == "" {
+		return set, nil, usagef("%s names no store, and neither --store nor %s does", o.config, storeVariable)
 	}
 	return set, c, nil
 }

@@ -26,7 +26,7 @@ type watchOptions struct {
 func newWatch(s IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	cmd := &cobra.Command{
-		Use:   "watch RESOURCE [NAME] --from FILE",
+		Use:   "watch [FILE] RESOURCE [NAME]",
 		Short: "Print changes as a sync stores them, also since an earlier one",
 		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed after a number. No API
 server is needed.
@@ -46,7 +46,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 		Example: `  larder watch pods -A --from cluster.db
   larder watch pods -n web -l app=shop --from cluster.db
   larder watch deploy -A --since 1234 -o json --from cluster.db`,
-		Args: needArgs(1, 2, "a resource, and perhaps a name"),
+		Args: needArgs(1, 3, "a resource, and perhaps a name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.eventsAsked = o.events && cmd.Flags().Changed(eventsFlag)
 			return runWatch(cmd.Context(), s, &o, args)
@@ -54,7 +54,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(cmd)
-	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required)"
+	cmd.Flags().Lookup("from").Usage = "the `FILE` of the store to watch, also while larder sync holds it (required, or " + storeVariable + ")"
 	cmd.Flags().StringVar(&o.since, "since", "", "print what has changed after this `SEQ` first")
 	_ = cmd.Flags().MarkHidden("sort-by") // which is there to say that it can not be used
 	cmd.Flags().BoolVar(&o.events, eventsFlag, true, "print what each event is, not only its object; where it is given, -o of templates and columns gets events too, as {.type} and {.object}")
