@@ -1,10 +1,8 @@
 package fleet
 
 import (
-	"bytes"
 	"image/color"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
@@ -12,16 +10,19 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/larder-dev/larder/bench/internal/chart"
 )
 
-// panels are the rows of the picture; a column is a scenario.
-var panels = []struct {
+// panel is what is drawn of a scenario over time.
+type panel struct {
 	label string
 	// least is what zero is drawn as on a logarithmic scale; most is the end of a linear one, which begins with zero.
 	least, most float64
 	of          func(series) []float64
-}{
+}
+
+var panels = []panel{
 	{label: "requests a second", least: 0.1, of: func(s series) []float64 { return s.Requests }},
 	{label: "MB a second", least: 0.001, of: func(s series) []float64 { return s.MB }},
 	{label: "cores busy", most: serverCores, of: func(s series) []float64 { return s.Cores }},
@@ -36,57 +37,70 @@ var colors = map[string]color.RGBA{
 	clientGoGet.Name: {230, 159, 0, 255},
 }
 
-// The size of the picture.
+// The picture has a block for each scenario: its title, two panels, and two below them.
 const (
-	width  = 52 * vg.Centimeter
-	height = 24 * vg.Centimeter
+	columns     = 2
+	panelHeight = 150 * vg.Length(1)
+	titleHeight = 30 * vg.Length(1)
+	margin      = 8 * vg.Length(1)
 )
 
 // writePlot draws all runs into an SVG file.
 func writePlot(path string, runs []summary) error {
-	canvas := vgsvg.New(width, height)
-	if err := drawPlot(draw.New(canvas), runs); err != nil {
-		return err
+	var legend []chart.Item
+	for _, run := range runs {
+		if !slices.ContainsFunc(legend, func(i chart.Item) bool { return i.Name == run.Client }) {
+			legend = append(legend, chart.Item{Name: run.Client, Color: colors[run.Client]})
+		}
 	}
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return err
-	}
-	return os.WriteFile(path, out.Bytes(), 0o644)
+	high := chart.Legend(draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: chart.Width - 2*margin}}}, legend, false)
+	block := titleHeight + vg.Length(len(panels)/columns)*panelHeight
+	return chart.Write(path, high+vg.Length(len(scenarios))*block+margin, func(c draw.Canvas) error {
+		chart.Legend(draw.Crop(c, margin, -margin, 0, 0), legend, true)
+		for i, sc := range scenarios {
+			top := c.Max.Y - high - vg.Length(i)*block
+			area := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
+				Min: vg.Point{X: c.Min.X + margin, Y: top - block}, Max: vg.Point{X: c.Max.X - margin, Y: top},
+			}}
+			if err := drawScenario(area, sc, runs); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func drawPlot(canvas draw.Canvas, runs []summary) error {
-	plots := make([][]*plot.Plot, len(panels))
-	for row := range panels {
-		for _, sc := range scenarios {
-			p, err := drawPanel(row, sc, runs)
+// drawScenario draws the panels of a scenario below its title.
+func drawScenario(c draw.Canvas, sc scenario, runs []summary) error {
+	title := chart.Text()
+	title.Font.Size = chart.TitleSize
+	c.FillText(title, vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight*2/3}, sc.Title)
+	var plots [][]*plot.Plot
+	for row := range slices.Chunk(panels, columns) {
+		var line []*plot.Plot
+		for _, p := range row {
+			drawn, err := drawPanel(p, sc, runs)
 			if err != nil {
 				return err
 			}
-			plots[row] = append(plots[row], p)
+			line = append(line, drawn)
 		}
+		plots = append(plots, line)
 	}
-	tiles := draw.Tiles{Rows: len(panels), Cols: len(scenarios), PadX: vg.Centimeter / 2, PadY: vg.Centimeter / 4, PadTop: vg.Centimeter / 4, PadRight: vg.Centimeter / 2}
-	for row, canvases := range plot.Align(plots, tiles, canvas) {
-		for col, c := range canvases {
-			plots[row][col].Draw(c)
+	tiles := draw.Tiles{Rows: len(plots), Cols: columns, PadX: 2 * margin, PadY: margin}
+	for row, canvases := range plot.Align(plots, tiles, draw.Crop(c, 0, -margin, 0, -titleHeight)) {
+		for col, canvas := range canvases {
+			plots[row][col].Draw(canvas)
 		}
 	}
 	return nil
 }
 
-func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
-	panel := panels[row]
-	p := plot.New()
-	p.Y.Label.Text = panel.label
+func drawPanel(panel panel, sc scenario, runs []summary) (*plot.Plot, error) {
+	p := chart.New()
+	p.Title.Text, p.Title.TextStyle.Font.Size = panel.label, chart.FontSize
+	p.X.Label.Text = "minutes"
 	p.Add(plotter.NewGrid())
-	if row == 0 {
-		p.Title.Text = sc.Title
-		p.Legend.Top = true
-	}
-	if row == len(panels)-1 {
-		p.X.Label.Text = "minutes"
-	}
 	if panel.least > 0 {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
@@ -100,9 +114,6 @@ func drawPanel(row int, sc scenario, runs []summary) (*plot.Plot, error) {
 		}
 		line.Color, line.Width = colors[run.Client], vg.Points(1.5)
 		p.Add(line)
-		if row == 0 {
-			p.Legend.Add(run.Client, line)
-		}
 	}
 	p.X.Min = 0
 	if panel.most > 0 {

@@ -1,11 +1,9 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -13,8 +11,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/larder-dev/larder/bench/internal/chart"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 	"github.com/larder-dev/larder/bench/internal/stat"
 )
@@ -72,33 +70,73 @@ func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
 	return names, nil
 }
 
+// The height of what a picture has for each scenario, above the first and below the last.
+const (
+	rowHeight = 64
+	headRoom  = 30
+	footRoom  = 34
+)
+
 func drawPicture(path, title string, rows []Row) error {
-	p := plot.New()
+	p := chart.New()
 	p.Title.Text = title
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, unitTicks{rows[0].unit()}
-	p.Add(plotter.NewGrid())
+	p.HideY()
+	grid := plotter.NewGrid()
+	grid.Horizontal.Width = 0
+	p.Add(grid)
 	labels, places := placesOfRows(rows)
-	for _, s := range series {
-		if err := addSeries(p, s.name, s.color, s.shape, pointsOf(rows, places, s.of)); err != nil {
+	var legend []chart.Item
+	for i, s := range series {
+		data := pointsOf(rows, places, seriesTop-float64(i)*seriesGap, s.of)
+		if len(data.XYs) == 0 {
+			continue
+		}
+		if err := addSeries(p, s.color, s.shape, data); err != nil {
 			return err
 		}
+		legend = append(legend, chart.Item{Name: s.name, Color: s.color, Shape: s.shape})
 	}
-	p.NominalY(labels...)
-	// Room for the legend below, and for the dots at the edges.
-	p.Y.Min, p.Y.Max = -legendRows, float64(len(labels))-0.4
+	p.Y.Min, p.Y.Max = -0.5, float64(len(labels))-0.35
 	p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
-	width, height := 30*vg.Centimeter, vg.Length(len(labels)+5)*0.8*vg.Centimeter
-	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
+	if err := addLabels(p, labels); err != nil {
 		return err
 	}
-	return os.WriteFile(path, out.Bytes(), 0o644)
+	high := chart.Legend(draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: chart.Width - 2*margin}}}, legend, false)
+	return chart.Write(path, vg.Length(len(labels))*rowHeight+headRoom+footRoom+high, func(c draw.Canvas) error {
+		p.Draw(draw.Crop(c, margin, -2*margin, high, -margin))
+		chart.Legend(draw.Crop(c, margin, -margin, 0, high-c.Max.Y), legend, true)
+		return nil
+	})
 }
 
-// legendRows is how many rows the legend takes.
-const legendRows = 2.5
+// Within a row of height 1, from its place: the first series, and how far below it the next is, so that no dot hides another.
+const (
+	labelPlace = 0.32
+	seriesTop  = 0.16
+	seriesGap  = 0.12
+)
+
+// margin is what is left free at the edges.
+const margin = 10
+
+// addLabels writes the name of each scenario above its dots.
+func addLabels(p *plot.Plot, labels []string) error {
+	at := plotter.XYLabels{Labels: labels}
+	for i := range labels {
+		at.XYs = append(at.XYs, plotter.XY{X: p.X.Min, Y: float64(i) + labelPlace})
+	}
+	names, err := plotter.NewLabels(at)
+	if err != nil {
+		return err
+	}
+	for i := range names.TextStyle {
+		names.TextStyle[i] = chart.Text()
+	}
+	names.Offset.X = 2
+	p.Add(names)
+	return nil
+}
 
 // placesOfRows gives every scenario a line, the first at the top.
 func placesOfRows(rows []Row) (labels []string, places map[string]int) {
@@ -135,7 +173,7 @@ type points struct {
 	plotter.XErrors
 }
 
-func pointsOf(rows []Row, places map[string]int, of func(Row) *stat.Summary) points {
+func pointsOf(rows []Row, places map[string]int, above float64, of func(Row) *stat.Summary) points {
 	var out points
 	for _, r := range rows {
 		s := of(r)
@@ -143,16 +181,13 @@ func pointsOf(rows []Row, places map[string]int, of func(Row) *stat.Summary) poi
 		if s == nil || s.Min <= 0 || math.IsInf(s.Max, 0) {
 			continue
 		}
-		out.XYs = append(out.XYs, plotter.XY{X: s.Median, Y: float64(places[r.Scenario])})
+		out.XYs = append(out.XYs, plotter.XY{X: s.Median, Y: float64(places[r.Scenario]) + above})
 		out.XErrors = append(out.XErrors, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
 	}
 	return out
 }
 
-func addSeries(p *plot.Plot, name string, c color.RGBA, shape draw.GlyphDrawer, data points) error {
-	if len(data.XYs) == 0 {
-		return nil
-	}
+func addSeries(p *plot.Plot, c color.RGBA, shape draw.GlyphDrawer, data points) error {
 	dots, err := plotter.NewScatter(data.XYs)
 	if err != nil {
 		return err
@@ -164,6 +199,5 @@ func addSeries(p *plot.Plot, name string, c color.RGBA, shape draw.GlyphDrawer, 
 	}
 	bars.Color = c
 	p.Add(bars, dots)
-	p.Legend.Add(name, dots)
 	return nil
 }
