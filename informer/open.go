@@ -131,14 +131,6 @@ func (i *Informer) open() error {
 	return nil
 }
 
-// giveBackUnused lets another informer have the collection of one that nobody was told of.
-func (i *Informer) giveBackUnused() error {
-	if i.release == nil {
-		return nil
-	}
-	return i.release()
-}
-
 // secrets is what a store seals, if it has keys, unless it is told otherwise.
 var secrets = schema.GroupResource{Resource: "secrets"}
 

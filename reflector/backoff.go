@@ -23,10 +23,4 @@ func (b *backoff) next(retryAfter time.Duration) time.Duration {
 	return retryAfter + rand.N(d+1)
 }
 
-// slow returns the wait of a degraded state: the cap at least half of it.
-func (b *backoff) slow(retryAfter time.Duration) time.Duration {
-	b.failures++
-	return retryAfter + uplink.BackoffCap/2 + rand.N(uplink.BackoffCap/2+1)
-}
-
 func (b *backoff) reset() { b.failures = 0 }

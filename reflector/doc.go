@@ -12,7 +12,7 @@
 //
 //	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
-//	any ──denied──► Degraded ─waited──► the same, after a longer wait
+//	any ──denied──► Degraded ─waited──► the same
 //	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; and for Options.RelistSpread)
 //	any ──stop────► Stopped
 //
@@ -59,7 +59,7 @@
 //
 // Every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right after it
 // began) leads to another watch at the newest delivered resourceVersion after a wait; never to a list. 403, 404
-// and 405 wait longer and show as Degraded. A list is made on 410, on "resource version too large", on a failed
+// and 405 show as Degraded. A list is made on 410, on "resource version too large", on a failed
 // guard, on Options.Verify's or Relist's word, for what Examine can not find out, and for nothing else. The wait is 800 ms, doubled up
 // to 30 s, with full jitter, on top of what the server asks for (Retry-After), and short again after a
 // watch has lived two minutes. A watch that ends in order at its own time-out is followed by another at once, one that lived and ends before that within

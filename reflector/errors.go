@@ -56,7 +56,7 @@ func isTooLarge(err error) bool {
 	return apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
-// isDenied reports an answer that waiting a moment does not mend.
+// isDenied reports an answer that only a change at the server mends: rights, or a resource that is not served.
 func isDenied(err error) bool {
 	return errors.Is(err, ErrStrays) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -220,11 +220,7 @@ func (q *inquiry) failed(ctx context.Context, u *suspect, err error) outcome {
 		q.s.giveUpLookups(ctx, "the server does not take the field selector")
 		return q.s.listFor(ReasonAudit)
 	}
-	wait := q.backoff.next
-	if isDenied(err) {
-		wait = q.backoff.slow
-	}
-	q.retryAt = q.s.o.Clock.Now().Add(wait(retryAfter(err)))
+	q.retryAt = q.s.o.Clock.Now().Add(q.backoff.next(retryAfter(err)))
 	q.arm()
 	return outcome{}
 }

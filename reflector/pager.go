@@ -169,11 +169,7 @@ func (p *pager) learnSmallest(got page) {
 // retryLater starts the wait before the same page is asked for again.
 func (p *pager) retryLater(err error) {
 	p.err = err
-	wait := p.backoff.next
-	if isDenied(err) {
-		wait = p.backoff.slow
-	}
-	p.retry = p.s.o.Clock.NewTimer(wait(retryAfter(err)))
+	p.retry = p.s.o.Clock.NewTimer(p.backoff.next(retryAfter(err)))
 	p.s.listing.give() // nothing is held meanwhile
 }
 

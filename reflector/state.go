@@ -21,7 +21,7 @@ const (
 	// Backoff waits after an error, then goes on where it was: Verify, or Relist if a list is due.
 	Backoff State = "Backoff"
 	// Degraded is Backoff for an answer that time alone does not mend: forbidden, not found, no
-	// such verb. It waits longer.
+	// such verb. It waits no longer: rights, or a CRD, are often applied seconds after a controller.
 	Degraded State = "Degraded"
 	// Stopped is the end: the context or the sink.
 	Stopped State = "Stopped"

@@ -142,11 +142,7 @@ func (t *tail) lost(ctx context.Context, err error) {
 		t.dead = err
 		return
 	}
-	wait := t.backoff.next
-	if isDenied(err) {
-		wait = t.backoff.slow
-	}
-	t.setTimer(wait(retryAfter(err)))
+	t.setTimer(t.backoff.next(retryAfter(err)))
 }
 
 // hurry: all pages are there. A watch with a short time-out brings the bookmark that tells where the server stands.

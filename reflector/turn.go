@@ -76,12 +76,8 @@ func isUnanswered(err error) bool {
 // tries. After its first failure each waits for itself: a fleet should not come back as one, nor a resource that alone does not answer be tried each time that
 // another one is heard.
 func (s *session) backOff() (time.Duration, <-chan struct{}) {
-	own := s.backoff.next
-	if s.pos.State == Degraded {
-		own = s.backoff.slow
-	}
 	asked := retryAfter(s.lastErr)
-	wait := own(asked)
+	wait := s.backoff.next(asked)
 	failures, next, recovered := s.o.Link.Down()
 	if s.lastErr == nil || asked > 0 || !isUnanswered(s.lastErr) || failures < 2 {
 		return wait, nil
