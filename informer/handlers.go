@@ -40,6 +40,9 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		err = i.join(l, &due)
 	}
 	due.log()
+	if errors.Is(err, errStopped) { // in client-go's words, which programs look for
+		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", l.name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("handler %s was not added to the informer: %w", l.name, err)
 	}

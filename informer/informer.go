@@ -206,7 +206,7 @@ func (i *Informer) Reader() store.Reader { return i.store }
 // AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
-		return fmt.Errorf("indexers were not added: %w", errStopped)
+		return errors.New("indexer was not added because it has stopped already") // client-go's words
 	}
 	return i.store.AddIndexers(indexers, i.o.IndexVersions)
 }

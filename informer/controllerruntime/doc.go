@@ -56,7 +56,8 @@
 //	                              bodies are written anew by one list before the sync. Without, stored objects keep the old form
 //	DefaultWatchErrorHandler      called with what ended a connection, and when the store fails. Connections that
 //	                              break cause no list
-//	UnsafeDisableDeepCopy         honoured; do not modify what you get: others share it
+//	UnsafeDisableDeepCopy         honoured; do not modify what you get: others share it. With the residencies None and Bounded an
+//	                              object is decoded for the read, so two reads of one key need not return the same pointer
 //	EnableWatchBookmarks          honoured. Without bookmarks a restart may take 12 seconds to be sure that nothing was missed, and a
 //	                              quiet resource's resourceVersion on disk ages until the server has forgotten it: then it is listed
 //	NewInformer                   refused with ErrOptions, as it is how NewCache works
