@@ -90,7 +90,7 @@ type running struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
 	live   chan struct{} // closed when a line has said so
-	stderr bytes.Buffer
+	stderr bytes.Buffer  // written until done is closed
 }
 
 func larderCommand(env []string, args ...string) *exec.Cmd {
@@ -102,8 +102,7 @@ func larderCommand(env []string, args ...string) *exec.Cmd {
 func startSync(t *testing.T, env []string, kubeconfig, path string) *running {
 	t.Helper()
 	s := &running{cmd: larderCommand(env, "sync", "pods", "--kubeconfig", kubeconfig, "--store", path), done: make(chan struct{}), live: make(chan struct{})}
-	s.cmd.Stderr = &s.stderr
-	out, err := s.cmd.StdoutPipe()
+	out, err := s.cmd.StderrPipe()
 	if err == nil {
 		err = s.cmd.Start()
 	}
@@ -119,7 +118,8 @@ func (s *running) read(out io.Reader) {
 	defer close(s.done)
 	said := sync.OnceFunc(func() { close(s.live) })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "live") {
+		s.stderr.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), " pods: live, ") {
 			said()
 		}
 	}

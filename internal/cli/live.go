@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,17 +21,11 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-const (
-	// liveEvery is how often the state is looked at.
-	liveEvery = time.Second
-	// quietFor is how long a plain log says nothing about a resource that does not change.
-	quietFor = time.Minute
-)
+// liveEvery is how often the state is looked at.
+const liveEvery = time.Second
 
-// display shows the state of a sync. It is also where logs go, so that they do
-// not tear up what is on the terminal.
+// display shows the state of a sync.
 type display interface {
-	io.Writer
 	// update shows the collections.
 	update(now time.Time, all []source.Collection)
 	// finish shows them for the last time.
@@ -54,6 +50,10 @@ func show(ctx context.Context, s IO, d display, state func() []source.Collection
 type screen struct {
 	out  io.Writer
 	size func() (width, height int)
+	// colours has sources in colour.
+	colours bool
+	// level, if there is one, is that of what is written above the table: what is well the table shows.
+	level *slog.LevelVar
 
 	mu sync.Mutex
 	// block is the table as it stands on the screen; guarded by mu.
@@ -64,7 +64,11 @@ type screen struct {
 func (s *screen) update(now time.Time, all []source.Collection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draw(fit(liveTable(now, all), s.size))
+	if s.level != nil {
+		s.level.Set(slog.LevelWarn)
+	}
+	width, _ := s.size()
+	s.draw(fit(liveTable(now, all, width, s.colours), s.size))
 }
 
 // finish implements display.
@@ -96,16 +100,64 @@ func (s *screen) draw(block []string) {
 	_, _ = io.WriteString(s.out, b.String()) // nothing can be done about a terminal that has gone
 }
 
-// liveTable is a line for each resource, under a header.
-func liveTable(now time.Time, all []source.Collection) []string {
-	var b strings.Builder
-	t := newTable(&b, "RESOURCE", "SOURCE", "OBJECTS", "RV", "AGE", "RESUMES", "RELISTS", "RECEIVED", "")
-	for _, c := range all {
-		t.row(label(c), sourceWord(c.Live.Source), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
-			strconv.Itoa(c.Live.Resumes), relists(*c.Live), size(c.Live.BytesReceived), trouble(*c.Live))
+// liveColumn is a column of the live table.
+type liveColumn struct {
+	header string
+	cell   func(now time.Time, c source.Collection) string
+}
+
+var liveColumns = []liveColumn{
+	{"RESOURCE", func(_ time.Time, c source.Collection) string { return label(c) }},
+	{"SOURCE", func(_ time.Time, c source.Collection) string { return sourceWord(c.Live.Source) }},
+	{"OBJECTS", func(_ time.Time, c source.Collection) string { return strconv.Itoa(c.Objects) }},
+	{"RV", func(_ time.Time, c source.Collection) string { return orDash(c.ResourceVersion) }},
+	{"AGE", func(now time.Time, c source.Collection) string { return ageOf(now, c.LastContact) }},
+	{"RESUMES", func(_ time.Time, c source.Collection) string { return strconv.Itoa(c.Live.Resumes) }},
+	{"RELISTS", func(_ time.Time, c source.Collection) string { return relists(*c.Live) }},
+	{"RECEIVED", func(_ time.Time, c source.Collection) string { return size(c.Live.BytesReceived) }},
+}
+
+// dispensable are the columns that are left out of a terminal that is too narrow, in this order.
+var dispensable = []string{"RECEIVED", "RV", "RESUMES", "AGE", "RELISTS"}
+
+// liveTable is a line for each resource, under a header, with the columns that fit; below it is what is wrong, a line
+// for each resource.
+func liveTable(now time.Time, all []source.Collection, width int, colours bool) []string {
+	columns := slices.Clone(liveColumns)
+	lines, widest := layOut(now, all, columns, colours)
+	for _, header := range dispensable {
+		if widest <= width {
+			break
+		}
+		columns = slices.DeleteFunc(columns, func(c liveColumn) bool { return c.header == header })
+		lines, widest = layOut(now, all, columns, colours)
 	}
-	_ = t.flush() // a strings.Builder does not fail
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for _, c := range all {
+		if t := trouble(*c.Live); t != "" {
+			lines = append(lines, label(c)+": "+t)
+		}
+	}
+	return lines
+}
+
+func layOut(now time.Time, all []source.Collection, columns []liveColumn, colours bool) (lines []string, width int) {
+	t := &table{}
+	var cells []string
+	for i, column := range columns {
+		cells = append(cells, column.header)
+		if colours && column.header == "SOURCE" {
+			t.paint(i, colourOfState)
+		}
+	}
+	t.row(cells...)
+	for _, c := range all {
+		cells = nil
+		for _, column := range columns {
+			cells = append(cells, column.cell(now, c))
+		}
+		t.row(cells...)
+	}
+	return t.lines()
 }
 
 // fit cuts the lines to the terminal, and leaves one for the cursor: a line that wraps, or
@@ -122,11 +174,16 @@ func fit(lines []string, size func() (width, height int)) []string {
 	return lines
 }
 
+// painted are the escape sequences of colours.
+var painted = regexp.MustCompile(`\x1b\[[0-9]*m`)
+
+// cut cuts a line to a width. It loses its colours with that.
 func cut(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
+	plain := painted.ReplaceAllString(s, "")
+	if utf8.RuneCountInString(plain) <= width {
 		return s
 	}
-	return string([]rune(s)[:max(0, width)])
+	return string([]rune(plain)[:max(0, width)])
 }
 
 // label is the resource, with its scope if it has one.
@@ -166,66 +223,4 @@ func troubleOf(err error) string {
 		cause = &there
 	}
 	return fmt.Sprintf("the API server does not answer: %v", cause)
-}
-
-// plainLog writes a line when something happens, and each minute.
-type plainLog struct {
-	out io.Writer
-
-	mu sync.Mutex
-	// said is what was last written about each collection; guarded by mu.
-	said map[string]saying
-}
-
-// saying is when a line was written, and what it said but for the figures that always change.
-type saying struct {
-	at   time.Time
-	what string
-}
-
-// Write implements io.Writer.
-func (p *plainLog) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
-}
-
-// update implements display.
-func (p *plainLog) update(now time.Time, all []source.Collection) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range all {
-		what := gist(c)
-		last, ok := p.said[c.ID]
-		if ok && last.what == what && now.Sub(last.at) < quietFor {
-			continue
-		}
-		if p.said == nil {
-			p.said = map[string]saying{}
-		}
-		p.said[c.ID] = saying{now, what}
-		fmt.Fprintln(p.out, oneLine(plainLine(now, c)))
-	}
-}
-
-// finish implements display.
-func (p *plainLog) finish(now time.Time, all []source.Collection) {
-	p.mu.Lock()
-	p.said = nil
-	p.mu.Unlock()
-	p.update(now, all)
-}
-
-func gist(c source.Collection) string {
-	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))
-}
-
-func plainLine(now time.Time, c source.Collection) string {
-	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
-		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
-	if t := trouble(*c.Live); t != "" {
-		line += ", error: " + t
-	}
-	return line
 }

@@ -28,7 +28,7 @@ func mirrored(change func(*source.Collection)) []source.Collection {
 
 func TestPlainLogSaysWhatChanges(t *testing.T) {
 	var out bytes.Buffer
-	p := &plainLog{out: &out}
+	p := &plainLog{say: sayText(&out)}
 	lines := func(after time.Duration, change func(*source.Collection)) int {
 		out.Reset()
 		p.update(now.Add(after), mirrored(change))
@@ -115,6 +115,7 @@ func TestScreenKeepsLogsAboveTheTable(t *testing.T) {
 		"another",
 		"RESOURCE   SOURCE   OBJECTS   RV    AGE   RESUMES   RELISTS  ",
 		"pods       live     5         7     5s    1         0        ",
+		"pods: e",
 	}
 	for i, line := range term.lines {
 		if len(line) > 60 {
@@ -158,7 +159,7 @@ func TestTroubleIsStable(t *testing.T) {
 		}}
 	}
 	var out bytes.Buffer
-	p := &plainLog{out: &out}
+	p := &plainLog{say: sayText(&out)}
 	for i, err := range []error{
 		fmt.Errorf("verify the server of /v1, Kind=Pod: %w", refused(1)),
 		fmt.Errorf("wait to connect for /v1, Kind=Pod: verify the server of apps/v1, Kind=Deployment: %w", refused(2)),

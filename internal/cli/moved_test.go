@@ -68,7 +68,7 @@ func TestVersionThatIsGone(t *testing.T) {
 			return tc.want == "" && live.Synced && live.Source == "live" || tc.want != "" && strings.HasSuffix(live.Error, tc.want)
 		})
 		var log bytes.Buffer
-		(&plainLog{out: &log}).update(time.Now(), m.mirrored())
+		(&plainLog{say: sayText(&log)}).update(time.Now(), m.mirrored())
 		if tc.want != "" && !strings.HasSuffix(log.String(), ": the server "+tc.want+"\n") {
 			t.Errorf("it is logged that %q", log.String())
 		}

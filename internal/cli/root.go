@@ -51,6 +51,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	if name := displayName(s.Program); name != "larder" {
 		asNamed(root, name)
 	}
+	fitHelp(root, s)
 	return root
 }
 

@@ -11,8 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/klog/v2"
 )
 
 // IO is what the commands print to, and the clock they tell ages by.
@@ -26,6 +28,10 @@ type IO struct {
 	TerminalSize func() (width, height int)
 	// ErrIsTerminal says that Err is one, which can show how far something is.
 	ErrIsTerminal bool
+	// Colours are wanted on Out, which is a terminal.
+	Colours bool
+	// SetLogger sets what libraries log to that know of no other. Default: they are left as they are.
+	SetLogger func(logr.Logger)
 	// AskSecret asks on the terminal for a text that is not shown. nil if there is no terminal.
 	AskSecret func(prompt string) (string, error)
 	// PassphraseWork is what it costs to try a passphrase of a snapshot that is written, as a power of two, for tests. Default: what age asks for.
@@ -47,6 +53,8 @@ func runProcess(s IO) int {
 	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
 	s.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
+	s.Colours = term.IsTerminal(int(os.Stdout.Fd())) && wantsColours()
+	s.SetLogger = func(l logr.Logger) { klog.SetLoggerWithOptions(l, klog.ContextualLogger(true)) }
 	return Run(ctx, os.Args[1:], s)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,8 +93,32 @@ func (sv *service) run(ctx context.Context, follow func(context.Context)) (err e
 	sv.notify.stopping()
 	stop()
 	wg.Wait()
-	sv.display.finish(sv.io.Now(), stopped(m.mirrored()))
+	left := m.mirrored()
+	sv.display.finish(sv.io.Now(), stopped(left))
+	sv.noteUnlisted(left)
 	return err
+}
+
+// mostNamed is how many resources a note names.
+const mostNamed = 5
+
+// noteUnlisted says of which resources the first list had not ended, and what the next start makes of it.
+func (sv *service) noteUnlisted(left []source.Collection) {
+	var unlisted []string
+	objects := 0
+	for _, c := range left {
+		if !c.Complete {
+			unlisted, objects = append(unlisted, label(c)), objects+c.Objects
+		}
+	}
+	if len(unlisted) == 0 {
+		return
+	}
+	if more := len(unlisted) - mostNamed; more > 0 {
+		unlisted = append(unlisted[:mostNamed], fmt.Sprintf("%d more", more))
+	}
+	fmt.Fprintf(sv.io.Err, "note: stopped before the first list of %s had ended: %s has %s of it; the next start lists again\n",
+		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects))
 }
 
 // serve answers the reading commands. A sync that can not is still a sync.

@@ -91,7 +91,10 @@ func printStatus(s IO, status source.Status) error {
 		return err
 	}
 	fmt.Fprintln(s.Out)
-	t := newTable(s.Out, "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	t := newTable(s.terminal(), "RESOURCE", "SCOPE", "OBJECTS", "RV", "AGE", "STATE", "ID")
+	if s.Colours {
+		t.paint(5, colourOfState)
+	}
 	for _, c := range status.Collections {
 		r := resource{c.GVR(), c.ResourceInfo()}
 		t.row(r.String(), scope(c), strconv.Itoa(c.Objects), orDash(c.ResourceVersion), ageOf(s.Now(), c.LastContact), state(s.Now(), c), c.ID)

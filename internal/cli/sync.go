@@ -3,20 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -41,7 +37,7 @@ type syncOptions struct {
 	maxSize        sizeValue
 	keepChanges    ageValue
 	listen         string
-	verbosity      int
+	logs           logFlags
 	// all mirrors everything but what exclude names.
 	all     bool
 	exclude []string
@@ -63,7 +59,7 @@ changed: what is new in it begins, what is gone stops and stays in the store, an
 Secrets are sealed if it says encryption: LARDER_KEY counts if that names it.
 Without --config SIGHUP ends it in good order, as SIGINT and SIGTERM do.
 
-It shows a table on a terminal, and lines elsewhere:
+It shows a table on a terminal, and lines elsewhere, on standard error as its log (--log-format json, --quiet):
 
   SOURCE    live: in contact with the server; offline: out of contact, served from the store; waiting: for the first list
   RV        the resourceVersion of the objects, from which a restart resumes
@@ -100,7 +96,7 @@ It shows a table on a terminal, and lines elsewhere:
 	f.Var(&o.maxSize, "max-size", "let the store grow to `SIZE` at most, such as 64Mi; what changes beyond that is kept in memory, and served; a first list that does not fit is not. Default is no limit")
 	f.Var(&o.keepChanges, "keep-changes", "keep what changes for `DURATION`, such as 7d or 24h, for larder watch --since; default is never, which frees what an earlier sync has kept")
 	f.StringVar(&o.listen, "listen", "", "serve /healthz, /readyz and /metrics at `HOST:PORT`; without a host it is loopback. Default is off")
-	f.IntVarP(&o.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
+	o.logs.add(cmd)
 	o.cluster.AddFlags(f)
 	f.Lookup("request-timeout").Usage += " Watches are not bounded by it."
 	return cmd
@@ -111,6 +107,9 @@ var configRefuses = []string{"namespace", "all-namespaces", "all", "exclude", "s
 
 // check finds what is wrong with the command line before anything is opened.
 func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
+	if err := o.logs.check(); err != nil {
+		return err
+	}
 	if cmd.Flags().Changed("config") {
 		return o.checkConfig(cmd, args)
 	}
@@ -188,7 +187,7 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	if err != nil {
 		return err
 	}
-	d, logger := newDisplay(s, o.verbosity)
+	d, logger := o.logs.display(s)
 	ctx = klog.NewContext(ctx, logger)
 	sv := newService(s, d, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured = c != nil
@@ -223,20 +222,6 @@ func (o *syncOptions) hangups(ctx context.Context) (_ context.Context, hangups c
 	}
 	ctx, release = signal.NotifyContext(ctx, syscall.SIGHUP) // a second one does no more: a shell and the kernel may both send it
 	return ctx, hangups, release
-}
-
-// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.
-const mostVerbose = 7
-
-// newDisplay chooses between a live table and lines, and returns the logger that goes with it.
-func newDisplay(s IO, verbosity int) (display, logr.Logger) {
-	var d display = &plainLog{out: s.Out}
-	logs := io.Writer(s.Err)
-	if width, _ := s.TerminalSize(); width > 0 && runtime.GOOS != "windows" { // older consoles there know no escape sequences
-		d = &screen{out: s.Out, size: s.TerminalSize}
-		logs = d
-	}
-	return d, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs), textlogger.Verbosity(min(verbosity, mostVerbose))))
 }
 
 // splitArgs takes "pods,nodes" apart, as kubectl does.

@@ -1,24 +1,27 @@
 package cli
 
 import (
-	"bytes"
 	"io"
 	"strings"
+	"unicode/utf8"
+)
 
-	"github.com/liggitt/tabwriter"
-	"k8s.io/cli-runtime/pkg/printers"
+const (
+	// columnGap is between two columns, and leastColumn how wide one is with it: as in kubectl's tables.
+	columnGap   = 3
+	leastColumn = 6
 )
 
 // table prints rows in columns, as kubectl does, but with no blanks at the ends of lines; it holds all of them.
 type table struct {
 	to   io.Writer
-	w    *tabwriter.Writer
-	text bytes.Buffer
+	rows [][]string
+	// colours are what columns are painted in, by their number.
+	colours map[int]func(cell string) colour
 }
 
 func newTable(w io.Writer, header ...string) *table {
 	t := &table{to: w}
-	t.w = printers.GetNewTabWriter(&t.text)
 	t.row(header...)
 	return t
 }
@@ -29,16 +32,62 @@ func (t *table) row(cells ...string) {
 	for i, cell := range cells {
 		shown[i] = oneLine(cell)
 	}
-	_, _ = io.WriteString(t.w, strings.Join(shown, "\t")+"\n") // a buffer takes everything
+	t.rows = append(t.rows, shown)
+}
+
+// paint paints the cells of a column below its header.
+func (t *table) paint(column int, f func(cell string) colour) {
+	if t.colours == nil {
+		t.colours = map[int]func(string) colour{}
+	}
+	t.colours[column] = f
+}
+
+// lines lays the table out. width is that of the widest line, without what paints it.
+func (t *table) lines() (lines []string, width int) {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, leastColumn)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+columnGap)
+		}
+	}
+	for i, row := range t.rows {
+		line, n := t.line(row, widths, i > 0)
+		lines, width = append(lines, line), max(width, n)
+	}
+	return lines, width
+}
+
+func (t *table) line(row []string, widths []int, painted bool) (line string, width int) {
+	last := len(row)
+	for last > 0 && strings.TrimSpace(row[last-1]) == "" {
+		last--
+	}
+	var b strings.Builder
+	for i, cell := range row[:last] {
+		if i == last-1 {
+			cell = strings.TrimRight(cell, " ")
+		}
+		n := utf8.RuneCountInString(cell)
+		if f := t.colours[i]; painted && f != nil {
+			cell = f(cell).paint(cell)
+		}
+		b.WriteString(cell)
+		width += n
+		if i < last-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-n))
+			width += widths[i] - n
+		}
+	}
+	return b.String(), width
 }
 
 // flush prints the table.
 func (t *table) flush() error {
-	_ = t.w.Flush() // likewise
-	var out strings.Builder
-	for line := range strings.Lines(t.text.String()) {
-		out.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	_, err := io.WriteString(t.to, out.String())
+	lines, _ := t.lines()
+	_, err := io.WriteString(t.to, strings.Join(lines, "\n")+"\n")
 	return err
 }

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// leastHelp is the narrowest terminal that help is fitted to.
+const leastHelp = 40
+
+// fitHelp has the help of all commands fit the terminal. Elsewhere it stays as it is written.
+func fitHelp(root *cobra.Command, s IO) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		width, _ := s.TerminalSize()
+		if width < leastHelp {
+			help(cmd, args)
+			return
+		}
+		var text bytes.Buffer
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(nil) // as its parent's
+		_, _ = io.WriteString(s.Out, fitted(text.String(), width))
+	})
+}
+
+// fitted breaks the lines of a text. Paragraphs are filled anew; what is indented stays a line of its own, and goes on
+// below where its last column begins.
+func fitted(text string, width int) string {
+	var out strings.Builder
+	var paragraph []string
+	end := func() {
+		if len(paragraph) > 0 {
+			fill(&out, strings.Join(paragraph, " "), 0, width)
+			paragraph = nil
+		}
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		if line != "" && line[0] != ' ' {
+			paragraph = append(paragraph, line)
+			if strings.HasSuffix(line, ":") { // a heading, or what leads to a list
+				end()
+			}
+			continue
+		}
+		end()
+		if line == "" {
+			fmt.Fprintln(&out)
+			continue
+		}
+		fill(&out, line, hanging(line, width), width)
+	}
+	end()
+	return out.String()
+}
+
+// gap is what is between two columns.
+var gap = regexp.MustCompile(`\S( {2,})\S`)
+
+// hanging is where the lines begin that a line goes on in: below its second column, or a bit behind its beginning.
+func hanging(line string, width int) int {
+	if at := gap.FindStringSubmatchIndex(line); at != nil {
+		if column := utf8.RuneCountInString(line[:at[3]]); column <= width/2 {
+			return column
+		}
+	}
+	return len(line) - len(strings.TrimLeft(line, " ")) + 4
+}
+
+// fill writes a line, in several where it is too wide.
+func fill(out *strings.Builder, line string, indent, width int) {
+	for utf8.RuneCountInString(line) > width {
+		head := string([]rune(line)[:width+1])
+		at := strings.LastIndex(head, " ")
+		if strings.TrimSpace(head[:max(at, 0)]) == "" { // one word that is too long
+			break
+		}
+		fmt.Fprintln(out, strings.TrimRight(line[:at], " "))
+		rest := strings.TrimLeft(line[at:], " ")
+		word, _, _ := strings.Cut(rest, " ")
+		line = strings.Repeat(" ", max(0, min(indent, width-utf8.RuneCountInString(word)))) + rest
+	}
+	fmt.Fprintln(out, line)
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.
+const mostVerbose = 7
+
+// Formats of the log.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// logFlags say what sync tells on standard error of what it does.
+type logFlags struct {
+	format    string
+	quiet     bool
+	verbosity int
+}
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.format, "log-format", logText, "`FORMAT` of the log: text or json; with json there is no table")
+	completeFlag(cmd, "log-format", cobra.FixedCompletions([]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "tell nothing but what goes wrong")
+	cmd.Flags().IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
+}
+
+func (f *logFlags) check() error {
+	if f.format != logText && f.format != logJSON {
+		return usagef("--log-format is %q; it can be %s or %s", f.format, logText, logJSON)
+	}
+	return nil
+}
+
+// level is the least that is logged.
+func (f *logFlags) level() slog.Level {
+	if f.quiet {
+		return slog.LevelError
+	}
+	return slog.Level(-min(f.verbosity, mostVerbose))
+}
+
+// display chooses between a live table, lines and nothing, and returns the logger that goes with it.
+func (f *logFlags) display(s IO) (display, logr.Logger) {
+	d, logger := f.choose(s)
+	if s.SetLogger != nil {
+		s.SetLogger(logger) // what libraries log by themselves
+	}
+	return d, logger
+}
+
+func (f *logFlags) choose(s IO) (display, logr.Logger) {
+	errs := &lockedWriter{w: s.Err}
+	if f.format == logJSON {
+		h := slog.NewJSONHandler(errs, &slog.HandlerOptions{Level: f.level()})
+		return f.unlessQuiet(&plainLog{say: sayJSON(h)}), logr.FromSlogHandler(h)
+	}
+	klogs := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(errs), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
+	width, _ := s.TerminalSize()
+	switch {
+	case f.quiet:
+		return noDisplay{}, logr.FromSlogHandler(&sentences{w: errs, level: f.level()})
+	case width == 0 || runtime.GOOS == "windows": // older consoles there know no escape sequences
+		return &plainLog{say: sayText(errs)}, klogs
+	}
+	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours}
+	if !s.ErrIsTerminal {
+		return table, klogs
+	}
+	level := &slog.LevelVar{}
+	level.Set(f.level())
+	if f.verbosity == 0 {
+		table.level = level
+	}
+	return table, logr.FromSlogHandler(&sentences{w: visibleWriter{table}, level: level})
+}
+
+func (f *logFlags) unlessQuiet(d display) display {
+	if f.quiet {
+		return noDisplay{}
+	}
+	return d
+}
+
+// noDisplay shows nothing.
+type noDisplay struct{}
+
+func (noDisplay) update(time.Time, []source.Collection) {}
+func (noDisplay) finish(time.Time, []source.Collection) {}
+
+// lockedWriter is one that several may write to.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+// Write implements io.Writer.
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// sentences is a slog.Handler for people who look at a terminal: what has happened, and to what, on a line.
+type sentences struct {
+	w     io.Writer
+	level slog.Leveler
+	attrs []slog.Attr
+}
+
+// Enabled implements slog.Handler.
+func (h *sentences) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
+
+// Handle implements slog.Handler.
+func (h *sentences) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	switch {
+	case r.Level >= slog.LevelError:
+		b.WriteString("error: ")
+	case r.Level >= slog.LevelWarn:
+		b.WriteString("warning: ")
+	}
+	b.WriteString(r.Message)
+	var cause string
+	add := func(a slog.Attr) bool {
+		if a.Key == "err" {
+			cause = a.Value.String()
+		} else {
+			b.WriteString(", " + a.Key + " " + a.Value.String())
+		}
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if cause != "" {
+		b.WriteString(": " + cause)
+	}
+	_, err := io.WriteString(h.w, oneLine(b.String())+"\n")
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &sentences{w: h.w, level: h.level, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler: groups are not told apart.
+func (h *sentences) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// quietFor is how long a plain log says nothing about a resource that does not change.
+const quietFor = time.Minute
+
+// plainLog writes a line when something happens, and each minute.
+type plainLog struct {
+	// say writes what a collection is now.
+	say func(now time.Time, c source.Collection)
+
+	mu sync.Mutex
+	// said is what was last written about each collection; guarded by mu.
+	said map[string]saying
+}
+
+// saying is when a line was written, and what it said but for the figures that always change.
+type saying struct {
+	at   time.Time
+	what string
+}
+
+// update implements display.
+func (p *plainLog) update(now time.Time, all []source.Collection) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range all {
+		what := gist(c)
+		last, ok := p.said[c.ID]
+		if ok && last.what == what && now.Sub(last.at) < quietFor {
+			continue
+		}
+		if p.said == nil {
+			p.said = map[string]saying{}
+		}
+		p.said[c.ID] = saying{now, what}
+		p.say(now, c)
+	}
+}
+
+// finish implements display.
+func (p *plainLog) finish(now time.Time, all []source.Collection) {
+	p.mu.Lock()
+	p.said = nil
+	p.mu.Unlock()
+	p.update(now, all)
+}
+
+func gist(c source.Collection) string {
+	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))
+}
+
+// sayText says it in a line for people.
+func sayText(w io.Writer) func(time.Time, source.Collection) {
+	return func(now time.Time, c source.Collection) { fmt.Fprintln(w, oneLine(plainLine(now, c))) }
+}
+
+func plainLine(now time.Time, c source.Collection) string {
+	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
+		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
+		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
+	if t := trouble(*c.Live); t != "" {
+		line += ", error: " + t
+	}
+	return line
+}
+
+// sayJSON says it as a record of the log.
+func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
+	logger := slog.New(h)
+	return func(_ time.Time, c source.Collection) {
+		attrs := []slog.Attr{
+			slog.String("resource", resource{c.GVR(), c.ResourceInfo()}.String()), slog.String("scope", scope(c)),
+			slog.String("source", sourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
+			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
+			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists), slog.Int64("bytesReceived", c.Live.BytesReceived),
+		}
+		if t := trouble(*c.Live); t != "" {
+			attrs = append(attrs, slog.String("err", t))
+		}
+		logger.LogAttrs(context.Background(), slog.LevelInfo, "Mirroring", attrs...)
+	}
+}
