@@ -88,6 +88,69 @@ func (e *DamageError) Error() string {
 	return b.String()
 }
 
+// MissingError says which blocks of a collection a File could not read. Everything else has been read. It wraps
+// ErrDamaged.
+type MissingError struct {
+	Collection string
+	// Damage is a DamageError for each block, in the order of the file.
+	Damage []*DamageError
+	// Objects is how many objects are in them: that many are missing if Exact is set, and at least that many otherwise,
+	// since a page of the index, which names a number of blocks, is damaged too.
+	Objects int
+	Exact   bool
+}
+
+// maxDamage is how many blocks the text of a MissingError names.
+const maxDamage = 20
+
+func (e *MissingError) Error() string {
+	var b strings.Builder
+	least, objects := "", "objects are"
+	if !e.Exact {
+		least = "at least "
+	}
+	if e.Objects == 1 {
+		objects = "object is"
+	}
+	fmt.Fprintf(&b, "%s%d %s missing from %s:", least, e.Objects, objects, printable.Text(e.Collection))
+	for i, d := range e.Damage {
+		if i == maxDamage {
+			fmt.Fprintf(&b, "\n  … and %d more blocks", len(e.Damage)-i)
+			break
+		}
+		b.WriteString("\n  " + d.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns Damage, each of which wraps ErrDamaged.
+func (e *MissingError) Unwrap() []error {
+	all := make([]error, len(e.Damage))
+	for i, d := range e.Damage {
+		all[i] = d
+	}
+	return all
+}
+
+// add notes a block of that many objects if err is damage, and returns any other error. A page of the index has 0.
+func (e *MissingError) add(err error, objects int) error {
+	var d *DamageError
+	if !errors.As(err, &d) {
+		return err
+	}
+	e.Exact = objects > 0 && (e.Exact || len(e.Damage) == 0)
+	e.Damage, e.Objects = append(e.Damage, d), e.Objects+max(objects, 1)
+	return nil
+}
+
+// errOrNil is e if something is missing.
+func (e *MissingError) errOrNil() error {
+	if len(e.Damage) == 0 {
+		return nil
+	}
+	return e
+}
+
 // Unwrap returns ErrDamaged, and Err if there is one.
 func (e *DamageError) Unwrap() []error {
 	if e.Err != nil {

@@ -34,9 +34,6 @@ type File struct {
 	manifest Manifest
 	refs     []collectionRef // as the manifest's collections
 	byID     map[string]int
-	begin    uint64    // where the frames behind the manifest's begin
-	salvaged [][]entry // as the manifest's collections, instead of pages: see Salvage
-	numbers  []uint64  // likewise: their numbers in the file
 	buffers  sync.Pool // of *buffer
 }
 
@@ -49,7 +46,8 @@ type buffer struct {
 }
 
 // Open opens the snapshot at path. It reads what is at its front and its end, and no blocks: Verify reads all.
-// It fails as NewReader does; a file that was cut short fails with a DamageError here, and Salvage reads what there is.
+// It fails as NewReader does; a file that was cut short, or whose index is damaged, fails with a DamageError here.
+// A block of records that is damaged does not keep it from opening: see Records.
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -77,7 +75,8 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(in, plain)
+	f := &File{in: in, size: plain, byID: map[string]int{}}
+	f.buffers.New = func() any { return new(buffer) }
 	f.manifest.Encrypted = encrypted
 	begin, err := f.prologue(o.formats)
 	if err != nil {
@@ -87,12 +86,6 @@ func NewFile(r io.ReaderAt, size int64, o OpenOptions) (*File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-func newFile(in io.ReaderAt, size int64) *File {
-	f := &File{in: in, size: size, byID: map[string]int{}}
-	f.buffers.New = func() any { return new(buffer) }
-	return f
 }
 
 // Close closes the file.
@@ -111,46 +104,19 @@ func (f *File) Collections(context.Context) ([]Collection, error) {
 	return append([]Collection(nil), f.manifest.Collections...), nil
 }
 
-// Records implements Source.
+// Records implements Source. Blocks that are damaged are passed over, and what is in all others is passed to fn; the
+// error at the end is a *MissingError then, which names them and says how many objects were in them.
 func (f *File) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
 	return f.scan(ctx, id, scanRange{from: after, exclusive: true}, fn)
 }
 
-// Namespace calls fn with the records of a namespace, as Records does. It reads the blocks that they are in.
+// Namespace calls fn with the records of a namespace, as Records does. It reads only the blocks that they are in.
 func (f *File) Namespace(ctx context.Context, id store.Identity, namespace string, fn func(store.Record) error) error {
 	return f.scan(ctx, id, scanRange{from: namespace + "/", prefix: namespace + "/"}, fn)
 }
 
-// Begin verifies the frame that a collection begins with. No read needs it, since the one at its end says the same. Of a File of Salvage it verifies nothing.
-func (f *File) Begin(id store.Identity) error {
-	n, ok := f.byID[id.ID()]
-	if !ok {
-		return fmt.Errorf("%s: %w", id, ErrNoCollection)
-	}
-	if f.salvaged != nil {
-		return nil
-	}
-	at, end := f.begin, f.refs[n].end.offset
-	if n > 0 {
-		at = f.refs[n-1].end.end()
-	}
-	if len(f.refs[n].pages) > 0 {
-		entries, err := f.page(n, 0)
-		if err != nil {
-			return err
-		}
-		end = entries[0].offset
-	}
-	buf, err := f.buffer()
-	if err != nil {
-		return err
-	}
-	defer f.buffers.Put(buf)
-	_, err = f.frame(buf, span{at, end - min(at, end)}, kindCollection, n)
-	return err
-}
-
-// Get returns the record of an object, and whether it is there. The payload belongs to the caller.
+// Get returns the record of an object, and whether it is there. The payload belongs to the caller. If the block that
+// the object would be in is damaged the error is a *MissingError.
 func (f *File) Get(ctx context.Context, id store.Identity, key string) (rec store.Record, ok bool, err error) {
 	err = f.scan(ctx, id, scanRange{from: key, prefix: key}, func(r store.Record) error {
 		if r.Key == key {
@@ -179,67 +145,60 @@ func (s scanRange) skips(key string) bool { return key < s.from || s.exclusive &
 // past says whether key and all behind it are out of the range.
 func (s scanRange) past(key string) bool { return !strings.HasPrefix(key, s.prefix) && key > s.prefix }
 
-// scan calls fn with the records in a range.
+// whole reports whether all keys are in the range.
+func (s scanRange) whole() bool { return s.from == "" && s.prefix == "" }
+
+// scan calls fn with the records in a range, and passes over blocks that are damaged.
 func (f *File) scan(ctx context.Context, id store.Identity, s scanRange, fn func(store.Record) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
 	}
+	seen, missing := 0, &MissingError{Collection: f.name(n)}
 	pages := f.refs[n].pages
 	// The last page that begins at or before from: the one before the first that begins behind it.
 	start := max(sort.Search(len(pages), func(i int) bool { return pages[i].first > s.from })-1, 0)
-	for i := start; i < len(pages); i++ {
-		if s.past(pages[i].first) {
-			return nil
-		}
+	for i := start; i < len(pages) && !s.past(pages[i].first); i++ {
 		entries, err := f.page(n, i)
+		if err != nil {
+			err = missing.add(err, 0)
+		}
 		if err != nil {
 			return err
 		}
 		first := sort.Search(len(entries), func(i int) bool { return entries[i].last >= s.from })
 		for _, e := range entries[first:] {
 			if s.past(e.first) {
-				return nil
+				break
 			}
-			if err := f.block(ctx, n, e, s, fn); err != nil {
+			b, release, err := f.block(ctx, n, e)
+			if err != nil {
+				err = missing.add(err, int(e.count))
+			} else {
+				seen += int(e.count)
+				err = b.each(s, fn)
+				release()
+			}
+			if err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	if all := f.manifest.Collections[n].Objects; s.whole() && all > seen {
+		missing.Objects, missing.Exact = all-seen, true
+	}
+	return missing.errOrNil()
 }
 
-// block calls fn with the records of one block that are in a range.
-func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(store.Record) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	buf, err := f.buffer()
-	if err != nil {
-		return err
-	}
-	defer f.buffers.Put(buf)
-	fr, err := f.frame(buf, span{e.offset, e.length}, kindBlock, n)
-	if err != nil {
-		return err
-	}
-	b, wrong := parseBlock(fr, f.format, "")
-	if wrong == "" && (b.head != blockHead{f.number(n), e.count, e.first, e.last} || fr.digest != e.digest) {
-		wrong = "it is not the block that the index names"
-	}
-	if wrong != "" {
-		return f.damage(fr.frameHead, n, wrong)
-	}
+// each calls fn with the records of the block that are in a range.
+func (b *blockReader) each(s scanRange, fn func(store.Record) error) error {
 	for {
 		r, ok := b.next()
-		if !ok {
+		if !ok || s.past(r.Key) {
 			return nil
 		}
 		if s.skips(r.Key) {
 			continue
-		}
-		if s.past(r.Key) {
-			return nil
 		}
 		if err := fn(r); err != nil {
 			return err
@@ -247,11 +206,38 @@ func (f *File) block(ctx context.Context, n int, e entry, s scanRange, fn func(s
 	}
 }
 
+// block reads and verifies a block that the index names. Its records are valid until release is called.
+func (f *File) block(ctx context.Context, n int, e entry) (b blockReader, release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return b, nil, err
+	}
+	buf, err := f.buffer()
+	if err != nil {
+		return b, nil, err
+	}
+	fr, err := f.frame(buf, span{e.offset, e.length}, kindBlock, n)
+	wrong := ""
+	if err == nil {
+		b, wrong = parseBlock(fr, f.format, "")
+		if wrong == "" && (b.head != blockHead{uint64(n), e.count, e.first, e.last} || fr.digest != e.digest) {
+			wrong = "it is not the block that the index names"
+		}
+	}
+	if wrong != "" {
+		err = f.damage(fr.frameHead, n, wrong)
+	}
+	if d := new(DamageError); errors.As(err, &d) { // the index is good, whatever the block says of itself
+		d.First, d.Last = e.first, e.last
+	}
+	if err != nil {
+		f.buffers.Put(buf)
+		return blockReader{}, nil, err
+	}
+	return b, func() { f.buffers.Put(buf) }, nil
+}
+
 // page reads a page of a collection's index.
 func (f *File) page(n, i int) ([]entry, error) {
-	if f.salvaged != nil {
-		return f.salvaged[n], nil
-	}
 	buf, err := f.buffer()
 	if err != nil {
 		return nil, err
@@ -335,14 +321,6 @@ func (f *File) frame(b *buffer, at span, kind frameKind, n int) (frame, error) {
 		return frame{}, d
 	}
 	return fr, nil
-}
-
-// number returns the number that the file has for the nth collection of the manifest.
-func (f *File) number(n int) uint64 {
-	if f.numbers != nil {
-		return f.numbers[n]
-	}
-	return uint64(n)
 }
 
 func (f *File) name(n int) string {

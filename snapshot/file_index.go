@@ -55,7 +55,6 @@ func (f *File) index(begin int) error {
 	if err := f.header(buf, manifest); err != nil {
 		return err
 	}
-	f.begin = manifest.end()
 	for _, ref := range refs {
 		if err := f.collection(buf, ref); err != nil {
 			return err

@@ -15,9 +15,8 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	data := c.bytes(t, WriterOptions{version: formatNow + 1})
 	_, readerErr := NewReader(bytes.NewReader(data), ReaderOptions{})
 	_, openErr := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
-	_, _, salvageErr := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{})
 	_, verifyErr := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
-	for _, err := range []error{readerErr, openErr, salvageErr, verifyErr} {
+	for _, err := range []error{readerErr, openErr, verifyErr} {
 		var f *FormatError
 		if !errors.Is(err, ErrNewerFormat) || !errors.As(err, &f) || f.Format != formatNow+1 || f.Newest != formatNow || f.Larder != "v9.8.7" {
 			t.Errorf("%v", err)
@@ -68,11 +67,6 @@ func TestFormatBeforeIsRead(t *testing.T) {
 		f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{formats: later()})
 		if err != nil {
 			t.Fatal(err)
-		}
-		want.check(t, readFile(t, f))
-		f, report, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{formats: later()})
-		if err != nil || len(report.Losses) > 0 {
-			t.Fatal(report, err)
 		}
 		want.check(t, readFile(t, f))
 	}

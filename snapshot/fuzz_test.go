@@ -56,7 +56,6 @@ func fuzzed(t *testing.T, data []byte) {
 		t.Fatalf("Verify: %v", err)
 	}
 	fuzzedOpen(t, data, streamed, streamErr)
-	fuzzedSalvage(t, data, streamed, streamErr)
 }
 
 func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
@@ -85,35 +84,6 @@ func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
 				t.Fatalf("Get: %v", err)
 			}
 		}
-	}
-}
-
-func fuzzedSalvage(t *testing.T, data []byte, streamed content, streamErr error) {
-	t.Helper()
-	f, report, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{})
-	if err != nil {
-		if streamErr == nil || !typed(err) && !errors.Is(err, ErrEncrypted) {
-			t.Fatalf("Salvage: %v, the stream %v", err, streamErr)
-		}
-		return
-	}
-	if streamErr == nil && len(report.Losses) > 0 {
-		t.Fatalf("Salvage lost %+v of a snapshot that is whole", report.Losses)
-	}
-	records := 0
-	for _, c := range f.Manifest().Collections {
-		if err := f.Records(t.Context(), c.Identity, "", func(store.Record) error { records++; return nil }); err != nil {
-			t.Fatalf("what was salvaged can not be read: %v", err)
-		}
-	}
-	if records != report.Objects {
-		t.Fatalf("%d records of %d that were salvaged", records, report.Objects)
-	}
-	for _, c := range streamed.collections { // what the stream returned before it failed is there
-		records -= len(c.records)
-	}
-	if records < 0 {
-		t.Fatal("Salvage found less than the stream")
 	}
 }
 
@@ -259,7 +229,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { fuzzed(t, framesOf(text)) })
 }
 
-func FuzzSalvage(f *testing.F) {
+func FuzzDamage(f *testing.F) {
 	data := small().bytes(f, WriterOptions{block: 100, id: fileID{1}})
 	for _, at := range []int{50, 300, 700, len(data) - 40} {
 		f.Add(uint16(at), uint16(10), []byte(marker))

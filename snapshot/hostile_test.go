@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
@@ -13,102 +12,12 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// hostile is the beginning of a snapshot of pods, with what somebody has put behind it.
-func hostile() (data []byte, id fileID) {
-	text := appendSized(appendSized([]byte{'M', 0}, ""), "{}")
-	text = appendSized(appendSized(append(text, 'C', 0), "\x00"), `{"version":"v1","resource":"pods","representation":"unstructured"}`)
-	data = framesOf(text)
-	return data[:len(data)-footerSize], fileID{1}
-}
-
 // appendBlock appends a block of one record, with a payload.
 func appendBlock(data []byte, id fileID, number uint32, key string, payload []byte) []byte {
 	r := store.Record{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: payload}
 	body := appendRecord(nil, r)
 	h := frameHead{id: id, kind: kindBlock, number: number, size: uint32(len(body)), offset: uint64(len(data))}
 	return h.append(data, blockHead{count: 1, first: key, last: key}.append(nil), body)
-}
-
-// appendHead appends the fixed part of a block that announces the largest body there may be, which is not there.
-func appendHead(data []byte, id fileID, number uint32) []byte {
-	h := frameHead{id: id, kind: kindBlock, number: number, size: maxBody, offset: uint64(len(data))}
-	start := len(data)
-	data = h.append(data, nil, nil)
-	data = data[:start+fixedSize]
-	binary.BigEndian.PutUint32(data[start+24:], maxBody)
-	binary.BigEndian.PutUint32(data[start+40:], crc32.Checksum(data[start:start+40], crcTable))
-	return data
-}
-
-// salvageOf salvages data, and reads what there is.
-func salvageOf(t *testing.T, data []byte) (content, SalvageReport) {
-	t.Helper()
-	f, report, err := Salvage(t.Context(), bytes.NewReader(data), int64(len(data)), OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return readFile(t, f), report
-}
-
-// Half a million heads, each of which claims 16 MiB that are the next ones: if every claim were looked into, 8 TB would be hashed.
-func TestSalvageOfHeadsInOneAnother(t *testing.T) {
-	data, id := hostile()
-	for number := uint32(2); len(data) < 20<<20; number++ {
-		data = appendHead(data, id, number)
-	}
-	got, report := salvageOf(t, data)
-	if len(got.collections) != 1 || report.Objects != 0 || len(report.Losses) != 1 {
-		t.Fatalf("%+v", report)
-	}
-	if l := report.Losses[0]; l.Block != 2 || l.Offset+l.Length != int64(len(data)) || !strings.Contains(l.Reason, "SHA-256") {
-		t.Errorf("%+v", l)
-	}
-}
-
-// Heads that announce 72 KiB each and whose checksum is wrong: it gives up.
-func TestSalvageOfHeadsThatAreNone(t *testing.T) {
-	data, id := hostile()
-	begin := len(data)
-	for len(data) < 4<<20 {
-		at := len(data)
-		data = appendHead(data, id, 2)
-		binary.BigEndian.PutUint32(data[at+20:], maxHead)
-	}
-	_, report := salvageOf(t, data)
-	if len(report.Losses) != 1 {
-		t.Fatalf("%d losses", len(report.Losses))
-	}
-	if l := report.Losses[0]; l.Offset != int64(begin) || l.Offset+l.Length != int64(len(data)) || l.Blocks != -1 || !strings.Contains(l.Reason, "it was not searched") {
-		t.Errorf("%+v", l)
-	}
-}
-
-// A block in the payload of another is none, whether the outer one is whole or damaged; what follows that is found.
-func TestSalvageSkipsWhatIsInABlock(t *testing.T) {
-	for _, damaged := range []bool{false, true} {
-		data, id := hostile()
-		at := len(data)
-		outer := appendBlock(data[:at:at], id, 2, "a", bytes.Repeat([]byte("?"), 200))
-		at = bytes.Index(outer, []byte("????"))
-		inner := appendBlock(make([]byte, at), id, 3, "planted", []byte("\x80"))[at:]
-		data = appendBlock(data, id, 2, "a", append(inner, bytes.Repeat([]byte("?"), 200-len(inner))...))
-		if h := mustFixed(data[at:]); h.offset != uint64(at) {
-			t.Fatalf("the inner block is at %d and says %d", at, h.offset)
-		}
-		want := []string{"a", "b"}
-		if damaged {
-			data[len(data)-1] ^= 1
-			want = want[1:]
-		}
-		got, report := salvageOf(t, appendBlock(data, id, 3, "b", []byte("\x80")))
-		var keys []string
-		for _, r := range got.collections[0].records {
-			keys = append(keys, r.Key)
-		}
-		if !slices.Equal(keys, want) || report.Objects != len(want) {
-			t.Errorf("damaged %v: %q, %+v", damaged, keys, report)
-		}
-	}
 }
 
 // part is a frame in the text of framesOf.

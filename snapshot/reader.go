@@ -330,7 +330,7 @@ func (r *Reader) frame() (frame, error) {
 	return f, nil
 }
 
-// readFrame reads the frame that begins here and skips it. In case of damage it skips nothing; where the head is what was written it returns that.
+// readFrame reads the frame that begins here and skips it.
 func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 	d := &DamageError{Block: int(p.number), Offset: int64(p.offset)}
 	data, err := in.peek(fixedSize)
@@ -362,12 +362,12 @@ func readFrame(in *window, p place, unpack *unpacker) (frame, error) {
 		if !errors.Is(err, io.EOF) {
 			d.Reason, d.Err = "it can not be read", err
 		}
-		return frame{frameHead: h}, d
+		return frame{}, d
 	}
 	f, wrong := h.open(data, data[fixedSize:fixedSize+int(h.headSize)], unpack)
 	if wrong != "" {
 		d.Reason = wrong
-		return frame{frameHead: h}, d
+		return frame{}, d
 	}
 	in.skip(h.total())
 	return f, nil

@@ -21,8 +21,6 @@ type RestoreOptions struct {
 	Secrets bool
 	// SelectOptions say what is left out besides.
 	SelectOptions
-	// Salvage takes what can be read of a snapshot that is damaged: collections that have lost something are not Complete, and have MustRelist set. Not from a stream.
-	Salvage bool
 	// Import are the options of the store that is made.
 	Import store.ImportOptions
 	// Progress is told how far it is. May be nil.
@@ -42,8 +40,6 @@ type Restored struct {
 	Skipped int
 	// LeftOut says which collections are in the snapshot and not in the store, and why, one an entry.
 	LeftOut []string
-	// Losses are what could not be read, with Salvage.
-	Losses []Loss
 }
 
 // redactedTransform is what Attributes.Transform of a collection begins with that has been redacted. No program has such a transform, so the list that has to come writes
@@ -56,35 +52,19 @@ const redactedTransform = "redacted: "
 // It refuses to replace anything (store.ErrExists), and holds storePath until it ends: who opens a store there meanwhile gets store.ErrLocked. A snapshot that is damaged (ErrDamaged), or is none, leaves nothing. If the process
 // dies the next restore to storePath, or open for writing, removes what is left.
 func Restore(ctx context.Context, path, storePath string, o RestoreOptions) (Restored, error) {
-	f, losses, err := openToRestore(ctx, path, o)
+	f, err := Open(path, OpenOptions{Identities: o.Identities})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
 	j := newRestoring(f, o)
-	j.restored.Header, j.restored.Losses = f.Manifest().Header, losses
+	j.restored.Header = f.Manifest().Header
 	j.counts = func(c Collection) int { return c.Objects }
 	restored, err := j.run(ctx, storePath, j.all)
 	return restored, errors.Join(err, f.Close())
 }
 
-func openToRestore(ctx context.Context, path string, o RestoreOptions) (*File, []Loss, error) {
-	oo := OpenOptions{Identities: o.Identities}
-	if !o.Salvage {
-		f, err := Open(path, oo)
-		return f, nil, err
-	}
-	f, report, err := OpenSalvage(ctx, path, oo)
-	if err == nil && len(f.Manifest().Collections) == 0 && len(report.Losses) > 0 { // a store with nothing in it would seem to be what was saved
-		return nil, nil, errors.Join(fmt.Errorf("%s: nothing of it can be read: %w", path, &report.Losses[0]), f.Close())
-	}
-	return f, report.Losses, err
-}
-
 // RestoreFrom is Restore from a stream, which it reads to the end of the snapshot.
 func RestoreFrom(ctx context.Context, in io.Reader, storePath string, o RestoreOptions) (Restored, error) {
-	if o.Salvage {
-		return Restored{}, errors.New("restore: what can be read of a damaged snapshot is not found in a stream; write it to a file first")
-	}
 	r, err := NewReader(in, ReaderOptions{Identities: o.Identities})
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)

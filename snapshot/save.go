@@ -25,8 +25,6 @@ type SaveOptions struct {
 	// Header is what the snapshot says about itself. TakenAt is now by default, ClusterID that of all collections if they are of one cluster; Filter and Redaction are
 	// set by what is saved, and LeftOut begins with what is given.
 	Header Header
-	// Salvage reads past what is damaged in a store: collections that have lost something are not Complete, and have MustRelist set.
-	Salvage bool
 	// Store are those that SaveFile opens the store with: LockTimeout, Logger and Encryption count.
 	Store store.Options
 	// KeepExisting has a save to a path fail with fs.ErrExist, at its end too, if another program has made a file there. Default: it is replaced.
@@ -60,8 +58,6 @@ type Saved struct {
 	Skipped int
 	// LeftOut says which collections are not in the snapshot, and why, one an entry: those of Header.LeftOut, and Secrets, if it is not encrypted.
 	LeftOut []string
-	// Lost is how many objects Salvage could not read, where their number is known.
-	Lost int
 }
 
 // SaveStore writes a snapshot of a store that is open, in this process, to the file at path. It is taken hot: the store's file is copied as it is at one moment, and the snapshot is made of the copy, so each collection is exactly at
@@ -153,7 +149,7 @@ func saveFrom(ctx context.Context, st *store.Store, w io.Writer, o SaveOptions) 
 			o.Header.ServerVersion = string(version)
 		}
 	}
-	src := &storeSource{st: st, salvage: o.Salvage, still: true}
+	src := &storeSource{st: st, still: true}
 	return save(ctx, src, w, o)
 }
 

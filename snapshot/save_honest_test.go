@@ -47,17 +47,10 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("hot: %v", err)
 	}
-	saved, err := SaveStore(t.Context(), s, path, SaveOptions{Salvage: true})
-	if err != nil || saved.Lost != 1 || saved.Objects != 99 {
-		t.Fatalf("%+v, %v", saved, err)
-	}
-	if c := saved.Collections[0]; c.Complete || c.MustRelist == "" {
-		t.Errorf("%+v", c)
-	}
 }
 
-// TestSalvageWithoutTheKeys: what can not be opened for want of keys is not lost, and no snapshot says so.
-func TestSalvageWithoutTheKeys(t *testing.T) {
+// TestSaveWithoutTheKeys: what can not be opened for want of keys is not left out in silence.
+func TestSaveWithoutTheKeys(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +65,7 @@ func TestSalvageWithoutTheKeys(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o := SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Salvage: true, Store: store.Options{Logger: &quiet}}
+	o := SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}
 	if saved, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("%+v, %v", saved, err)
 	}

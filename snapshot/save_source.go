@@ -17,9 +17,6 @@ func StoreSource(st *store.Store) Source { return &storeSource{st: st} }
 
 type storeSource struct {
 	st *store.Store
-	// salvage reads past damage; lost is what that has found, by collection.
-	salvage bool
-	lost    map[string]store.Salvaged
 	// still: nobody writes the store, so that it must have as many objects as it counts.
 	still bool
 	// counts is how many objects the store says that each collection has.
@@ -47,26 +44,14 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 }
 
 // Records implements Source.
-func (s *storeSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) (err error) {
-	if s.salvage && after == "" {
-		var found store.Salvaged
-		found, err = s.st.Salvage(ctx, id, fn)
-		if s.lost == nil {
-			s.lost = map[string]store.Salvaged{}
-		}
-		if missing := s.counts[id.ID()] - found.Records - found.Lost; s.still && missing > 0 && found.Gap == nil {
-			found.Lost += missing
-		}
-		s.lost[id.ID()] = found
-	} else {
-		n := 0
-		err = s.st.Records(ctx, id, after, func(r store.Record) error {
-			n++
-			return fn(r)
-		})
-		if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
-			err = fmt.Errorf("%s: the store counts %d objects and has %d; salvage it, or have it rebuilt: %w", id, want, n, store.ErrDamaged)
-		}
+func (s *storeSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+	n := 0
+	err := s.st.Records(ctx, id, after, func(r store.Record) error {
+		n++
+		return fn(r)
+	})
+	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
+		err = fmt.Errorf("%s: the store counts %d objects and has %d: %w", id, want, n, store.ErrDamaged)
 	}
 	if errors.Is(err, store.ErrNoCollection) {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
@@ -74,26 +59,7 @@ func (s *storeSource) Records(ctx context.Context, id store.Identity, after stri
 	return err
 }
 
-// settle implements settler: what a collection has lost it says.
-func (s *storeSource) settle(c Collection) (as State, lost int) {
-	as = c.State()
-	found, ok := s.lost[c.Identity.ID()]
-	if !ok || found.Whole() {
-		return as, 0
-	}
-	as.Complete = false
-	switch {
-	case found.Gap != nil:
-		as.MustRelist = fmt.Sprintf("salvaged from a damaged store, in which pages could not be read: %d of %d objects are left", found.Records, c.Objects)
-		lost = max(found.Lost, c.Objects-found.Records)
-	default:
-		as.MustRelist = fmt.Sprintf("salvaged from a damaged store, in which %d objects could not be read", found.Lost)
-		lost = found.Lost
-	}
-	return as, lost
-}
-
 // settler is a Source that knows the state of a collection once its records have been read.
 type settler interface {
-	settle(c Collection) (as State, lost int)
+	settle(c Collection) State
 }

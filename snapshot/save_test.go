@@ -256,7 +256,7 @@ func TestProgress(t *testing.T) {
 	check(1300)
 }
 
-// TestSaveOfADamagedStore: fails and names the object, unless it is to be salvaged; then the snapshot says what is missing.
+// TestSaveOfADamagedStore: fails, names the object, and leaves nothing.
 func TestSaveOfADamagedStore(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
@@ -270,21 +270,9 @@ func TestSaveOfADamagedStore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, dir, "a.db")
-	saved, err := SaveFile(t.Context(), db, path, SaveOptions{Salvage: true})
-	if err != nil || saved.Lost != 2 || saved.Objects != 998 {
-		t.Fatalf("%+v, %v", saved, err)
-	}
-	restored, _ := mustRestore(t, path, RestoreOptions{})
-	infos, err := restored.Collections(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(infos) != 1 || infos[0].MustRelist == "" || infos[0].Complete || infos[0].Objects != 998 {
-		t.Errorf("%+v", infos)
-	}
 }
 
-// TestRestoreOfADamagedSnapshot: leaves nothing, wherever the damage is, unless it is to be salvaged.
+// TestRestoreOfADamagedSnapshot: leaves nothing, wherever the damage is.
 func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
@@ -328,32 +316,6 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 			}
 			wantNames(t, at)
 		})
-	}
-	if err := os.WriteFile(bad, whole[:len(whole)*2/3], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	restored, got := mustRestore(t, bad, RestoreOptions{Salvage: true})
-	if len(got.Losses) == 0 || got.Objects == 0 || got.Objects >= 1300 {
-		t.Errorf("salvaged %d objects, losses %+v", got.Objects, got.Losses)
-	}
-	infos, err := restored.Collections(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	incomplete := 0
-	for _, info := range infos {
-		if !info.Complete {
-			incomplete++
-			if info.MustRelist == "" {
-				t.Errorf("%+v", info)
-			}
-		}
-	}
-	if incomplete == 0 {
-		t.Error("every collection is complete")
-	}
-	if _, err := RestoreFrom(t.Context(), bytes.NewReader(whole), to, RestoreOptions{Salvage: true}); err == nil {
-		t.Error("a stream was salvaged")
 	}
 }
 

@@ -148,8 +148,7 @@ func (j *saving) collection(ctx context.Context, out *Writer, c Collection) erro
 	}
 	as := c.State()
 	if s, ok := j.src.(settler); ok {
-		settled, lost := s.settle(c)
-		as, j.saved.Lost = settled, j.saved.Lost+lost
+		as = s.settle(c)
 	}
 	if err := out.EndWith(as.without(j.saved.Skipped - skipped)); err != nil {
 		return err

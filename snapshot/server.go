@@ -140,9 +140,9 @@ func (s *liveSource) Records(ctx context.Context, id store.Identity, _ string, f
 }
 
 // settle implements settler.
-func (s *liveSource) settle(c Collection) (as State, lost int) {
+func (s *liveSource) settle(c Collection) State {
 	l := s.byID[c.Identity.ID()]
-	as = c.State()
+	as := c.State()
 	as.LastContact = l.at
 	switch _, err := resourceversion.CompareResourceVersion(l.rv, l.rv); {
 	case l.refused != nil:
@@ -152,5 +152,5 @@ func (s *liveSource) settle(c Collection) (as State, lost int) {
 	default:
 		as.Complete, as.ResourceVersion = true, l.rv
 	}
-	return as, 0
+	return as
 }

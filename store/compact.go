@@ -52,9 +52,6 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: open it: %w", path, err)
 	}
-	if lost := s.keys.held().lost; lost != nil {
-		return nil, errors.Join(fmt.Errorf("%s: what is sealed can not be opened any more; open the store once to have that fetched anew: %w", path, lost), s.Close())
-	}
 	s.startUpkeep()
 	return s, nil
 }

@@ -120,7 +120,7 @@
 // # To another file
 //
 // CopyTo and CopyFile write the file as it is at one moment while others read and write. Records has what a collection stores without decoding it, in key order, and Import makes a
-// new store of such records: one that resumes as the first would have. Salvage is Records for a file that is damaged.
+// new store of such records: one that resumes as the first would have.
 //
 // # What is promised
 //

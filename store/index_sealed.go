@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 )
@@ -13,9 +12,6 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 	add := func(key string) error {
 		keys = append(keys, key)
 		return nil
-	}
-	if err := v.noneLost(); err != nil {
-		return err
 	}
 	for _, k := range v.r.store.keys.held().byID {
 		if err := v.storedKeys(k.token(v.r.name, v.name, value), add); err != nil {
@@ -38,30 +34,6 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 		}
 	}
 	return nil
-}
-
-// noneLost returns an error if the index has tokens of data keys that are lost, by this process or one that ended before it could repair them: nobody can find what they
-// stand for, and that must not be taken for nothing. Tokens of a key lie together, but for long ones, so it is a seek for each key.
-func (v indexView) noneLost() error {
-	held := v.r.store.keys.held()
-	s := scanAfter(v.index, "")
-	for k, val := s.next(); k != nil; {
-		stored, key, err := parseIndexEntry(k, val)
-		if err != nil {
-			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
-		}
-		skip := indexPrefix(stored)
-		if id, ok := tokenKey(stored); ok && held.byID[id] != nil {
-			if same := bytes.TrimSuffix(literalPrefix(stored[:8]), []byte{escape, terminator}); bytes.HasPrefix(k, same) {
-				skip = same
-			}
-		} else if ok && v.isSealed(key) {
-			_, err := v.r.store.keyOf(id)
-			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
-		}
-		k, val = s.seek(after(skip))
-	}
-	return s.err
 }
 
 // isSealed reports whether the record of that key is, so that its terms are tokens.

@@ -34,8 +34,6 @@ type heldKeys struct {
 	current *dataKey
 	// record is what the file says, with current.
 	record []byte
-	// lost is why the file's own keys could not be read, and what is sealed with them is lost; nil if they could.
-	lost error
 }
 
 // keyRecord is a data key on disk; see keysRecord.
@@ -92,8 +90,8 @@ func (s *Store) errSealed() error {
 	return fmt.Errorf("%w: it needs key %s", ErrSealed, strings.Join(ids, ", "))
 }
 
-// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. If their record is damaged it goes on without them (heldKeys.lost): all that is
-// not sealed can be read, and nothing brings the rest back.
+// unlock gets the data keys of a file ready, and, to write, a current one. It writes nothing. It fails with ErrDamaged if
+// their record is damaged: nothing brings back what is sealed, and without keys the rest can be read.
 func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	if k == nil {
 		return nil
@@ -106,9 +104,12 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	if err != nil {
 		return err
 	}
-	stored, lost := parseKeysRecord(data)
-	if lost != nil && !isDamaged(lost) {
-		return lost
+	stored, err := parseKeysRecord(data)
+	if isDamaged(err) {
+		err = fmt.Errorf("%w; what is sealed cannot be opened any more, whatever keys are given; all else can be read without keys", err)
+	}
+	if err != nil {
+		return err
 	}
 	var all []*dataKey
 	for _, r := range stored {
@@ -127,19 +128,16 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 			all = append(all, current)
 		}
 	}
-	return k.holdAfter(lost, all, current)
+	return k.hold(all, current)
 }
 
 // hold makes these the keys, which are all that the file is to have.
-func (k *keyring) hold(all []*dataKey, current *dataKey) error { return k.holdAfter(nil, all, current) }
-
-// holdAfter is hold for a file whose own keys have been lost, unless that is nil.
-func (k *keyring) holdAfter(lost error, all []*dataKey, current *dataKey) error {
+func (k *keyring) hold(all []*dataKey, current *dataKey) error {
 	record, err := keysOf(all)
 	if err != nil {
 		return err
 	}
-	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record, lost: lost}
+	held := &heldKeys{byID: make(map[uint64]*dataKey, len(all)), current: current, record: record}
 	for _, one := range all {
 		held.byID[one.id] = one
 	}

@@ -161,7 +161,8 @@ func (s *Store) mendAll(ctx context.Context, all []*damage) (mended []Mended, er
 			return mended, err
 		}
 	}
-	if err := errors.Join(s.mendDocuments(ctx), s.mendDataKeys(ctx)); err != nil {
+	why, err := s.damagedDataKeys(ctx)
+	if err := errors.Join(err, why, s.mendDocuments(ctx)); err != nil { // Rebuild writes the keys anew
 		return mended, err
 	}
 	left, err := s.findDamage(ctx)

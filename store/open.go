@@ -14,8 +14,7 @@ import (
 )
 
 // Open opens the store at path, and makes it if there is none, with its
-// directory. A damaged file is moved aside (see Quarantined) and a new one made.
-// One whose data keys are damaged is not: what is sealed in it is lost, and fetched anew, and the rest stays.
+// directory. A damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys are damaged.
 // It fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
 // with ErrNewerFormat if a newer program wrote it, with ErrForeign if it is
 // not a store, and with ErrWrongKey if it holds something sealed that Options.Encryption can not open; it leaves the file alone then.
@@ -67,9 +66,6 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 				return err
 			}
 			err := s.openAsIs(ctx, mark, deadline)
-			if err == nil {
-				s.giveUpLostKeys(context.WithoutCancel(ctx))
-			}
 			if !errors.Is(err, ErrDamaged) {
 				return err
 			}

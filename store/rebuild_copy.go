@@ -17,6 +17,8 @@ type copying struct {
 	old, fresh *handle
 	// unsafe are the collections, and the bucket of documents, in which bbolt might run in circles.
 	unsafe map[string]bool
+	// keysLost: nobody has the data keys, whose record is damaged.
+	keysLost bool
 	// lost is why, by the name of each collection that is not copied whole.
 	lost map[string]string
 	// copied are the collections that are in the new file.
@@ -67,7 +69,8 @@ func (c *copying) keys() error {
 	record := c.s.keys.held().record
 	if c.s.keys == nil && !c.unsafe[""] {
 		err := c.old.view(func(tx *bolt.Tx) error {
-			if _, err := getKeys(tx); !isDamaged(err) { // that of a newer program too
+			_, err := getKeys(tx)
+			if c.keysLost = isDamaged(err); !c.keysLost { // that of a newer program too
 				record = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
 			}
 			return nil
@@ -132,6 +135,10 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.keysLost && st.Sealed {
+		c.lost[name] = "it is sealed, and the data keys are damaged"
+		return nil
 	}
 	expected := st.Objects
 	st.Objects, st.Newest = 0, nil

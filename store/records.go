@@ -21,7 +21,7 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // the copy that CopyFile makes. The records are the caller's.
 //
 // It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that can not be read, which wraps ErrDamaged, or ErrIncompatible if a newer program
-// wrote it; and with another error that wraps ErrDamaged where a page makes no sense. Salvage reads past both.
+// wrote it; and with another error that wraps ErrDamaged where a page makes no sense.
 func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(Record) error) error {
 	id, err := id.Canonical()
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(
 	}
 	r := &reader{store: s, name: id.ID()}
 	for {
-		p := r.recordPage(ctx, after, false)
+		p := r.recordPage(ctx, after)
 		for _, record := range p.records {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -64,8 +64,8 @@ type recordPage struct {
 	err     error
 }
 
-// recordPage reads the records whose keys follow the given one, or begin with it.
-func (r *reader) recordPage(ctx context.Context, key string, inclusive bool) (p recordPage) {
+// recordPage reads the records whose keys follow the given one.
+func (r *reader) recordPage(ctx context.Context, key string) (p recordPage) {
 	var raw []rawStored
 	p.err = r.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := r.objects(b)
@@ -73,7 +73,7 @@ func (r *reader) recordPage(ctx context.Context, key string, inclusive bool) (p 
 			return err
 		}
 		keys, size := scanAfter(objects, key), 0
-		k, data := keys.first(key, inclusive)
+		k, data := keys.next()
 		for ; k != nil; k, data = keys.next() {
 			if len(raw) == iterateObjects || size >= iterateBytes {
 				p.more = true
@@ -88,14 +88,6 @@ func (r *reader) recordPage(ctx context.Context, key string, inclusive bool) (p 
 		p.records = append(p.records, r.openStored(one))
 	}
 	return p
-}
-
-// first returns the first entry after the given key, or that of the key itself.
-func (s *scan) first(key string, inclusive bool) (k, v []byte) {
-	if inclusive {
-		return s.seek([]byte(key))
-	}
-	return s.next()
 }
 
 // rawStored is a record that has been copied out of its transaction, or why that was not possible.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -98,9 +97,9 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 	wantRecords(t, mustRecords(t, s, pods()), 1000)
 }
 
-// TestRecordsOfADamagedCollection: the error names the key and tells where to go on, and Salvage does.
+// TestRecordsOfADamagedCollection: the error names the key and tells where to go on.
 func TestRecordsOfADamagedCollection(t *testing.T) {
-	s, many, few := filled(t, Options{CommitInterval: -1})
+	s, many, _ := filled(t, Options{CommitInterval: -1})
 	keys := objectKeys(t, many)
 	bad := []string{keys[0], keys[499], keys[500], keys[700], keys[999]}
 	err := Tamper(many, func(b *bolt.Bucket) error {
@@ -136,14 +135,6 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	if !slices.Equal(told, bad) || len(got) != 995 {
 		t.Errorf("told of %q, and read %d", told, len(got))
 	}
-	n := 0
-	found, err := s.Salvage(t.Context(), many.id, func(Record) error { n++; return nil })
-	if err != nil || n != 995 || found.Records != 995 || found.Lost != 5 || !slices.Equal(found.Damaged, bad) || found.Gap != nil || found.Whole() {
-		t.Errorf("%d records, %+v, %v", n, found, err)
-	}
-	if found, err := s.Salvage(t.Context(), few.id, func(Record) error { return nil }); err != nil || !found.Whole() || found.Records != 200 {
-		t.Errorf("the other collection: %+v, %v", found, err)
-	}
 }
 
 func objectKeys(t *testing.T, c *Collection) []string {
@@ -153,45 +144,4 @@ func objectKeys(t *testing.T, c *Collection) []string {
 		t.Fatal(err)
 	}
 	return keys
-}
-
-// TestSalvageBehindAPage: where a page makes no sense what is before and behind it is read, in order.
-func TestSalvageBehindAPage(t *testing.T) {
-	s, many, _ := filled(t, Options{CommitInterval: -1})
-	keys := objectKeys(t, many)
-	patch(t, s, func(data []byte) {
-		leaves := objectPages(t, data)
-		data[leaves[len(leaves)/2]] ^= 1
-	})
-	err := s.Records(t.Context(), many.id, "", func(Record) error { return nil })
-	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("Records: %v", err)
-	}
-	var got []string
-	found, err := s.Salvage(t.Context(), many.id, func(r Record) error { got = append(got, r.Key); return nil })
-	if err != nil || !errors.Is(found.Gap, ErrDamaged) || found.Whole() {
-		t.Fatalf("%+v, %v", found, err)
-	}
-	if !slices.IsSorted(got) || got[0] != keys[0] || got[len(got)-1] != keys[999] {
-		t.Errorf("not in order from the first to the last: %s … %s", got[0], got[len(got)-1])
-	}
-	if missing := 1000 - len(got); missing < 1 || missing > 30 {
-		t.Errorf("%d records are missing behind one page", missing)
-	}
-	stop := errors.New("enough")
-	if _, err := s.Salvage(t.Context(), many.id, func(Record) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("fn's error: %v", err)
-	}
-}
-
-// TestSalvageOfNothing: a collection without its objects is all gap.
-func TestSalvageOfNothing(t *testing.T) {
-	s, many, _ := filled(t, Options{CommitInterval: -1})
-	if err := Tamper(many, func(b *bolt.Bucket) error { return b.DeleteBucket(bucketObjects) }); err != nil {
-		t.Fatal(err)
-	}
-	found, err := s.Salvage(t.Context(), many.id, func(Record) error { return fmt.Errorf("there is none") })
-	if err != nil || found.Gap == nil || found.Records != 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
 }

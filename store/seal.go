@@ -86,12 +86,8 @@ func (s *Store) keyOf(id uint64) (*dataKey, error) {
 	if s.keys == nil {
 		return nil, s.errSealed()
 	}
-	held := s.keys.held()
-	switch k := held.byID[id]; {
-	case k != nil:
+	if k := s.keys.held().byID[id]; k != nil {
 		return k, nil
-	case held.lost != nil:
-		return nil, fmt.Errorf("it is sealed with data key %016x, which is lost: %w", id, held.lost)
 	}
 	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, ErrDamaged)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -29,38 +28,6 @@ func inMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 // asTaken is what a filter has to know of a collection.
 func asTaken(c source.Collection) snapshot.Collection {
 	return snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo(), Objects: c.Objects}
-}
-
-// notStoredError says that a file does not have a resource.
-type notStoredError struct {
-	error
-	resource string
-}
-
-func (e notStoredError) Unwrap() error { return e.error }
-
-// lostOf is what is known to be lost of a snapshot that is damaged; nil if nothing is.
-func lostOf(src source.Source) error {
-	if s, ok := src.(*source.Snapshot); ok {
-		return s.Lost()
-	}
-	return nil
-}
-
-// orLost is err, or where that is of a resource that may have been in what is lost, that.
-func orLost(path string, err, lost error) error {
-	var absent notStoredError
-	if lost == nil || !errors.As(err, &absent) {
-		return err
-	}
-	return readError(path, fmt.Errorf("%s has no resource %q, as far as it can be read: %w", path, absent.resource, lost))
-}
-
-// noteWhole says of a snapshot that is damaged that what was asked for is not.
-func noteWhole(s IO, path string, lost error) {
-	if lost != nil {
-		fmt.Fprintf(s.Err, "note: what is printed is whole, but not all of %s: %v\nhint: %s\n", path, lost, salvageHint(path))
-	}
 }
 
 // noteLeftOut says which collections were there when a snapshot was taken, and are not in it.

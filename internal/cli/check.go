@@ -64,18 +64,18 @@ they compare themselves.`,
 func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	path := file.path
 	report, isSnapshot, err := check(ctx, s, file)
-	hint := "the next larder sync repairs %s itself: it keeps what is good and asks the server for the rest"
+	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
 		report.Problems = append(report.Problems, err.Error())
-		hint = "the next larder sync moves %s aside and builds it anew"
+		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):
 		report.Problems = append(report.Problems, err.Error())
-		hint = "nothing of %s can be read; take another snapshot"
+		hint = damagedHint(path)
 	case err != nil:
 		return err
 	case isSnapshot:
-		hint = "take another one, or keep what can be read: larder snapshot restore %s --salvage --store NEW.db"
+		hint = damagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
 	}
 	if format == "json" {
 		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.Problems}
@@ -93,7 +93,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
 	if len(report.Problems) > 0 {
-		fmt.Fprintf(s.Err, "hint: "+hint+"\n", path)
+		fmt.Fprintln(s.Err, "hint:", hint)
 		return errSilent
 	}
 	return nil

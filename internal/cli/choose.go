@@ -92,10 +92,6 @@ func chooseResource(storePath string, all []source.Collection, r request) (resou
 
 // notStored is the error for a resource that the store does not have.
 func notStored(storePath string, all []source.Collection, r request) error {
-	return notStoredError{error: withoutResource(storePath, all, r), resource: r.resource}
-}
-
-func withoutResource(storePath string, all []source.Collection, r request) error {
 	if r.collection != "" {
 		return withHint(fmt.Errorf("%s has no collection %s of %q", storePath, r.collection, r.resource),
 			"larder status --from %s lists them", storePath)

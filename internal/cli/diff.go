@@ -31,7 +31,7 @@ func newDiff(s IO) *cobra.Command {
 larder sync holds. Objects are the same if they are but for metadata.managedFields, resourceVersion and generation; --ignore leaves out more,
 --strict nothing. An object with another UID was deleted and made again: it is replaced. Where one file has a part of a
 resource, a namespace or what a selector selects, that part is compared, and a note says so. A resource that one file does not store at all is a difference, whatever
-the other one has of it: it is noted, and its objects are not counted; name the resources that both have where that is none. Of a file that is incomplete, as what was salvaged is, the note says that too.
+the other one has of it: it is noted, and its objects are not counted; name the resources that both have where that is none. Of a file that is incomplete the note says that too.
 What is sealed in one of the files is compared with the key (--key-file); without it all else is, and that ends with 3.
 
   -o table  how many objects of each resource are different
@@ -84,7 +84,7 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	defer func() { _ = b.src.Close() }() // it was only read
 	filter, err := o.filter(a, b, args[2:])
 	if err != nil {
-		return orLost(b.path, orLost(a.path, err, lostOf(a.src)), lostOf(b.src))
+		return err
 	}
 	report, err := o.compare(ctx, s, a, b, filter)
 	if err != nil {
@@ -92,11 +92,6 @@ func runDiff(ctx context.Context, s IO, o *diffOptions, args []string) error {
 	}
 	if err := sealedError(filter, a, b); err != nil {
 		return err
-	}
-	for _, side := range []*diffSide{a, b} {
-		if lost := lostOf(side.src); lost != nil { // what the other one has alone may have been in it
-			return readError(side.path, fmt.Errorf("%s: %w", side.path, lost))
-		}
 	}
 	if !report.Equal() {
 		return errDiffer
@@ -141,7 +136,7 @@ func (o *diffOptions) filter(a, b *diffSide, args []string) (snapshot.Filter, er
 		if known := storedResources(stored); len(known) > 0 {
 			holds = "they have " + names(known, resource.String)
 		}
-		return snapshot.Filter{}, notStoredError{fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds), arg}
+		return snapshot.Filter{}, fmt.Errorf("neither %s nor %s has a resource %q: %s", a.path, b.path, arg, holds)
 	}
 	return o.selects.filter(a.path, stored, args)
 }

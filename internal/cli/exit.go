@@ -77,14 +77,14 @@ func readError(path string, err error) error {
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {
-			return hinted{err, salvageHint(path)}
+			return hinted{err, damagedHint(path)}
 		}
 		return withHint(err, "larder check --from %s lists what is damaged", path)
 	}
 	return err
 }
 
-// salvageHint says what to do about a snapshot that is damaged.
-func salvageHint(path string) string {
-	return fmt.Sprintf("larder check --from %s verifies all of it; larder snapshot restore %[1]s --salvage --store NEW.db keeps what can be read", path)
+// damagedHint says what to do about a snapshot that is damaged.
+func damagedHint(path string) string {
+	return fmt.Sprintf("use another copy of %s, or take a new snapshot", path)
 }

@@ -21,8 +21,6 @@ type exporting struct {
 	secrets bool
 	raw     bool
 	objects int
-	// lost is what of src is known to be lost: an export that does not have all is an error, once what there is has been read.
-	lost error
 	// superseded are the collections that nothing was taken of, since others know better what is there.
 	superseded map[store.Identity]bool
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
@@ -39,7 +37,8 @@ type exportTo interface {
 	unknown(c snapshot.Collection, key string)
 }
 
-// run exports every object once: see overlaps.
+// run exports every object once: see overlaps. What blocks of a snapshot that are damaged hold is missing, which is an
+// error once all others have been read.
 func (e *exporting) run(ctx context.Context, to exportTo) error {
 	all, err := e.src.Collections(ctx)
 	if err != nil {
@@ -47,6 +46,7 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 	}
 	slices.SortStableFunc(all, exportedFirst)
 	var over overlaps
+	var missing []error
 	for i, c := range all {
 		if !over.takes(c) {
 			e.noteNewer(c, all)
@@ -58,13 +58,22 @@ func (e *exporting) run(ctx context.Context, to exportTo) error {
 		}
 		to.begin(c)
 		over.last = i+1 == len(all) || nameOf(all[i+1]) != nameOf(c)
-		if err := e.collection(ctx, c, to, &over); err != nil {
+		err := e.collection(ctx, c, to, &over)
+		if isMissing(err) {
+			missing = append(missing, err)
+		} else if err != nil {
 			return err
 		}
 		over.end(c)
 	}
 	e.superseded = over.superseded
-	return e.lost
+	return errors.Join(missing...)
+}
+
+// isMissing reports whether an error is of blocks of a snapshot that were passed over.
+func isMissing(err error) bool {
+	var missing *snapshot.MissingError
+	return errors.As(err, &missing)
 }
 
 // noteNewer says of a collection that nothing is taken of that it was heard of after what is exported in its place.

@@ -96,7 +96,9 @@ func (f *identityFlag) openError(path string, err error) error {
 		return withHint(fmt.Errorf("%s is encrypted to public keys, and no identity was given", path), "name the file of a secret key with --identity")
 	case errors.Is(err, snapshot.ErrIdentity):
 		return withHint(fmt.Errorf("%s can not be decrypted with the identities that were given", path), "name the file of the secret key that it was encrypted to with --identity")
-	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot), errors.Is(err, snapshot.ErrDamaged): // which say it all
+	case errors.Is(err, snapshot.ErrDamaged):
+		return hinted{err, damagedHint(path)}
+	case errors.Is(err, snapshot.ErrNewerFormat), errors.Is(err, snapshot.ErrNotSnapshot): // which say it all
 		return err
 	}
 	return storeError(path, err)

@@ -105,10 +105,7 @@ func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	defer func() { _ = src.Close() }() // it was only read
 	tellAll(s, answers)
 	g := getting{o: o, s: s, src: src, printer: p, flush: out.Flush}
-	if err = errors.Join(err, g.run(ctx, answers)); err == nil {
-		noteWhole(s, o.from.path, lostOf(src))
-	}
-	return err
+	return errors.Join(err, g.run(ctx, answers))
 }
 
 // open opens what is to be read, and finds out what of it is asked for. With an error there may be answers to some
@@ -124,12 +121,8 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 		return nil, nil, readError(o.from.path, err)
 	}
 	answers, err := o.choose(status.Collections, targets)
-	switch lost := lostOf(src); {
-	case err != nil:
+	if err != nil {
 		noteLeftOut(s, o.from.path, status)
-		err = orLost(o.from.path, err, lost)
-	case lost != nil && anyCategory(targets, status.Collections): // of which others may have been in it
-		err = readError(o.from.path, lost)
 	}
 	if len(answers) == 0 && err != nil {
 		_ = src.Close()

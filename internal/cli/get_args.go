@@ -140,11 +140,6 @@ func (o *getOptions) choose(stored []source.Collection, targets []target) ([]ans
 	return all, errors.Join(failed...)
 }
 
-// anyCategory reports whether a category is asked for.
-func anyCategory(targets []target, stored []source.Collection) bool {
-	return slices.ContainsFunc(targets, func(t target) bool { return len(membersOf(t.resource, stored)) > 0 })
-}
-
 // membersOf returns the full names of the stored resources of a category, in the order in which a server lists its groups; none if it is not one.
 func membersOf(category string, stored []source.Collection) []string {
 	var members []resource

@@ -91,12 +91,9 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	}
 	filter, err := o.selects.filter(o.from.path, st.Collections, args)
 	if err != nil {
-		return orLost(o.from.path, err, lostOf(src))
+		return err
 	}
 	e := &exporting{s: s, secrets: o.secrets, raw: o.raw || o.output.format == exportLines}
-	if len(filter.Resources) == 0 { // those that are named say themselves what they have lost
-		e.lost = lostOf(src)
-	}
 	e.absent = func() {
 		all := slices.DeleteFunc(slices.Clone(st.Collections), func(c source.Collection) bool { return e.superseded[c.Identity()] })
 		notePart(s, o.from.path, all, filter)
@@ -110,7 +107,6 @@ func (o *exportOptions) run(ctx context.Context, s IO, to string, args []string)
 	if err != nil {
 		return ifInterrupted(ctx, outError(o.from.path, err), o.left(to))
 	}
-	noteWhole(s, o.from.path, lostOf(src))
 	return nil
 }
 
@@ -186,8 +182,7 @@ func (e *exporting) rehearse(ctx context.Context, y *yamlExport, d *yamldir.Dir,
 	}
 	y.files, y.make = r, func() error { return nil }
 	quiet := *e
-	quiet.lost = nil // which the export itself says, once it has what there is
-	if err := quiet.run(ctx, y); err != nil {
+	if err := quiet.run(ctx, y); err != nil && !isMissing(err) { // which the export itself says
 		return dirError(dir, err)
 	}
 	if files := r.Conflicts(); len(files) > 0 && quiet.objects > 0 {

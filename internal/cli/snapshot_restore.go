@@ -19,7 +19,6 @@ type restoreOptions struct {
 	selects        selectFlags
 	redact         redactFlag
 	persistSecrets bool
-	salvage        bool
 }
 
 func newSnapshotRestore(s IO) *cobra.Command {
@@ -31,7 +30,7 @@ func newSnapshotRestore(s IO) *cobra.Command {
 values were left out, when the snapshot was taken or now, are listed first.
 
 The store appears in one step when it is complete; a file that is there is never replaced. Secrets are stored only with keys that seal them (--key-file), with
---persist-secrets, as larder sync has it, or redacted. --salvage takes what can be read of a damaged snapshot.`,
+--persist-secrets, as larder sync has it, or redacted.`,
 		Example: `  larder snapshot restore cluster.larder --store node.db
   larder snapshot restore cluster.larder pods deploy -n web --store web.db`,
 		Args: needArgs(1, -1, "a snapshot, and perhaps resources"),
@@ -48,7 +47,6 @@ The store appears in one step when it is complete; a file that is there is never
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	cmd.Flags().BoolVar(&o.persistSecrets, "persist-secrets", false, "store Secrets in the file, also without keys that seal them")
-	cmd.Flags().BoolVar(&o.salvage, "salvage", false, "take what can be read of a snapshot that is damaged")
 	return cmd
 }
 
@@ -61,7 +59,7 @@ func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []stri
 		return o.noSnapshot(path, err)
 	}
 	ro := snapshot.RestoreOptions{
-		Secrets: o.persistSecrets, Salvage: o.salvage, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
+		Secrets: o.persistSecrets, SelectOptions: snapshot.SelectOptions{Redaction: redaction},
 	}
 	if ro.Import.Store.Encryption, err = o.identity.key.encryption(); err != nil {
 		return err
@@ -94,8 +92,7 @@ func (o *restoreOptions) filter(ctx context.Context, s IO, path string, args []s
 	if err != nil {
 		return snapshot.Filter{}, readError(path, err)
 	}
-	f, err := o.selects.filter(path, st.Collections, args)
-	return f, orLost(path, err, lostOf(src))
+	return o.selects.filter(path, st.Collections, args)
 }
 
 // noSnapshot is the error for another file, or for one of which err says why it can not be read.
@@ -120,9 +117,6 @@ func (o *restoreOptions) tell(s IO, r snapshot.Restored) error {
 	}
 	if o.hidesSecrets(r) {
 		fmt.Fprintln(s.Err, "hint: --key-file FILE stores Secrets sealed, --persist-secrets as they are, --redact secrets without their values; larder sync lists what is not there")
-	}
-	for _, loss := range r.Losses {
-		fmt.Fprintln(s.Err, "note: lost:", loss.Error())
 	}
 	for _, c := range r.Collections {
 		if c.MustRelist != "" {
@@ -153,7 +147,7 @@ func (o *restoreOptions) restoreError(path string, err error) error {
 	case errors.Is(err, store.ErrNoSpace):
 		return withHint(err, "make room on that disk; nothing was made")
 	case errors.Is(err, snapshot.ErrDamaged):
-		return withHint(err, "nothing was made; --salvage takes what can be read, and the next larder sync lists the rest")
+		return withHint(err, "nothing was made: %s", damagedHint(path))
 	case errors.Is(err, snapshot.ErrUndecodable):
 		return outError(path, err)
 	case wrongPlace(to) != nil:

@@ -27,7 +27,6 @@ type saveOptions struct {
 	redact     redactFlag
 	recipients recipientFlags
 	secrets    bool
-	salvage    bool
 	force      bool
 
 	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said to be left out of it.
@@ -68,7 +67,6 @@ or snapshot, those are listed first.`,
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
 	f.BoolVar(&o.secrets, "include-secrets", false, "save Secrets too, though the snapshot is not encrypted")
-	f.BoolVar(&o.salvage, "salvage", false, "save what can be read of a store or snapshot that is damaged")
 	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
 	o.cluster.AddFlags(f)
 	return cmd
@@ -78,9 +76,6 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	redaction, err := o.redact.redaction()
 	if err := errors.Join(err, o.selects.check(), onlyResources(args)); err != nil {
 		return usageError{err}
-	}
-	if o.salvage && o.from.path == "" {
-		return usagef("--salvage is for a store or snapshot that --from names")
 	}
 	if path == "-" {
 		return usagef("a snapshot is written to a file, not to standard output: it gets its name when it is complete")
@@ -93,7 +88,7 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 		return err
 	}
 	so := snapshot.SaveOptions{
-		Recipients: recipients, Secrets: o.secrets, Salvage: o.salvage,
+		Recipients: recipients, Secrets: o.secrets,
 		SelectOptions: snapshot.SelectOptions{Redaction: redaction}, Header: snapshot.Header{Larder: version()},
 	}
 	so.KeepExisting = !o.force
@@ -181,7 +176,6 @@ func (o *saveOptions) saveFrom(ctx context.Context, s IO, path string, args []st
 	}
 	if err == nil {
 		so.Filter, err = o.selects.filter(o.from.path, st.Collections, args)
-		err = orLost(o.from.path, err, lostOf(src))
 	}
 	if err == nil {
 		err = o.keepInMemory(inMemory(st.Collections, so.Filter), so.Filter)
@@ -226,7 +220,7 @@ func (o *saveOptions) saveSource(ctx context.Context, s IO, src source.Source, p
 // saveSync has the sync that holds the store stream a snapshot of it: the file at path is this process's.
 func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
 	in, err := sync.Snapshot(ctx, source.SaveRequest{
-		Filter: so.Filter, Redaction: so.Redaction, Secrets: so.Secrets || len(so.Recipients) > 0, Salvage: so.Salvage,
+		Filter: so.Filter, Redaction: so.Redaction, Secrets: so.Secrets || len(so.Recipients) > 0,
 	})
 	if err != nil {
 		return snapshot.Saved{}, err
@@ -242,24 +236,12 @@ func (o *saveOptions) saveSync(ctx context.Context, sync *source.Client, path st
 
 // saveSnapshot makes a snapshot of a snapshot, which is as old as that is.
 func (o *saveOptions) saveSnapshot(ctx context.Context, s IO, src *source.Snapshot, path string, so snapshot.SaveOptions) (snapshot.Saved, error) {
-	from := src.File()
-	if o.salvage {
-		if err := src.Salvage(ctx); err != nil {
-			return snapshot.Saved{}, err
-		}
-		from = src.File()
-		if lost := src.Lost(); lost != nil {
-			fmt.Fprintln(s.Err, "note: lost:", lost)
-		}
-	} else if lost := src.Lost(); lost != nil {
-		return snapshot.Saved{}, lost
-	}
-	m := from.Manifest()
+	m := src.File().Manifest()
 	if len(so.Filter.Resources) == 0 {
 		so.Header.LeftOut, o.known = m.LeftOut, len(m.LeftOut)
 	}
 	so.Header.TakenAt, so.Header.ClusterID, so.Header.ServerVersion = m.TakenAt, m.ClusterID, m.ServerVersion
-	return snapshot.SaveSource(ctx, from, path, so)
+	return snapshot.SaveSource(ctx, src.File(), path, so)
 }
 
 func noteNotSaved(s IO, leftOut []string) {
@@ -284,9 +266,6 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 	}
 	if len(saved.LeftOut) > len(o.memory)+o.known && !o.secrets && !o.recipients.asked() {
 		fmt.Fprintln(s.Err, "hint: "+encryptHint)
-	}
-	if saved.Lost > 0 {
-		fmt.Fprintf(s.Err, "note: %s could not be read; the collections that have lost some will be listed when a restored store is synced\n", countedObjects(saved.Lost))
 	}
 	if saved.Objects == 0 {
 		fmt.Fprintln(s.Err, "note: nothing is in the snapshot")

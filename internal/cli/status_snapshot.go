@@ -38,10 +38,4 @@ func printSnapshot(s IO, status source.Status) {
 	for _, left := range about.LeftOut {
 		fmt.Fprintf(s.Out, "Left out:  %s\n", oneLine(left))
 	}
-	for _, loss := range about.Damaged {
-		fmt.Fprintf(s.Out, "Damaged:   %s\n", oneLine(fmt.Sprint(loss)))
-	}
-	if len(about.Damaged) > 0 {
-		fmt.Fprintf(s.Err, "hint: %s\n", salvageHint(status.Store))
-	}
 }

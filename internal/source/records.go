@@ -13,35 +13,14 @@ import (
 
 // Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a running sync
 // answers, which is what it has in memory only, too.
-//
-// Of a damaged snapshot it returns what is whole, and at the end of a collection that has lost something an *UnreadableError.
 func Records(src Source) snapshot.Source {
 	switch src := src.(type) {
 	case *Snapshot:
-		return &snapshotRecords{src}
+		return src.file
 	case *File:
 		return snapshot.StoreSource(src.store)
 	}
 	return &answers{src}
-}
-
-// snapshotRecords are those of a snapshot that may be damaged.
-type snapshotRecords struct{ *Snapshot }
-
-// Collections implements snapshot.Source.
-func (s *snapshotRecords) Collections(ctx context.Context) ([]snapshot.Collection, error) {
-	return s.file.Collections(ctx)
-}
-
-// Records implements snapshot.Source.
-func (s *snapshotRecords) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
-	if err := s.file.Records(ctx, id, after, fn); err != nil {
-		return err
-	}
-	c, _ := s.collection(id.ID()) // Records has found it
-	r := &snapshotRead{snapshot: s.Snapshot, c: c, query: Query{Collection: id.ID()}}
-	r.lose(s.losses)
-	return r.unreadable.errOrNil()
 }
 
 // answers are the objects that a Source answers with, as records of unstructured objects.

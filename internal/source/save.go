@@ -18,8 +18,6 @@ type SaveRequest struct {
 	Redaction snapshot.Redaction `json:"redaction,omitzero"`
 	// Secrets has Secrets written that are not redacted. The stream is not encrypted: what is made of it may be.
 	Secrets bool `json:"secrets,omitempty"`
-	// Salvage reads past what is damaged.
-	Salvage bool `json:"salvage,omitempty"`
 	// Larder is the version of the program that saves.
 	Larder string `json:"-"`
 	// LeftOut says what there is that is not stored, and why, one an entry.
@@ -50,7 +48,7 @@ func (f *File) Save(ctx context.Context, w io.Writer, r SaveRequest) error {
 // Options are those of package snapshot.
 func (r SaveRequest) Options() snapshot.SaveOptions {
 	return snapshot.SaveOptions{
-		Secrets: r.Secrets, Salvage: r.Salvage, Header: snapshot.Header{Larder: r.Larder, LeftOut: r.LeftOut},
+		Secrets: r.Secrets, Header: snapshot.Header{Larder: r.Larder, LeftOut: r.LeftOut},
 		SelectOptions: snapshot.SelectOptions{Filter: r.Filter, Redaction: r.Redaction},
 	}
 }

@@ -78,12 +78,12 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 		},
 	} {
 		src.write = write
-		body, err := client.Snapshot(ctx, SaveRequest{Salvage: true})
+		body, err := client.Snapshot(ctx, SaveRequest{Secrets: true})
 		if err == nil {
 			_, err = io.ReadAll(body)
 			_ = body.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), failure.Error()) || !src.asked.Salvage {
+		if err == nil || !strings.Contains(err.Error(), failure.Error()) || !src.asked.Secrets {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if body, err := client.Snapshot(ctx, SaveRequest{}); err == nil {
@@ -162,18 +162,24 @@ func TestRecordsOfEverySource(t *testing.T) {
 	}
 }
 
-// A damaged snapshot is not taken for a whole one: its records end in what is missing.
+// A damaged snapshot is not taken for a whole one: its records end in what is missing, and those of others do not.
 func TestRecordsOfADamagedSnapshot(t *testing.T) {
-	ctx := context.Background()
-	p := bulky(3)
-	data := readFile(t, writeSnapshot(t, []part{p}, snapshot.WriterOptions{}))
+	p, other := bulky(3), podsOf(store.Metadata, identified(pod("a", "x", nil)))
+	data := readFile(t, writeSnapshot(t, []part{p, other}, snapshot.WriterOptions{}))
+	data[blockAt(data, 1)+100] ^= 1
 	path := filepath.Join(t.TempDir(), "d.larder")
-	writeFile(t, path, data[:blockAt(data, 1)+100])
+	writeFile(t, path, data)
 	src := openSource(t, path, Options{})
-	got := 0
-	err := Records(src).Records(ctx, p.id, "", func(store.Record) error { got++; return nil })
-	var unreadable *UnreadableError
-	if got != 1 || !errors.As(err, &unreadable) {
-		t.Errorf("%d records, %v", got, err)
+	for _, tc := range []struct {
+		part       part
+		records    int
+		incomplete bool
+	}{{p, 2, true}, {other, 1, false}} {
+		got := 0
+		err := Records(src).Records(t.Context(), tc.part.id, "", func(store.Record) error { got++; return nil })
+		var missing *snapshot.MissingError
+		if got != tc.records || errors.As(err, &missing) != tc.incomplete || tc.incomplete && missing.Objects != 1 {
+			t.Errorf("%s: %d records, %v", tc.part.id, got, err)
+		}
 	}
 }

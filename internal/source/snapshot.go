@@ -21,10 +21,6 @@ type Snapshot struct {
 	identities []age.Identity
 	file       *snapshot.File
 	bytes      int64
-	// losses are what of a damaged file can not be read; salvaged says that they are known, and whole that no object is in them.
-	losses   []snapshot.Loss
-	salvaged bool
-	whole    bool
 }
 
 // SnapshotInfo is what a snapshot says about itself.
@@ -40,50 +36,20 @@ type SnapshotInfo struct {
 	Encrypted bool   `json:"encrypted,omitempty"`
 	// LeftOut says which collections were there and are not in the snapshot, and why, one an entry.
 	LeftOut []string `json:"leftOut,omitempty"`
-	// Damaged says, a line each, what of the file can not be read; empty if nothing is known to be. Check reads all.
-	Damaged []string `json:"damaged,omitempty"`
 }
 
-// OpenSnapshot opens the snapshot at path. Of one that is damaged it opens what can be read: Objects says at its end what can not.
+// OpenSnapshot opens the snapshot at path. It fails with a DamageError if that was cut short, or if its index is damaged;
+// of blocks that are damaged Objects tells.
 func OpenSnapshot(ctx context.Context, path string, identities []age.Identity) (*Snapshot, error) {
-	s := &Snapshot{path: path, identities: identities}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	s.bytes = info.Size()
-	if s.file, err = snapshot.Open(path, snapshot.OpenOptions{Identities: identities}); err == nil {
-		return s, nil
-	}
-	if errors.Is(err, snapshot.ErrDamaged) && s.Salvage(ctx) == nil {
-		return s, nil
-	}
-	return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
-}
-
-// Salvage has s read what is whole of a file that may be damaged: all of it is read for that. Nobody else may use s meanwhile.
-func (s *Snapshot) Salvage(ctx context.Context) error {
-	if s.salvaged {
-		return nil
-	}
-	file, report, err := snapshot.OpenSalvage(ctx, s.path, snapshot.OpenOptions{Identities: s.identities})
+	file, err := snapshot.Open(path, snapshot.OpenOptions{Identities: identities})
 	if err != nil {
-		return err
+		return nil, causeOr(ctx, err) // what was not read to its end is not known to be unreadable
 	}
-	if s.file != nil {
-		_ = s.file.Close() // it was only read
-	}
-	s.file, s.losses, s.salvaged, s.whole = file, report.Losses, true, report.Whole
-	return nil
-}
-
-// Lost is what is known to be lost: nil, or an *UnreadableError.
-func (s *Snapshot) Lost() error {
-	lost := &UnreadableError{}
-	for _, l := range s.losses {
-		lost.Merge(&UnreadableError{Count: 1, Parts: true, Empty: s.whole, Problems: []string{l.Error()}})
-	}
-	return lost.errOrNil()
+	return &Snapshot{path: path, identities: identities, file: file, bytes: info.Size()}, nil
 }
 
 // File returns the snapshot itself, for what a Source does not give. It belongs to s.
@@ -96,9 +62,6 @@ func (s *Snapshot) Status(context.Context) (Status, error) {
 		TakenAt: m.TakenAt, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Larder: m.Larder,
 		Format: m.Format, Encrypted: m.Encrypted, LeftOut: m.LeftOut,
 	}}
-	for _, loss := range s.losses {
-		st.Snapshot.Damaged = append(st.Snapshot.Damaged, loss.Error())
-	}
 	for _, c := range m.Collections {
 		one := NewCollection(infoOf(c))
 		one.TakenAt, one.Filtered, one.Redacted = m.TakenAt, c.Filtered, c.Redacted

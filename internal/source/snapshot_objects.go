@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// Objects implements Source. A name or a namespace reads the blocks that it is in. Of a damaged snapshot it reads what can be read.
+// Objects implements Source. A name or a namespace reads the blocks that it is in. Blocks that are damaged are passed over.
 func (s *Snapshot) Objects(ctx context.Context, q Query, fn func(*unstructured.Unstructured) error) error {
 	c, ok := s.collection(q.Collection)
 	if !ok {
@@ -22,29 +21,22 @@ func (s *Snapshot) Objects(ctx context.Context, q Query, fn func(*unstructured.U
 	if err != nil {
 		return err
 	}
-	err = r.scan(ctx)
-	if errors.Is(err, snapshot.ErrDamaged) && !s.salvaged {
-		if salvageErr := s.Salvage(ctx); salvageErr != nil {
-			return causeOr(ctx, errors.Join(err, salvageErr))
-		}
-		err = r.scan(ctx) // from where it was
-	}
-	if err != nil {
+	var missing *snapshot.MissingError
+	if err := r.scan(ctx); errors.As(err, &missing) {
+		r.unreadable.Merge(missingIn(missing))
+	} else if err != nil {
 		return undecodable(infoOf(c), err)
 	}
-	if err := s.look(ctx, c); err != nil {
-		return err
-	}
-	r.lose(s.losses)
 	return r.unreadable.errOrNil()
 }
 
-// look finds out whether the beginning of a collection is damaged, which no read needs, and what else then is. The objects have been read.
-func (s *Snapshot) look(ctx context.Context, c snapshot.Collection) error {
-	if s.salvaged || !errors.Is(s.file.Begin(c.Identity), snapshot.ErrDamaged) {
-		return nil
+// missingIn is what a snapshot's file could not read, as an UnreadableError.
+func missingIn(m *snapshot.MissingError) *UnreadableError {
+	e := &UnreadableError{Count: m.Objects, AtLeast: !m.Exact}
+	for _, d := range m.Damage {
+		e.Problems = append(e.Problems, d.Error())
 	}
-	return causeOr(ctx, s.Salvage(ctx))
+	return e
 }
 
 func (s *Snapshot) collection(id string) (snapshot.Collection, bool) {
@@ -64,8 +56,7 @@ type snapshotRead struct {
 	selected store.Query
 	decoder  *snapshot.Decoder
 	fn       func(*unstructured.Unstructured) error
-	// last is the key of the last record that was read.
-	last       string
+
 	unreadable UnreadableError
 }
 
@@ -83,7 +74,7 @@ func decoderOf(c snapshot.Collection) *snapshot.Decoder {
 	return snapshot.NewDecoder(c)
 }
 
-// scan reads what follows the last record that was read.
+// scan reads what the query asks for.
 func (r *snapshotRead) scan(ctx context.Context) error {
 	file, id := r.snapshot.file, r.c.Identity
 	switch {
@@ -96,14 +87,10 @@ func (r *snapshotRead) scan(ctx context.Context) error {
 	case r.query.Namespace != "":
 		return file.Namespace(ctx, id, r.query.Namespace, r.record)
 	}
-	return file.Records(ctx, id, r.last, r.record)
+	return file.Records(ctx, id, "", r.record)
 }
 
 func (r *snapshotRead) record(rec store.Record) error {
-	if rec.Key <= r.last { // it was read before the damage was met
-		return nil
-	}
-	r.last = rec.Key
 	u, err := r.decoder.Decode(rec)
 	if errors.Is(err, snapshot.ErrDamaged) { // an undamaged block has it: it was so when the snapshot was taken
 		r.unreadable.Merge(&UnreadableError{Count: 1, Problems: []string{fmt.Sprintf("%s: %v", r.c.Identity, err)}})
@@ -120,30 +107,4 @@ func (r *snapshotRead) record(rec store.Record) error {
 		u = head(u)
 	}
 	return r.fn(u)
-}
-
-// lose notes what was lost and may have been asked for.
-func (r *snapshotRead) lose(losses []snapshot.Loss) {
-	if c, ok := r.snapshot.collection(r.query.Collection); r.snapshot.whole || ok && c.Complete {
-		return // all of it is there
-	}
-	for _, l := range losses {
-		if r.concerns(l) {
-			r.unreadable.Merge(&UnreadableError{Count: 1, Parts: true, Problems: []string{l.Error()}})
-		}
-	}
-}
-
-// concerns reports whether a loss may hold what was asked for. Where it is of one block, and that says what it holds, this is known.
-func (r *snapshotRead) concerns(l snapshot.Loss) bool {
-	if l.Blocks != 1 {
-		return true
-	}
-	if l.Collection != "" && l.Collection != r.c.Identity.String() {
-		return false
-	}
-	from := namespacePrefix(r.query.Namespace) + r.query.Name
-	before := l.Last != "" && l.Last < from
-	behind := l.First > from && !strings.HasPrefix(l.First, from)
-	return !before && !behind && (r.query.Name == "" || l.First <= from)
 }

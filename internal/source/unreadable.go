@@ -11,35 +11,35 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// maxListed is how many objects an UnreadableError lists.
+// maxListed is how many problems an UnreadableError lists.
 const maxListed = 20
 
 // UnreadableError says which objects are damaged. All the others have been read.
 type UnreadableError struct {
-	// Count is how many could not be read, Problems says which and why for the first of them.
-	Count    int      `json:"count"`
+	// Count is how many could not be read, or if AtLeast is set, how many are known to be missing.
+	Count   int  `json:"count"`
+	AtLeast bool `json:"atLeast,omitempty"`
+	// Problems says which and why: one line for an object, or for a block of a snapshot. More is how many lines were left
+	// out.
 	Problems []string `json:"problems"`
-	// Parts: they are parts of a snapshot, of which each may hold many objects.
-	Parts bool `json:"parts,omitempty"`
-	// Empty: no object is known to be in these parts, since all that are counted have been read.
-	Empty bool `json:"empty,omitempty"`
+	More     int      `json:"more,omitempty"`
 }
 
 // Error implements error.
 func (e *UnreadableError) Error() string {
-	one, more := "an object", "objects"
-	if e.Parts {
-		one, more = "a part of the snapshot, which may hold many objects,", "parts of the snapshot, which may hold many objects,"
+	count := "an object"
+	switch {
+	case e.AtLeast:
+		count = fmt.Sprintf("at least %d objects", e.Count)
+	case e.Count != 1:
+		count = fmt.Sprintf("%d objects", e.Count)
 	}
-	if e.Parts && e.Empty {
-		one, more = "a part of the snapshot, in which no object is known to be,", "parts of the snapshot, in which no object is known to be,"
+	if len(e.Problems) == 1 && e.More == 0 {
+		return count + " could not be read: " + e.Problems[0]
 	}
-	if e.Count == 1 {
-		return one + " could not be read: " + strings.Join(e.Problems, "")
-	}
-	lines := append([]string{fmt.Sprintf("%d %s could not be read:", e.Count, more)}, e.Problems...)
-	if more := e.Count - len(e.Problems); more > 0 {
-		lines = append(lines, fmt.Sprintf("… and %d more", more))
+	lines := append([]string{count + " could not be read:"}, e.Problems...)
+	if e.More > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", e.More))
 	}
 	return strings.Join(lines, "\n  ")
 }
@@ -49,11 +49,12 @@ func (e *UnreadableError) Unwrap() error { return store.ErrDamaged }
 
 // Merge adds what another one lists.
 func (e *UnreadableError) Merge(other *UnreadableError) {
-	e.Empty = other.Empty && (e.Empty || e.Count == 0)
 	e.Count += other.Count
-	e.Parts = e.Parts || other.Parts
+	e.AtLeast = e.AtLeast || other.AtLeast
 	e.Problems = append(e.Problems, other.Problems...)
-	e.Problems = e.Problems[:min(len(e.Problems), maxListed)]
+	listed := min(len(e.Problems), maxListed)
+	e.More += other.More + len(e.Problems) - listed
+	e.Problems = e.Problems[:listed]
 }
 
 // errOrNil is e if there was a problem.

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// changeKeys changes the record of the data keys behind the back of the store.
+func changeKeys(t *testing.T, s *Store, change func(data []byte) []byte) {
+	t.Helper()
+	err := s.update(context.Background(), func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketLarder)
+		return b.Put(keyKeys, change(bytes.Clone(b.Get(keyKeys))))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flipLast flips a bit of a wrapped key, or of what is behind it.
+func flipLast(data []byte) []byte {
+	data[len(data)-1] ^= 1
+	return data
+}
+
+// mustDamageKeys makes a store of n sealed pods and some widgets, whose data keys are damaged.
+func mustDamageKeys(t *testing.T, n int, e *Encryption) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "store")
+	writeSealed(t, path, n, e)
+	s := mustOpen(t, path, Options{})
+	changeKeys(t, s, flipLast)
+	mustClose(t, s)
+	return path
+}
+
+// TestDataKeysThatAreDamaged: the file is moved aside, as any damaged one, and everything is listed again; what is not
+// sealed can be read in the copy, without keys.
+func TestDataKeysThatAreDamaged(t *testing.T) {
+	e := sealing(t, mustKey(t, ""))
+	path := mustDamageKeys(t, 10, e)
+	var log logged
+	s := mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
+	moved := s.Quarantined()
+	if moved == "" || log.count("moved aside", "data keys", "cannot be opened any more") != 1 {
+		t.Fatalf("moved to %q:\n%s", moved, log.text())
+	}
+	if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 0 {
+		t.Errorf("%+v, %v", infos, err)
+	}
+	mustList(t, openAs(t, s, None), 10)
+	wantSound(t, s)
+	mustClose(t, s)
+	s = mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
+	wantPods(t, openAs(t, s, None), 10, nil)
+	mustClose(t, s)
+	s = mustOpen(t, moved, Options{ReadOnly: true})
+	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
+		t.Errorf("%d widgets in the copy", n)
+	}
+	mustClose(t, s)
+}
+
+// TestDataKeysThatAreDamagedAndReaders: with keys they are refused and told why; without, what is not sealed is served.
+// Nothing is changed, and nothing moved aside.
+func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
+	e := sealing(t, mustKey(t, ""))
+	path := mustDamageKeys(t, 10, e)
+	before := mustRead(t, path)
+	s, err := Open(path, Options{ReadOnly: true, Logger: &quiet, Encryption: e})
+	if s != nil || !isDamaged(err) || !strings.Contains(err.Error(), "can be read without keys") {
+		t.Errorf("with keys: %v", err)
+	}
+	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: e}); !isDamaged(err) {
+		t.Errorf("rekey: %v", err)
+	}
+	s = mustOpen(t, path, Options{ReadOnly: true})
+	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
+		t.Errorf("%d widgets", n)
+	}
+	v, err := s.View(t.Context(), pods())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, ErrSealed) {
+		t.Errorf("without keys: %v", err)
+	}
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "data keys") {
+		t.Errorf("check: %q, %v", r.Problems, err)
+	}
+	mustClose(t, s)
+	wantNames(t, filepath.Dir(path), "store")
+	if len(before) != len(mustRead(t, path)) {
+		t.Error("the file was written anew")
+	}
+}
+
+// TestDataKeysDamagedWhileOpen: found by a scrub. A process that holds the keys writes them anew and loses nothing; with one
+// that does not, what is sealed is lost and has to be listed.
+func TestDataKeysDamagedWhileOpen(t *testing.T) {
+	for _, withKeys := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "store")
+		e := sealing(t, mustKey(t, ""))
+		writeSealed(t, path, 10, e)
+		var o Options
+		if withKeys {
+			o.Encryption = e
+		}
+		s := mustOpen(t, path, o)
+		changeKeys(t, s, flipLast)
+		if err := s.Scrub(t.Context()); !isDamaged(err) {
+			t.Errorf("scrub: %v", err)
+		}
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSound(t, s)
+		if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
+			t.Errorf("%d widgets", n)
+		}
+		mustClose(t, s)
+		s = mustOpen(t, path, Options{Encryption: e})
+		if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 1 && !withKeys {
+			t.Errorf("%+v, %v", infos, err)
+		}
+		if withKeys {
+			wantPods(t, mustCollection(t, s, pods()), 10, nil)
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+	}
+}
+
+// TestDataKeysOfANewerProgram are no damage: the file is left alone.
+func TestDataKeysOfANewerProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	e := sealing(t, mustKey(t, ""))
+	writeSealed(t, path, 10, e)
+	s := mustOpen(t, path, Options{})
+	changeKeys(t, s, func(data []byte) []byte {
+		data[0] = 9
+		return seal(string(bucketLarder), string(keyKeys), data)
+	})
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSound(t, s)
+	mustClose(t, s)
+	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
+		t.Errorf("%v", err)
+	}
+	wantNames(t, filepath.Dir(path), "store")
+}
