@@ -39,7 +39,8 @@ const (
 // Change is one difference between two sources. It is valid until the function that gets it returns.
 type Change struct {
 	Kind ChangeKind
-	// Collection is that of the second source, and of the first for what was Removed. Where only a part of it is compared its Identity is that of the part: Overlap.Scope.
+	// Collection is that of the second source, and of the first for what was Removed. Where only a part of it is compared
+	// its Identity is that of the part: Overlap.Scope. It is Sealed if either of the two is.
 	Collection Collection
 	Key        string
 	// Before and After are the objects without what is ignored; nil where there is none, or where the type is not known. Those of Added and Removed are nil if they can not be decoded, which is no error.
@@ -78,6 +79,8 @@ func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error
 		return report, err
 	}
 	for _, p := range pairs {
+		sealed := p.a.Sealed || p.b.Sealed
+		p.a.Sealed, p.b.Sealed = sealed, sealed
 		d := &differ{
 			a: NewDecoder(p.a), b: NewDecoder(p.b), before: p.a, after: p.b, ignore: ignore, skip: o.SkipUnknown,
 			loose: p.a.Identity.Representation != p.b.Identity.Representation, fn: fn, report: &report,

@@ -185,14 +185,11 @@ func (j *restoring) all(ctx context.Context, i *store.Import) error {
 
 // leavesOut returns why a collection is not restored, or "".
 func (o RestoreOptions) leavesOut(c Collection, i *store.Import) string {
-	isSecret := c.Identity.GroupResource() == secrets
-	switch {
-	case o.Secrets, c.Sealed && i.CanSeal():
+	if o.Secrets || c.Sealed && i.CanSeal() || i.Seals(c.Identity.GroupResource()) {
 		return ""
-	case isSecret && !i.Seals(secrets) && !c.SecretsRedacted():
-		return "the store is not encrypted, and Secrets in plain text were not asked for"
-	case c.Sealed && !isSecret:
-		return "the store that it was saved from seals it, this one is not encrypted, and it was not asked for in plain text"
+	}
+	if why := c.Confidential(); why != "" {
+		return why + ", the store does not seal them, and they were not asked for in plain text"
 	}
 	return ""
 }

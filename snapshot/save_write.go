@@ -120,14 +120,8 @@ func (j *saving) leavesOut(c Collection) string {
 	if len(j.o.Recipients) > 0 || j.o.Secrets {
 		return ""
 	}
-	isSecret := c.Identity.GroupResource() == secrets
-	switch {
-	case c.SecretsRedacted(): // now, or when what is saved was made
-		return ""
-	case isSecret:
-		return "the snapshot is not encrypted, and Secrets in plain text were not asked for"
-	case c.Sealed: // by the store, or by the one that a snapshot was taken from
-		return "the store seals them, the snapshot is not encrypted, and they were not asked for in plain text"
+	if why := c.Confidential(); why != "" {
+		return why + ", the snapshot is not encrypted, and they were not asked for in plain text"
 	}
 	return ""
 }

@@ -36,7 +36,8 @@ What is sealed in one of the files is compared with the key (--key-file); withou
 
   -o table  how many objects of each resource are different
   -o name   a line for each of them: how, resource, namespace/name
-  -o patch  and the JSON merge patch (RFC 7386) that makes of A's object that of B. Values of Secrets are not shown
+  -o patch  and the JSON merge patch (RFC 7386) that makes of A's object that of B. Values of Secrets, and
+            of whatever else a store seals, are not shown
   -o json   all that, for programs
 
 Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used wrongly, 3 any other error.`,

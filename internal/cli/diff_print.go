@@ -172,7 +172,7 @@ func (p *diffLines) finish(r snapshot.DiffReport) error {
 	return nil
 }
 
-// patchOf is the patch of a change; nil if there is none. Values of Secrets are left out.
+// patchOf is the patch of a change; nil if there is none. Values of Secrets, and of whatever else a store seals, are left out.
 func patchOf(c snapshot.Change) (any, error) {
 	if c.Patch == nil {
 		return nil, nil
@@ -181,8 +181,12 @@ func patchOf(c snapshot.Change) (any, error) {
 	if err := json.Unmarshal(c.Patch, &patch); err != nil {
 		return nil, err
 	}
-	if c.Collection.Identity.GroupVersionResource == secrets.GroupVersionResource {
+	switch {
+	case c.Collection.Confidential() == "":
+	case c.Collection.Identity.GroupResource() == secrets.GroupResource():
 		hide(patch)
+	default:
+		hideAll(patch)
 	}
 	return patch, nil
 }
@@ -197,6 +201,17 @@ func hide(patch map[string]any) {
 	}
 	if meta, ok := patch["metadata"].(map[string]any); ok {
 		hideValues(meta, "annotations")
+	}
+}
+
+// hideAll replaces every value of a patch, at whatever depth, but for what was removed.
+func hideAll(patch map[string]any) {
+	for name, v := range patch {
+		if m, ok := v.(map[string]any); ok {
+			hideAll(m)
+		} else if v != nil {
+			patch[name] = hidden
+		}
 	}
 }
 

@@ -104,8 +104,10 @@ func (e *exporting) tell() {
 
 func (e *exporting) leavesOut(c snapshot.Collection) string {
 	switch {
-	case c.Identity.GroupVersionResource == secrets.GroupVersionResource && !e.secrets && !c.SecretsRedacted():
+	case !e.secrets && c.Confidential() != "" && c.Identity.GroupResource() == secrets.GroupResource():
 		return "--include-secrets writes them as they are, --redact secrets without their values"
+	case !e.secrets && c.Confidential() != "":
+		return c.Confidential() + "; --include-secrets writes them as they are"
 	case c.Identity.Representation == store.Metadata && !e.raw:
 		return "only their metadata is stored, which can not be applied; --raw writes it"
 	}

@@ -52,8 +52,8 @@ those are removed that the same selectors have written; an export that selects n
 and nobody has edited them since: else nothing is changed, and they are named.
 
 -o jsonl writes whole objects to one file, or with - to standard output, a line each. What an earlier export has written there is replaced once the new file is
-complete, also if it was edited since: there is no note of that beside it. Any other file is left as it is, and named. Secrets are left out, unless --include-secrets is
-given or they are redacted.`,
+complete, also if it was edited since: there is no note of that beside it. Any other file is left as it is, and named. Secrets, and whatever else
+the store seals, are left out, unless --include-secrets is given or the Secrets are redacted.`,
 		Example: `  larder snapshot export manifests deploy,svc,cm -n web --from cluster.larder
   larder snapshot export backup --from cluster.db --redact env=*PASSWORD*
   larder snapshot export - pods --from cluster.larder -o jsonl | jq .status.phase`,
@@ -67,7 +67,7 @@ given or they are redacted.`,
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	o.output.add(cmd, exportYAML, exportLines)
-	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false, "write Secrets too, as they are")
+	cmd.Flags().BoolVar(&o.secrets, "include-secrets", false, "write Secrets, and whatever else the store seals, as they are")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "write whole objects, with status and what the server sets")
 	return cmd
 }

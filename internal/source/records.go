@@ -37,6 +37,7 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 		all = append(all, snapshot.Collection{
 			Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
 			MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted,
+			Sealed: c.Sealed,
 		})
 	}
 	return all, nil
