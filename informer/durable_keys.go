@@ -17,7 +17,7 @@ type DurableKeys struct {
 	enqueue func(key cache.ObjectName)
 
 	mu      sync.Mutex
-	offered map[string]uint64 // the newest change of each key that is due; guarded by mu
+	offered map[string]offset // the newest change of each key that is due; guarded by mu
 }
 
 // AddDurableKeys registers a durable handler that calls enqueue with the key of each change, which must not block. A key is due from then on
@@ -25,7 +25,7 @@ type DurableKeys struct {
 //
 // Up to 1,000 keys may be due: no more are told until some are done.
 func (i *Informer) AddDurableKeys(name string, enqueue func(key cache.ObjectName)) (*DurableKeys, error) {
-	k := &DurableKeys{enqueue: enqueue, offered: map[string]uint64{}}
+	k := &DurableKeys{enqueue: enqueue, offered: map[string]offset{}}
 	d, err := i.newDurable(name, k)
 	if err != nil {
 		return nil, i.notAdded(name, err)
@@ -40,18 +40,18 @@ func (i *Informer) AddDurableKeys(name string, enqueue func(key cache.ObjectName
 func (k *DurableKeys) Begin(key cache.ObjectName) (end func(done bool)) {
 	text := key.String()
 	k.mu.Lock()
-	seq := k.offered[text]
+	at, due := k.offered[text]
 	k.mu.Unlock()
 	return func(done bool) {
-		if !done || seq == 0 {
+		if !done || !due {
 			return
 		}
 		k.mu.Lock()
-		if k.offered[text] == seq {
+		if k.offered[text] == at {
 			delete(k.offered, text)
 		}
 		k.mu.Unlock()
-		k.d.answer(text, seq)
+		k.d.answer(text, at)
 	}
 }
 
@@ -67,7 +67,7 @@ func (k *DurableKeys) offer(_ context.Context, changes []Change) (waits bool, er
 		return false, err
 	}
 	k.mu.Lock()
-	k.offered[last.Key] = last.Seq
+	k.offered[last.Key] = offset{epoch: k.d.resets, seq: last.Seq}
 	k.mu.Unlock()
 	k.enqueue(name)
 	return true, nil

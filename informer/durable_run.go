@@ -45,11 +45,18 @@ type durable struct {
 	answered chan struct{} // has a token when there is something in answers
 
 	mu      sync.Mutex
-	answers map[string]uint64  // acknowledged by others: of each key up to a number; guarded by mu
+	answers map[string]offset  // acknowledged by others: of each key up to there; guarded by mu
 	cancel  context.CancelFunc // guarded by mu; nil before the start
 	ended   func() error       // fails once the run has ended; guarded by mu; nil before the start
 	stopped bool               // guarded by mu
 	now     DurableStatus      // guarded by mu
+}
+
+// offset is the number of a change, and the epoch in which it was given: how often the handler had been set back. After that the numbers may
+// begin anew, so they are never compared with those of another epoch.
+type offset struct {
+	epoch int
+	seq   uint64
 }
 
 // HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the informer had when it synced; of

@@ -10,18 +10,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// answer acknowledges what was offered of a key up to a number, unless the run has ended: who was told to stop may say so and have done nothing. Any
-// goroutine may call it.
-func (d *durable) answer(key string, seq uint64) {
+// answer acknowledges what was offered of a key up to an offset, unless the run has ended: who was told to stop may say so and have done nothing.
+// Any goroutine may call it.
+func (d *durable) answer(key string, at offset) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended == nil || d.ended() != nil {
 		return
 	}
 	if d.answers == nil {
-		d.answers = map[string]uint64{}
+		d.answers = map[string]offset{}
 	}
-	d.answers[key] = max(d.answers[key], seq)
+	if was := d.answers[key]; at.epoch > was.epoch || at.epoch == was.epoch && at.seq > was.seq {
+		d.answers[key] = at
+	}
 	select {
 	case d.answered <- struct{}{}:
 	default:
@@ -38,18 +40,18 @@ func (d *durable) attend(ctx context.Context) error {
 	return nil
 }
 
-// takeAnswers takes the answers that have come.
+// takeAnswers takes the answers that have come. Those of before a reset are void: what they were about comes again.
 func (d *durable) takeAnswers() {
 	d.mu.Lock()
 	answers := d.answers
 	d.answers = nil
 	d.mu.Unlock()
-	for key, seq := range answers {
+	for key, at := range answers {
 		w := d.works[key]
-		if w == nil {
+		if w == nil || at.epoch != d.resets {
 			continue
 		}
-		for len(w.changes) > 0 && w.changes[0].Seq <= seq {
+		for len(w.changes) > 0 && w.changes[0].Seq <= at.seq {
 			w.changes = w.changes[1:]
 			d.stale = true
 		}

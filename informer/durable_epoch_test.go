@@ -1,0 +1,114 @@
+package informer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that began before that, at a higher
+// number, says nothing about the change that has come since.
+func TestDurableKeysDoneOfBeforeAReset(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range 5 {
+			r.srv.write(fmt.Sprintf("a/%d", n), "x")
+		}
+		due := &dueKeys{}
+		keys := r.startKeys(due)
+		for range 20 { // so that its number is above all that the new file gives
+			r.srv.write("a/0", "y")
+			r.settle()
+		}
+		begun := keys.Begin(cache.NewObjectName("a", "0"))
+		due.take()
+
+		r.loseCollection()
+		for _, key := range due.take() {
+			if name, _ := cache.ParseObjectName(key); key != "a/0" {
+				keys.Begin(name)(true)
+			}
+		}
+		begun(true) // of what it had read before
+		r.settle()
+		r.close()
+
+		again := &dueKeys{}
+		r.startKeys(again)
+		if got := again.take(); !slices.Equal(got, []string{"a/0"}) {
+			t.Errorf("due after a restart: %q, want the key whose new change nobody has worked on", got)
+		}
+		r.close()
+	})
+}
+
+// dueKeys are keys that were enqueued.
+type dueKeys struct {
+	mu   sync.Mutex
+	keys []string // guarded by mu
+}
+
+func (d *dueKeys) enqueue(key cache.ObjectName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keys = append(d.keys, key.String())
+}
+
+func (d *dueKeys) take() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.keys = nil }()
+	slices.Sort(d.keys)
+	return slices.Compact(d.keys)
+}
+
+// startKeys runs the informer with durable keys.
+func (r *rig) startKeys(due *dueKeys) *DurableKeys {
+	r.t.Helper()
+	keys, err := r.open().AddDurableKeys("keys", due.enqueue)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.run()
+	r.settle()
+	return keys
+}
+
+// loseCollection damages what the file says about its collection, and waits until it has been written anew and listed.
+func (r *rig) loseCollection() {
+	r.t.Helper()
+	f, err := os.OpenFile(r.path, os.O_RDWR, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	data, err := os.ReadFile(r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for at, rest := 0, data; ; {
+		n := bytes.Index(rest, []byte("nextSeq"))
+		if n < 0 {
+			break
+		}
+		if _, err := f.WriteAt([]byte("X"), int64(at+n)); err != nil {
+			r.t.Fatal(err)
+		}
+		at, rest = at+n+1, rest[n+1:]
+	}
+	if err := f.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.st.Rebuild(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	r.settle()
+}
