@@ -36,7 +36,7 @@ type backlog struct {
 
 // keep keeps the state that n ends, if a page is yet to come to it.
 func (b *backlog) keep(n *notification) {
-	if !b.active || n.resync || n.key <= b.after {
+	if !b.active || n.key <= b.after {
 		return
 	}
 	if _, ok := b.kept[n.key]; ok {

@@ -31,6 +31,7 @@ func (i *Informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	logger := ptr.Deref(options.Logger, klog.Background())
 	l := newListener(handler, logger, i.clock, i.HasSyncedChecker())
 	l.more = i.nextPage
+	l.resyncs = func(l *listener) { i.giveResync(l.ctx, l) }
 	if o := i.o.Observer; o != nil {
 		l.called = func(handler string, took time.Duration) { o.HandlerCalled(i, handler, took) }
 	}

@@ -11,7 +11,7 @@ const lagInterval = 10 * time.Minute
 
 // lag decides what is logged of a handler that is behind: a line when an event is queued at or above the threshold, then
 // one every lagInterval for as long as that goes on, and one when everything has been delivered. Objects that are replayed and
-// resyncs are queued all at once and say nothing about the handler, so they cause no line.
+// resyncs come a page at a time and say nothing about the handler, so they cause no line.
 type lag struct {
 	warned time.Time
 	behind bool // a line has said so, and none that it is over
@@ -33,7 +33,7 @@ const (
 
 // queued is called with each notification once it has been queued.
 func (g *lag) queued(n *notification, q *pending, c clock.PassiveClock) lagReport {
-	if q.len() < q.threshold || n.firsts > 0 || n.resync {
+	if q.len() < q.threshold || n.firsts > 0 {
 		return lagReport{}
 	}
 	now := c.Now()

@@ -31,15 +31,17 @@ type listener struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	more    func(*listener) // gives the next page of the backlog
+	resyncs func(*listener) // gives the next page of a resync
 	stopped chan struct{}   // closed by stop
 	done    chan struct{}   // closed when the handler is not running and never will be
 	wake    chan struct{}   // has a token when there may be something to do
 
 	mu         sync.Mutex
-	pending    pending // guarded by mu
-	backlog    backlog // guarded by mu
-	lag        lag     // guarded by mu
-	hasStopped bool    // guarded by mu
+	pending    pending   // guarded by mu
+	backlog    backlog   // guarded by mu
+	resync     resyncing // guarded by mu
+	lag        lag       // guarded by mu
+	hasStopped bool      // guarded by mu
 
 	resyncMu sync.Mutex
 	// requestedResync is what the user asked for, resyncPeriod what is in force.
@@ -96,6 +98,12 @@ func (l *listener) queue(n notification) (report lagReport) {
 		return report
 	}
 	l.backlog.keep(&n)
+	if l.resync.reading {
+		if l.resync.changed == nil {
+			l.resync.changed = map[string]struct{}{}
+		}
+		l.resync.changed[n.key] = struct{}{}
+	}
 	n.before = nil
 	if n.initial {
 		n.firsts = 1
@@ -121,7 +129,7 @@ func (l *listener) stop() {
 	defer l.mu.Unlock()
 	if !l.hasStopped {
 		l.hasStopped = true
-		l.pending, l.backlog = newPending(mergeThreshold), backlog{} // a call that never returns must not hold the objects
+		l.pending, l.backlog, l.resync = newPending(mergeThreshold), backlog{}, resyncing{} // a call that never returns must not hold the objects
 		l.cancel()
 		close(l.stopped)
 	}
@@ -138,6 +146,10 @@ func (l *listener) run() {
 		}
 		if l.claimPage() {
 			l.more(l)
+			continue
+		}
+		if l.claimResync() {
+			l.resyncs(l)
 			continue
 		}
 		n, ok := l.take()

@@ -105,6 +105,18 @@ func (p *processor) distribute(n notification, resync bool, due *lines) {
 	}
 }
 
+// resyncing returns the listeners that take part in the resync under way.
+func (p *processor) resyncing() (all []*listener) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for l, takesPart := range p.listeners {
+		if takesPart {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
 // resyncDue decides which listeners take part in the next resync, and reports whether any does.
 func (p *processor) resyncDue(now time.Time) bool {
 	p.mu.Lock()

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
@@ -238,20 +237,6 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 	for _, s := range skipped {
 		p.skip(ctx, s.Key, s.Err)
 	}
-}
-
-// resync sends every stored object to the handlers that are resyncing.
-func (p *pump) resync(ctx context.Context) error {
-	unreadable, err := p.eachStored(ctx, "", func(key string, obj runtime.Object) error {
-		p.processor.distribute(notification{typ: cache.Updated, key: key, old: obj, new: obj, resync: true}, true, &p.due)
-		return ctx.Err()
-	})
-	p.due.log()
-	p.reportUnreadable(ctx, unreadable)
-	if err != nil && ctx.Err() == nil && !isClosed(err) {
-		utilruntime.HandleErrorWithContext(ctx, err, "Resync stopped half-way: the store can not be read", "type", p.o.ObjectDescription)
-	}
-	return nil
 }
 
 // caughtUp notes that the pump has come to where the server stood; whole: with nothing missing.

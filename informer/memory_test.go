@@ -1,0 +1,234 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// liveCodec counts the objects that it has decoded and that are in memory.
+type liveCodec struct {
+	store.Codec
+	live *atomic.Int64
+}
+
+func (c liveCodec) Decode(data []byte) (kruntime.Object, error) {
+	obj, err := c.Codec.Decode(data)
+	if pod, ok := obj.(*corev1.Pod); ok {
+		c.live.Add(1)
+		runtime.AddCleanup(pod, func(n *atomic.Int64) { n.Add(-1) }, c.live)
+	}
+	return obj, err
+}
+
+// inMemory returns how many decoded objects there are, once those that nobody has are gone.
+func (c liveCodec) inMemory() int64 {
+	for last := int64(-1); ; {
+		for range 3 {
+			runtime.GC()
+			synctest.Wait()
+			runtime.Gosched()
+		}
+		if now := c.live.Load(); now == last {
+			return now
+		} else {
+			last = now
+		}
+	}
+}
+
+// manyPods is a server of pods that do not change.
+func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
+	var list corev1.PodList
+	list.ResourceVersion = fmt.Sprint(n)
+	for k := range n {
+		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: fmt.Sprintf("%05d", k), UID: "u", ResourceVersion: fmt.Sprint(k + 1),
+		}})
+	}
+	w := watch.NewFakeWithChanSize(8, false)
+	return &cache.ListWatch{
+		ListFunc:  func(metav1.ListOptions) (kruntime.Object, error) { return list.DeepCopy(), nil },
+		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
+	}, w
+}
+
+// still is a handler that stands still in each call until it is let go.
+type still struct {
+	calls   atomic.Int64
+	release chan struct{}
+	resyncs chan string // gets the keys of updates without a change
+}
+
+func (h *still) OnAdd(any, bool) { h.wait() }
+func (h *still) OnUpdate(old, new any) {
+	h.wait()
+	if old == new && h.resyncs != nil {
+		h.resyncs <- new.(*corev1.Pod).Name
+	}
+}
+func (h *still) OnDelete(any) { h.wait() }
+func (h *still) wait() {
+	h.calls.Add(1)
+	<-h.release
+}
+
+const (
+	manyObjects = 5000
+	// fewObjects is what a page has, of the store and of a handler, and what else may be in hand.
+	fewObjects = 1500
+)
+
+// TestSlowHandlersHoldNoCollection: a handler that stands still, be it told of what is stored or resyncing, holds a page of it at most.
+func TestSlowHandlersHoldNoCollection(t *testing.T) {
+	for _, residency := range []store.Residency{store.None, store.Bounded(1 << 16)} {
+		t.Run(residency.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testSlowHandlers(t, residency) })
+		})
+	}
+}
+
+func testSlowHandlers(t *testing.T, residency store.Residency) {
+	slow := &still{release: make(chan struct{}), resyncs: make(chan string, manyObjects)}
+	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{UpdateFunc: slow.OnUpdate})
+	defer m.end()
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	if n := slow.calls.Load(); n != 1 {
+		t.Fatalf("%d calls of a handler that stands still in a resync", n)
+	}
+	if n := m.codec.inMemory(); n > fewObjects {
+		t.Errorf("in a resync %d decoded objects of %d are in memory", n, manyObjects)
+	}
+	late := &still{release: make(chan struct{})}
+	if _, err := m.informer.AddEventHandlerWithResyncPeriod(late, 0); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if n := m.codec.inMemory(); n > 2*fewObjects {
+		t.Errorf("in a replay %d decoded objects of %d are in memory", n, manyObjects)
+	}
+	close(slow.release)
+	close(late.release)
+	synctest.Wait()
+	if n, k := len(slow.resyncs), late.calls.Load(); n != manyObjects || k != manyObjects {
+		t.Errorf("%d resyncs and %d adds of %d objects", n, k, manyObjects)
+	}
+}
+
+// many is an informer on manyPods that has synced.
+type many struct {
+	informer *informer.Informer
+	codec    liveCodec
+	watch    *watch.FakeWatcher
+	end      func()
+}
+
+func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHandler) many {
+	t.Helper()
+	quiet := logr.Discard()
+	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := store.CodecFor(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec := liveCodec{plain, new(atomic.Int64)}
+	lw, w := manyPods(manyObjects)
+	i, err := informer.New(lw, &corev1.Pod{}, informer.Options{
+		Store: s, Codec: codec, Residency: residency, ResyncPeriod: time.Hour, Logger: &quiet,
+		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := i.AddEventHandler(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { i.RunWithContext(ctx) })
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if !reg.HasSynced() || !i.HasSynced() {
+		t.Fatal("it has not synced")
+	}
+	return many{i, codec, w, func() {
+		cancel()
+		wg.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+// TestResyncOfWhatChangesMeanwhile: what changes or goes while a slow handler resyncs is not told of with an older state after a newer one, nor
+// after its delete.
+func TestResyncOfWhatChangesMeanwhile(t *testing.T) {
+	for _, residency := range []store.Residency{store.None, store.All} {
+		t.Run(residency.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testResyncOfWhatChanges(t, residency) })
+		})
+	}
+}
+
+func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
+	const changed, gone = "04000", "04001"             // a later page has them
+	const changedInHand, goneInHand = "00100", "00101" // the first has them
+	told := map[string][]string{}                      // by the handler, which is one goroutine
+	release := make(chan struct{})
+	m := startMany(t, residency, cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(old, now any) {
+			<-release
+			was, is := old.(*corev1.Pod), now.(*corev1.Pod)
+			told[is.Name] = append(told[is.Name], was.ResourceVersion+" to "+is.ResourceVersion)
+		},
+		DeleteFunc: func(obj any) {
+			<-release
+			told[obj.(*corev1.Pod).Name] = append(told[obj.(*corev1.Pod).Name], "gone")
+		},
+	})
+	defer m.end()
+	time.Sleep(time.Hour)
+	synctest.Wait() // it stands still in the first call
+	pod := func(name, rv string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", ResourceVersion: rv}}
+	}
+	m.watch.Modify(pod(changed, "6001"))
+	m.watch.Delete(pod(gone, "6002"))
+	m.watch.Modify(pod(changedInHand, "6003"))
+	m.watch.Delete(pod(goneInHand, "6004"))
+	synctest.Wait()
+	close(release)
+	synctest.Wait()
+	for name, want := range map[string][]string{
+		changed: {"4001 to 6001", "6001 to 6001"}, gone: {"gone"},
+		changedInHand: {"101 to 101", "101 to 6003"}, goneInHand: {"102 to 102", "gone"},
+		"04999": {"5000 to 5000"},
+	} {
+		got := told[name]
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
