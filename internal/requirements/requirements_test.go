@@ -1,0 +1,106 @@
+// Package requirements_test holds the go.mod files that users get against those of the libraries they use Larder with.
+package requirements_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// references are the modules that a user of Larder has in any case. What they require is what he gets with them.
+var references = []string{
+	"k8s.io/client-go", "k8s.io/apimachinery", "k8s.io/api", "k8s.io/cli-runtime", "sigs.k8s.io/controller-runtime",
+}
+
+// higher are the modules that have to be newer than any of the references requires, and why.
+var higher = map[string]string{
+	"github.com/rogpeppe/go-internal": "filippo.io/age requires it",
+	"go.yaml.in/yaml/v3":              "github.com/maypok86/otter/v2 requires it",
+	"golang.org/x/net":                "golang.org/x/tools requires it",
+	"golang.org/x/text":               "golang.org/x/crypto requires it, and filippo.io/age that",
+	"golang.org/x/tools":              "filippo.io/age requires it",
+}
+
+// TestNoRequirementIsHigherThanItHasToBe: a higher requirement of ours is one for each program that uses Larder, and
+// may break it: client_golang 1.25.0 does not compile with code for the 1.24.0 of controller-runtime (issue 16, A18).
+func TestNoRequirementIsHigherThanItHasToBe(t *testing.T) {
+	root, adapter := filepath.Join("..", ".."), filepath.Join("..", "..", "informer", "controllerruntime")
+	most := map[string]string{}
+	for _, module := range references {
+		dir := adapter
+		if module == "k8s.io/cli-runtime" { // which the adapter has not
+			dir = root
+		}
+		mod := strings.TrimSpace(string(goCommand(t, dir, "list", "-m", "-f", "{{.GoMod}}", module)))
+		for _, r := range requirements(t, dir, mod) {
+			if most[r.Path] == "" || newer(t, r.Version, most[r.Path]) {
+				most[r.Path] = r.Version
+			}
+		}
+	}
+	if most["github.com/prometheus/client_golang"] == "" || most["golang.org/x/net"] == "" {
+		t.Fatalf("the references require %v", most)
+	}
+	needed := map[string]bool{}
+	for _, dir := range []string{root, adapter} {
+		for _, r := range requirements(t, dir, "go.mod") {
+			limit := most[r.Path]
+			if limit == "" || !newer(t, r.Version, limit) {
+				continue
+			}
+			needed[r.Path] = true
+			if _, ok := higher[r.Path]; !ok {
+				t.Errorf("%s requires %s %s, and %s would do", filepath.Join(dir, "go.mod"), r.Path, r.Version, limit)
+			}
+		}
+	}
+	for path, why := range higher {
+		if !needed[path] {
+			t.Errorf("%s is not higher than it has to be any more (%s): take it out of the list", path, why)
+		}
+	}
+}
+
+type requirement struct{ Path, Version string }
+
+func requirements(t *testing.T, dir, mod string) []requirement {
+	t.Helper()
+	var parsed struct{ Require []requirement }
+	if err := json.Unmarshal(goCommand(t, dir, "mod", "edit", "-json", mod), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Require
+}
+
+func goCommand(t *testing.T, dir string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		var stderr []byte
+		if exit, ok := err.(*exec.ExitError); ok {
+			stderr = exit.Stderr
+		}
+		t.Fatal(fmt.Errorf("go %s in %s: %w: %s", strings.Join(args, " "), dir, err, stderr))
+	}
+	return out
+}
+
+func newer(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err := version.ParseSemantic(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := version.ParseSemantic(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y.LessThan(x)
+}
