@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
 // client is a client with connections of its own, whose bytes are counted.
 type client struct {
-	kubernetes.Interface
+	corev1.CoreV1Interface
 	userAgent string
 	received  atomic.Int64
 
@@ -46,7 +46,7 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &clientTransport{client: c, next: next} })
 	var err error
-	c.Interface, err = kubernetes.NewForConfig(config)
+	c.CoreV1Interface, err = corev1.NewForConfig(config)
 	return c, err
 }
 
@@ -123,7 +123,7 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
-	pods := c.CoreV1().Pods(namespace)
+	pods := c.Pods(namespace)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

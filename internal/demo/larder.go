@@ -49,8 +49,8 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 		return nil, err
 	}
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	rest := c.CoreV1().RESTClient()
-	l.informer, err = informer.New(c.listWatch(o.namespace, c.Interface), &corev1.Pod{}, informer.Options{
+	rest := c.RESTClient()
+	l.informer, err = informer.New(c.listWatch(o.namespace, c.CoreV1Interface), &corev1.Pod{}, informer.Options{
 		Store:       l.store,
 		Identity:    store.Identity{GroupVersionResource: pods, Namespace: o.namespace},
 		Resource:    store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},

@@ -70,7 +70,7 @@ func newWorld(cluster Cluster) (*world, error) {
 // makeNamespace makes the namespace.
 func (w *world) makeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	_, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	_, err := w.client.Namespaces().Create(ctx, ns, metav1.CreateOptions{})
 	w.made = err == nil || mayHaveTakenEffect(err)
 	if err != nil {
 		return fmt.Errorf("create the namespace %s: %w", w.namespace, err)
@@ -112,12 +112,12 @@ func (w *world) create(ctx context.Context, n int) error {
 }
 
 func (w *world) createPod(ctx context.Context, name string) error {
-	_, err := w.client.CoreV1().Pods(w.namespace).Create(ctx, newPod(name), metav1.CreateOptions{})
+	_, err := w.client.Pods(w.namespace).Create(ctx, newPod(name), metav1.CreateOptions{})
 	return err
 }
 
 func (w *world) deletePod(ctx context.Context, name string) error {
-	return w.client.CoreV1().Pods(w.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
+	return w.client.Pods(w.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
 }
 
 // change changes one in a hundred pods, creates half as many and deletes a fifth of that. round names what is created.
@@ -137,7 +137,7 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 	for i := range creates {
 		done.created = append(done.created, fmt.Sprintf("%s/new-%d-%03d", w.namespace, round, i))
 	}
-	pods := w.client.CoreV1().Pods(w.namespace)
+	pods := w.client.Pods(w.namespace)
 	err := inParallel(ctx, done.updated, func(ctx context.Context, key string) error {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, round)
 		_, err := pods.Patch(ctx, nameOf(key), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -157,7 +157,7 @@ func (w *world) list(ctx context.Context) (state, error) {
 	now := state{}
 	o := metav1.ListOptions{Limit: 1000}
 	for {
-		page, err := w.client.CoreV1().Pods(w.namespace).List(ctx, o)
+		page, err := w.client.Pods(w.namespace).List(ctx, o)
 		if err != nil {
 			return nil, fmt.Errorf("list the pods to compare with: %w", err)
 		}
@@ -193,9 +193,9 @@ func (w *world) remove(ctx context.Context) error {
 
 func (w *world) removeOnce(ctx context.Context) error {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
-	err := w.client.CoreV1().Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
+	err := w.client.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
 	if err == nil {
-		err = w.client.CoreV1().Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
+		err = w.client.Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
