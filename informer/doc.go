@@ -17,8 +17,11 @@
 //	inf.RunWithContext(ctx) // blocks
 //	st.Close()
 //
+// [Run] does the first and the last of this for a program with any number of informers and factories.
+//
 // Identity must say what the ListerWatcher lists: Namespace, LabelSelector, FieldSelector and ShardSelector must be those of its
-// requests, as they are with [ListWatch]. A ListerWatcher can not be asked, and what one has listed would be served as
+// requests, as they are with [ListWatch]. [ClientListWatch] takes the selectors from it, and the namespace is that of
+// the client, real or fake. A ListerWatcher can not be asked, and what one has listed would be served as
 // what another lists. Objects outside the namespace, without the labels, or of another type than the example
 // are therefore not stored, counted in Status.Reflector.Skipped, and Status.Err says so until a list has none; until then nothing
 // new can be resumed from, so the next start lists. A list of nothing else is thrown away and tried again: what was stored stays.

@@ -36,16 +36,15 @@ func ExampleRefused() {
 
 	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute) // externalversions.NewSharedInformerFactory
 	defer f.Shutdown()
-	f.InformerFor(&corev1.Pod{}, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		client := clientset.CoreV1().RESTClient() // that of the type's group in the generated clientset
+	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+		inf, err := informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
 			Store:        st,
 			Identity:     id,
 			ResyncPeriod: resync,
 			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, // what listers expect
-			ClusterID:    informer.KubeSystemUID(client),
-			OpenAPIHash:  informer.OpenAPIHash(client, id.GroupVersion()),
+			ClusterID:    informer.KubeSystemUID(client.Discovery().RESTClient()),
+			OpenAPIHash:  informer.OpenAPIHash(client.Discovery().RESTClient(), id.GroupVersion()),
 		})
 		if err != nil {
 			return informer.Refused(&corev1.Pod{}, err) // fails with err wherever it can, and never syncs

@@ -28,11 +28,39 @@ func ListWatch(client cache.Getter, id store.Identity) *cache.ListWatch {
 	}
 }
 
-// scoped is a request for what id says, with what o asks for besides.
-func scoped(client cache.Getter, id store.Identity, o metav1.ListOptions) *rest.Request {
+// Client is what the clients of one type have in a generated clientset and in its fake, and those of a resource in
+// client-go's dynamic and metadata clients. L is its type of lists.
+type Client[L runtime.Object] interface {
+	List(ctx context.Context, o metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+// ClientListWatch returns a ListerWatcher for New that asks client, such as clientset.CoreV1().Pods("shop"): with a
+// fake clientset the same code runs in unit tests. client must be of the resource and the namespace of id; the
+// selectors are taken from id.
+func ClientListWatch[L runtime.Object](client Client[L], id store.Identity) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, selected(id, o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return client.Watch(ctx, selected(id, o))
+		},
+	}
+}
+
+// selected is o with the selectors of id added.
+func selected(id store.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
 	o.ShardSelector = id.Shards().String() // with all digits, which API servers insist on
+	return o
+}
+
+// scoped is a request for what id says, with what o asks for besides.
+func scoped(client cache.Getter, id store.Identity, o metav1.ListOptions) *rest.Request {
+	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}
 	if id.Group == "" {
 		root = []string{"/api", id.Version}

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -38,7 +37,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, kubeconfig, storePath string) (err error) {
+func run(ctx context.Context, kubeconfig, storePath string) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -53,24 +52,19 @@ func run(ctx context.Context, kubeconfig, storePath string) (err error) {
 		return err
 	}
 
-	// The store is closed last, when nothing uses it any more. A process that is killed closes nothing; that is fine too.
-	st, err := store.Open(storePath, store.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-
-	// The one line that changes; it was: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
-	f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: informer.Options{Store: st}, RESTClient: schemas.RESTClient()})
-	defer f.Shutdown() // waits for the informers to end, which cancel makes them do first
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
-	c, err := newController(client, f.ForResource(widgets))
-	if err != nil {
-		return err
-	}
-	f.Start(ctx.Done())
-	c.run(ctx, 2)
-	return nil
+	// Run opens the store, and closes it when the informers have ended. A process that is killed closes nothing; that is
+	// fine too.
+	return informer.Run(ctx, storePath, store.Options{}, func(ctx context.Context, s *informer.Session) error {
+		// The one line that changes; it was: f := dynamicinformer.NewDynamicSharedInformerFactory(client, 10*time.Minute)
+		f := factory.NewDynamicSharedInformerFactory(client, 10*time.Minute, factory.Options{
+			Informer: informer.Options{Store: s.Store}, RESTClient: schemas.RESTClient(),
+		})
+		c, err := newController(client, f.ForResource(widgets))
+		if err != nil {
+			return err
+		}
+		s.StartFactories(f)
+		c.run(ctx, 2)
+		return nil
+	})
 }

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -40,7 +39,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, kubeconfig, storePath string, offline bool) (err error) {
+func run(ctx context.Context, kubeconfig, storePath string, offline bool) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -50,32 +49,24 @@ func run(ctx context.Context, kubeconfig, storePath string, offline bool) (err e
 		return err
 	}
 
-	// The store is closed last, when nothing uses it any more. A process that is killed closes nothing; that is fine too.
-	st, err := store.Open(storePath, store.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-
-	o := informer.Options{Store: st}
-	if offline {
-		o.SyncPolicy = informer.Disk
-	}
-
-	// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
-	f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{}, &corev1.ConfigMap{})
-	if err != nil {
-		return err
-	}
-	defer f.Shutdown() // waits for the informers to end, which cancel makes them do first
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
-	c, err := newController(client, f.Apps().V1().Deployments(), f.Core().V1().ConfigMaps())
-	if err != nil {
-		return err
-	}
-	f.StartWithContext(ctx)
-	c.run(ctx, 2)
-	return nil
+	// Run opens the store, and closes it when the informers have ended. A process that is killed closes nothing; that is
+	// fine too.
+	return informer.Run(ctx, storePath, store.Options{}, func(ctx context.Context, s *informer.Session) error {
+		o := informer.Options{Store: s.Store}
+		if offline {
+			o.SyncPolicy = informer.Disk
+		}
+		// The one line that changes; it was: f := informers.NewSharedInformerFactory(client, 10*time.Minute)
+		f, err := factory.NewSharedInformerFactory(client, 10*time.Minute, factory.Options{Informer: o}, &appsv1.Deployment{}, &corev1.ConfigMap{})
+		if err != nil {
+			return err
+		}
+		c, err := newController(client, f.Apps().V1().Deployments(), f.Core().V1().ConfigMaps())
+		if err != nil {
+			return err
+		}
+		s.StartFactories(f)
+		c.run(ctx, 2)
+		return nil
+	})
 }

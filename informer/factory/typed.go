@@ -4,20 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/informer"
 )
 
 // NewSharedInformerFactory returns client-go's factory, in which the informers of the listed types are ours. types are
-// example objects such as &corev1.Pod{}; the informers of all other types are client-go's. All options hold for both, but for Informer.
+// example objects such as &corev1.Pod{}; the informers of all other types are client-go's, which is logged once when they start.
+// All options hold for both, but for Informer.
 //
 // Errors: ErrOptions for no type, one that is listed twice or that client-go has no typed informer for, an
 // option that is missing or that can not be for all informers, or a selector that does not parse; else what opening a
@@ -47,7 +53,13 @@ func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Du
 // sharedInformerFactory is client-go's factory with some informers of ours in it.
 type sharedInformerFactory struct {
 	informers.SharedInformerFactory
-	ours []*informer.Informer
+	ours  []*informer.Informer
+	types []reflect.Type // of ours
+	// stock has the types whose informers are client-go's and have been started.
+	stock struct {
+		mu     sync.Mutex
+		logged map[reflect.Type]bool // guarded by mu
+	}
 }
 
 // register makes the informer of r, and puts it where the factory looks before it makes one of its own. The factory says
@@ -60,10 +72,41 @@ func (f *sharedInformerFactory) register(maker typedMaker, r resource) error {
 			failed = err
 			return informer.Refused(r.example, err)
 		}
-		f.ours = append(f.ours, inf)
+		f.ours, f.types = append(f.ours, inf), append(f.types, reflect.TypeOf(r.example))
 		return inf
 	})
 	return failed
+}
+
+// Start is client-go's; it logs once which of the started informers are client-go's.
+func (f *sharedInformerFactory) Start(stop <-chan struct{}) {
+	f.StartWithContext(wait.ContextForChannel(stop))
+}
+
+// StartWithContext is client-go's; it logs once which of the started informers are client-go's.
+func (f *sharedInformerFactory) StartWithContext(ctx context.Context) {
+	f.SharedInformerFactory.StartWithContext(ctx)
+	f.logStock(klog.FromContext(ctx))
+}
+
+// logStock logs each type that was started as client-go's informer and has not been logged.
+func (f *sharedInformerFactory) logStock(logger klog.Logger) {
+	started, cancel := context.WithCancel(context.Background())
+	cancel() // to be told at once which have been started
+	f.stock.mu.Lock()
+	defer f.stock.mu.Unlock()
+	for t := range f.WaitForCacheSyncWithContext(started).Synced {
+		ours := slices.Contains(f.types, t)
+		if ours || f.stock.logged[t] {
+			continue
+		}
+		if f.stock.logged == nil {
+			f.stock.logged = map[reflect.Type]bool{}
+		}
+		f.stock.logged[t] = true
+		logger.Info("This type was not given to the factory: its informer is client-go's, which keeps it in memory and "+
+			"lists it at each start", "type", t.String())
+	}
 }
 
 // Shutdown is client-go's; then it gives back what was never started.

@@ -1,0 +1,74 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// Run closes in the right order: first the informers, then the store.
+func ExampleRun() {
+	server, clientset := exampleCluster()
+	defer server.Stop()
+	dir, err := os.MkdirTemp("", "larder-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	path := filepath.Join(dir, "larder.db")
+	err = informer.Run(context.Background(), path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
+		pods, err := podInformer(clientset, s.Store)
+		if err != nil {
+			return err
+		}
+		s.Start(pods)
+		if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
+			return errors.New("the pods have not synced")
+		}
+		fmt.Println(pods.GetStore().ListKeys())
+		return nil // a controller works until ctx ends
+	})
+	fmt.Println(err)
+	// Output:
+	// [web/web-1]
+	// <nil>
+}
+
+// The same function makes the informer of a program and, with a fake clientset and in memory, that of its unit tests.
+// Generated clientsets and their fakes are used in the same way.
+func ExampleClientListWatch() {
+	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}})
+	pods, err := podInformer(client, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); pods.RunWithContext(ctx) }()
+	cache.WaitForCacheSync(ctx.Done(), pods.HasSynced)
+	fmt.Println(pods.GetStore().ListKeys())
+	cancel()
+	<-done
+	// Output: [web/web-1]
+}
+
+// podInformer keeps the pods in st, or in memory if st is nil.
+func podInformer(client kubernetes.Interface, st *store.Store) (*informer.Informer, error) {
+	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	return informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
+		Store: st, InMemory: st == nil, Identity: id,
+	})
+}
