@@ -31,8 +31,8 @@ func wantsColours() bool {
 
 // terminal is Out for what colours it, or moves the cursor there: all else of what is written has to be visible.
 func (s IO) terminal() io.Writer {
-	if v, ok := s.Out.(visibleWriter); ok {
-		return v.w
+	if t, ok := s.Out.(*terminalWriter); ok {
+		return t.w
 	}
 	return s.Out
 }

@@ -24,6 +24,8 @@ type IO struct {
 	Now func() time.Time
 	// Program is the name that the process was started by, which may be kubectl-larder.
 	Program string
+	// OutIsTerminal says that Out is a terminal: then nothing that is printed moves its cursor, in whatever format.
+	OutIsTerminal bool
 	// TerminalSize returns the columns and lines of the terminal that Out is, or 0 if it is none.
 	TerminalSize func() (width, height int)
 	// ErrIsTerminal says that Err is one, which can show how far something is.
@@ -51,7 +53,7 @@ func runProcess(s IO) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	s.Out, s.Err, s.Program, s.AskSecret = os.Stdout, os.Stderr, os.Args[0], askSecret(ctx)
-	s.ErrIsTerminal = term.IsTerminal(int(os.Stderr.Fd()))
+	s.ErrIsTerminal, s.OutIsTerminal = term.IsTerminal(int(os.Stderr.Fd())), term.IsTerminal(int(os.Stdout.Fd()))
 	s.TerminalSize = func() (int, int) { return terminalSize(os.Stdout) }
 	s.Colours = term.IsTerminal(int(os.Stdout.Fd())) && wantsColours()
 	s.SetLogger = func(l logr.Logger) { klog.SetLoggerWithOptions(l, klog.ContextualLogger(true)) }
@@ -67,12 +69,17 @@ func Run(ctx context.Context, args []string, s IO) int {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
 	s.Err = visibleWriter{s.Err} // errors and notes quote files and servers
+	flush := func() error { return nil }
+	if s.OutIsTerminal {
+		out := &terminalWriter{w: s.Out}
+		s.Out, flush = out, out.flush
+	}
 	root := newRoot(s)
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		forCompletion(root)
 	}
-	err := root.ExecuteContext(ctx)
+	err := errors.Join(root.ExecuteContext(ctx), flush())
 	if errors.Is(err, context.Canceled) {
 		err = ifInterrupted(ctx, err, "")
 	}

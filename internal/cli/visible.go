@@ -68,3 +68,35 @@ func (v visibleWriter) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// terminalWriter writes visible texts to a terminal. A character that a write ends within waits for the next one.
+type terminalWriter struct {
+	w    io.Writer
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (t *terminalWriter) Write(b []byte) (int, error) {
+	text := append(t.rest, b...)
+	whole := len(text)
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				whole -= n
+			}
+			break
+		}
+	}
+	t.rest = append([]byte(nil), text[whole:]...)
+	if _, err := io.WriteString(t.w, visible(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// flush writes what waits: it is no character.
+func (t *terminalWriter) flush() error {
+	_, err := io.WriteString(t.w, visible(string(t.rest)))
+	t.rest = nil
+	return err
+}

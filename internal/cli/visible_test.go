@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -61,5 +62,52 @@ func TestHostileText(t *testing.T) {
 	}
 	if _, out, _ := runs(t.Context(), "status", "--from", file, "-o", "json"); !strings.Contains(out, `secrets\u001b]0;pwned\u0007`) {
 		t.Errorf("JSON is not as it was: %q", out)
+	}
+}
+
+// TestHostileTextOnATerminal: in no format of any command does what a stranger's file says move a terminal's cursor, and what
+// is printed elsewhere is what the file has.
+func TestHostileTextOnATerminal(t *testing.T) {
+	const evil = "\x1b]0;pwned\x07\u009b2J\u0090\x7f\r"
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "evil.larder"), filepath.Join(dir, "other.larder")
+	hostile := func(c *snapshot.Collection) {
+		c.Resource = store.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
+	}
+	long := evil + strings.Repeat("ü"+evil, 1200) // several of them end within a character where a buffer does
+	writeSnapshot(t, file, snapshot.Header{Larder: evil}, widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))
+	writeSnapshot(t, other, snapshot.Header{}, widgetsOf(1, hostile, "a/x"))
+	hidden := func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t' }
+	yaml := filepath.Join(dir, "yaml.larder") // which allows few of them
+	writeSnapshot(t, yaml, snapshot.Header{}, widgetsOf(1, hostile, "a/\x1b]0;pwned\x07\u0085"))
+	for _, format := range []string{"yaml", "kyaml"} {
+		checkTerminal(t, []string{"get", "wd", "-A", "-o", format, "--from", yaml}, hidden)
+	}
+	for _, args := range [][]string{
+		{"get", "wd", "-A"}, {"get", "wd", "-A", "-o=wide"}, {"get", "wd", "-A", "-o=name"}, {"get", "wd", "-A", "-o=json"},
+		{"get", "wd", "-A", "-o=jsonpath={.items[*].metadata.name}"}, {"get", "wd", "-A", "-o=jsonpath-as-json={.items[*]}"},
+		{"get", "wd", "-A", "-o=go-template={{range .items}}{{.metadata.name}}{{end}}"}, {"get", "wd", "-A", "-o=custom-columns=N:.metadata.name"},
+		{"snapshot", "export", "-", "-o=jsonl"}, {"status"}, {"status", "-o=json"}, {"check"}, {"check", "-o=json"},
+	} {
+		checkTerminal(t, append(args, "--from", file), hidden)
+	}
+	for _, format := range []string{"table", "name", "patch", "json"} {
+		checkTerminal(t, []string{"diff", other, file, "-o", format}, hidden)
+	}
+}
+
+// checkTerminal runs a command with standard output on a terminal, and on none, where templates print what there is.
+func checkTerminal(t *testing.T, args []string, hidden func(rune) bool) {
+	t.Helper()
+	var out, errs strings.Builder
+	Run(t.Context(), args, IO{Out: &out, Err: &errs, OutIsTerminal: true})
+	if out.Len() == 0 || strings.ContainsFunc(out.String(), hidden) || strings.ContainsFunc(errs.String(), hidden) {
+		t.Errorf("%q: %.200q %.200q", args, out.String(), errs.String())
+	}
+	if !strings.Contains(strings.Join(args, " "), "metadata.name}") {
+		return
+	}
+	if _, plain, _ := runs(t.Context(), args...); !strings.ContainsFunc(plain, hidden) || out.String() != visible(plain) {
+		t.Errorf("%q: to a file: %.200q", args, plain)
 	}
 }
