@@ -18,7 +18,8 @@
 //
 // SaveStore writes one of a store that is open, while it is written: the store's file is copied as it is at one moment and the snapshot made of the copy, so no long transaction pins the store. SaveFile
 // takes a store that no process has open, SaveServer a live server without a store. Each collection is exactly what it was at its resourceVersion. Restore makes a store, whose collections resume from there with no list; those of which
-// objects or parts are missing (filtered, redacted) are listed first. Secrets are in no snapshot, and in no store, in plain text unless that is asked for.
+// objects or parts are missing (filtered, redacted) are listed first. Secrets, and whatever else a store
+// seals (Collection.Confidential), are in no snapshot, and in no store, in plain text unless that is asked for.
 //
 // Files get their names when they are whole and on the disk, in one step. Until then they are <name>.new-*, which the next save or restore of that name removes where a process was killed. Nothing else is left, of temporary files
 // neither: the copy of a store is beside it (beside the snapshot where there is no room, unless that is encrypted, or if the store has not got its file) and gone before the snapshot is written (a next open of the store removes it otherwise), and a list of several pages is kept in a file that has no name and is encrypted.

@@ -56,6 +56,8 @@ type Saved struct {
 	Size  int64
 	// Skipped is how many objects SelectOptions.SkipUnknown has left out.
 	Skipped int
+	// Refused are the collections that a live server did not list (Listing.Optional): in the snapshot they are not Complete.
+	Refused []Refused
 	// LeftOut says which collections are not in the snapshot, and why, one an entry: those of Header.LeftOut, and Secrets, if it is not encrypted.
 	LeftOut []string
 }

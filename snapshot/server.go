@@ -24,8 +24,15 @@ type Listing struct {
 	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with the list's resourceVersion and continue token. It passes the options on, in
 	// which the selectors of the identity are, as a ListFunc of client-go does.
 	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
-	// Optional has a collection that the server refuses to list (forbidden, not found, no such method) written as one that is not Complete, and named in Saved.LeftOut. Default: that is an error.
+	// Optional has a collection that the server refuses to list (forbidden, not found, no such method) written as one that
+	// is not Complete, and named in Saved.Refused. Default: that is an error.
 	Optional bool
+}
+
+// Refused is a collection that a live server did not list, and why.
+type Refused struct {
+	Collection Collection
+	Err        error
 }
 
 // SaveServer writes a snapshot of what a live server has, with no store, to the file at path, as SaveStore does. Each collection is exactly what it was at its resourceVersion, which may be another one for
@@ -55,7 +62,7 @@ func saveLive(ctx context.Context, lists []Listing, target string, w io.Writer, 
 	saved, err := save(ctx, src, w, o)
 	for _, one := range src.order {
 		if one.refused != nil && err == nil {
-			saved.LeftOut = append(saved.LeftOut, fmt.Sprintf("%s: %v", one.c.Identity, one.refused))
+			saved.Refused = append(saved.Refused, Refused{one.c, one.refused})
 		}
 	}
 	return saved, err

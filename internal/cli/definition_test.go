@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,29 @@ func TestDefinition(t *testing.T) {
 	runWidgets(t, server, path, full)
 	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden, Reason: "Forbidden"})
 	runWidgets(t, server, path, full)
+}
+
+// TestLiveSaveHasColumns: a snapshot of a live server has the columns of custom resources, as one of a store has.
+func TestLiveSaveHasColumns(t *testing.T) {
+	server := startWithWidgets(t)
+	if _, err := server.Create(definitions, widgetDefinition()); err != nil {
+		t.Fatal(err)
+	}
+	w := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "a", "name": "w"}, "spec": map[string]any{"size": "enormous"}}}
+	w.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
+	if _, err := server.Create(widgets.GroupVersionResource, w); err != nil {
+		t.Fatal(err)
+	}
+	for _, resources := range [][]string{nil, {"widgets"}} {
+		path := filepath.Join(t.TempDir(), "s.larder")
+		if code, _, errs := runs(t.Context(), append([]string{"snapshot", "save", path, "--server=" + server.Config().Host}, resources...)...); code != exitOK {
+			t.Fatal(errs)
+		}
+		_, out, errs := runs(t.Context(), "get", "widgets", "-A", "-o", "wide", "--from", path)
+		if !strings.Contains(out, "SIZE") || !strings.Contains(out, "enormous") {
+			t.Errorf("%q: %s %s", resources, out, errs)
+		}
+	}
 }
 
 func TestIsCustom(t *testing.T) {

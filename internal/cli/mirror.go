@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -258,6 +259,9 @@ func (mb *member) collection() source.Collection {
 	}
 	if st.Err != nil {
 		live.Error, live.Trouble = mb.explained(st.Err).Error(), troubleOf(st.Err)
+		if apierrors.IsForbidden(st.Err) {
+			live.Forbidden = canI(mb.identity)
+		}
 	}
 	c.Live = &live
 	return c

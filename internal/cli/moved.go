@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // heardOf is the watch error handler of a member. Of a resource that the server does not find it asks in which version that has it now: the store remembers
@@ -27,8 +29,12 @@ func (mb *member) heardOf(ctx context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// explained adds to an error of a resource that is not found in which version the server has it.
+// explained adds to an error what a user can do: of a resource that is not found in which version the server has it, of one
+// that is forbidden which verbs a sync needs.
 func (mb *member) explained(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; larder sync needs the verbs list and watch: %s", err, canI(mb.identity))
+	}
 	now := mb.moved.Load()
 	if now == nil || *now == "" || !apierrors.IsNotFound(err) {
 		return err
@@ -37,6 +43,15 @@ func (mb *member) explained(err error) error {
 		return resource{GroupVersionResource: mb.identity.GroupResource().WithVersion(version)}.full()
 	}
 	return fmt.Errorf("%w; the server does not have version %s any more: name %s", err, mb.identity.Version, full(*now))
+}
+
+// canI is the commands that tell whether a user may do what a sync of a collection does: it lists, and watches.
+func canI(id store.Identity) string {
+	where := "-A"
+	if id.Namespace != "" {
+		where = "-n " + id.Namespace
+	}
+	return fmt.Sprintf("kubectl auth can-i list %s %s; kubectl auth can-i watch %[1]s %[2]s", id.GroupResource(), where)
 }
 
 // versionNow returns the version in which the server prefers to have a resource that it no longer has in the one that is given; empty if it still has that, or none.

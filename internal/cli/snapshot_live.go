@@ -63,6 +63,7 @@ func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *c
 	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields, representation: store.Unstructured}
 	var all []snapshot.Listing
 	for _, r := range resources {
+		r = conn.described(ctx, r)
 		ids, err := w.identities(r)
 		if err != nil {
 			return nil, usageError{err}
@@ -75,6 +76,19 @@ func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *c
 		return all, fmt.Errorf("the server does not list all of its resources, so not all can be saved; name those that you want: %w", found.failed)
 	}
 	return all, nil
+}
+
+// described is a resource with the columns of its definition, if it has one that can be read: discovery does not tell them.
+func (c *connection) described(ctx context.Context, r resource) resource {
+	if !isCustom(r.GroupVersionResource) {
+		return r
+	}
+	limited, cancel := context.WithTimeout(ctx, definitionWait)
+	defer cancel()
+	if info, err := c.define(limited, r.GroupVersionResource); err == nil {
+		r.ResourceInfo = info
+	}
+	return r
 }
 
 // listing lists one collection.

@@ -45,7 +45,8 @@ func newSnapshotSave(s IO) *cobra.Command {
 at its resourceVersion. What a sync has in memory only, as Secrets without a key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which another one is made with less in it.
 
 Without --from the resources of a live cluster are listed, and no store is needed: those that are named, or all that can be listed and watched but events. -n and the
-selectors are asked of the server then. With no resource named, what you may not list is left out, and said.
+selectors are asked of the server then. With no resource named, what you may not list is left out, and said; if that is
+all there is, it is an error.
 
 Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), --include-secrets is given, or they are redacted.
 A store that is made of a snapshot with larder snapshot restore resumes the watch from it; where objects or values have been left out from a store
@@ -259,8 +260,12 @@ func (o *saveOptions) tell(s IO, path string, saved snapshot.Saved) error {
 	if o.recipients.asked() {
 		how = ", encrypted"
 	}
-	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)), size(saved.Size), how)
+	_, err := fmt.Fprintf(s.Out, "%s: %s, %s%s\n", path, within(saved.Objects, len(saved.Collections)-len(saved.Refused)), size(saved.Size), how)
 	noteNotSaved(s, saved.LeftOut)
+	if len(saved.Refused) > 0 {
+		fmt.Fprintf(s.Err, "note: the API server does not list %d of %d resources for you, and nothing of them is saved: %s\n",
+			len(saved.Refused), len(saved.Collections), refusedText(saved.Refused))
+	}
 	if len(o.memory) > 0 {
 		fmt.Fprintf(s.Err, "hint: "+saveElsewhere+"\n", names(storedResources(o.memory), resource.String))
 	}
@@ -278,9 +283,31 @@ type nothingSaved struct{ error }
 
 func (e nothingSaved) Unwrap() error { return e.error }
 
-// accept refuses a snapshot of nothing, if something was asked for.
+// refusedNamed is how many of the resources that a server does not list are named.
+const refusedNamed = 5
+
+// refusedText names what a server does not list, and says why for the first.
+func refusedText(all []snapshot.Refused) string {
+	var names []string
+	for _, r := range all[:min(len(all), refusedNamed)] {
+		names = append(names, nameOf(r.Collection))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s (%v)", text, all[0].Err)
+}
+
+// accept refuses a snapshot of nothing, if something was asked for, or if the server listed nothing at all.
 func (o *saveOptions) accept(saved snapshot.Saved, args []string) error {
-	if saved.Objects > 0 || len(args)+len(o.selects.namespaces) == 0 && o.selects.labels+o.selects.fields == "" {
+	if n := len(saved.Refused); n > 0 && n == len(saved.Collections) {
+		return nothingSaved{withHint(fmt.Errorf("the API server lists nothing for you, and nothing was written: %s", refusedText(saved.Refused)),
+			"kubectl auth can-i --list shows what you may do; name a namespace that you may read with -n, or use other credentials: --user, --context, --token")}
+	}
+	selects := len(o.selects.namespaces) > 0 || o.selects.labels+o.selects.fields != ""
+	listed := o.from.path == "" && len(saved.Collections) > 0 // by the server, which has none
+	if saved.Objects > 0 || !selects && (len(args) == 0 || listed) {
 		return nil
 	}
 	of := "the cluster"

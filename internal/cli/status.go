@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,10 +103,29 @@ func printStatus(s IO, status source.Status) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if err := printHandlers(s, status.Collections); err != nil {
+	if err := errors.Join(printHandlers(s, status.Collections), printIncidents(s, status.Collections)); err != nil {
 		return err
 	}
-	return printIncidents(s, status.Collections)
+	hintForbidden(s, status.Collections)
+	hintPlainText(s, status.Store, status.Collections)
+	return nil
+}
+
+// hintForbidden says of the first collection that the server does not let a sync mirror which verbs that needs.
+func hintForbidden(s IO, all []source.Collection) {
+	for _, c := range all {
+		if c.Live != nil && c.Live.Forbidden != "" {
+			fmt.Fprintf(s.Err, "hint: larder sync needs the verbs list and watch: %s\n", c.Live.Forbidden)
+			return
+		}
+	}
+}
+
+// hintPlainText says how what is legible in a file is sealed.
+func hintPlainText(s IO, path string, all []source.Collection) {
+	if slices.ContainsFunc(all, func(c source.Collection) bool { return c.PlainText }) {
+		fmt.Fprintf(s.Err, "hint: larder compact --rekey --store %s --key-file FILE seals what was stored before there was a key\n", path)
+	}
 }
 
 // printWhat says what the file is.
@@ -180,6 +200,9 @@ func state(now time.Time, c source.Collection) string {
 		if c.Live.Source == string(informer.FromDisk) && !c.Live.Since.IsZero() {
 			st += " " + ageOf(now, c.Live.Since)
 		}
+		if c.Live.Forbidden != "" {
+			st += ", forbidden"
+		}
 	}
 	if c.Representation != string(store.Unstructured) {
 		st += ", " + c.Representation
@@ -195,6 +218,9 @@ func state(now time.Time, c source.Collection) string {
 	}
 	for _, left := range c.Filtered {
 		st += ", " + left
+	}
+	if c.PlainText {
+		st += ", sealed, but what was stored before there was a key is legible in the file"
 	}
 	if len(c.Redacted) > 0 && !strings.Contains(c.MustRelist, relistRedacted+" ("+redactionOf(c)+")") { // else that has said it
 		st += ", redacted: " + strings.Join(c.Redacted, ", ")

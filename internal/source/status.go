@@ -53,8 +53,10 @@ type Collection struct {
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
 	ShardSelector  string         `json:"shardSelector,omitempty"`
 	Representation string         `json:"representation"`
-	// Sealed: what is stored of the objects is sealed, and needs a key.
-	Sealed bool `json:"sealed,omitempty"`
+	// Sealed: what is stored of the objects is sealed, and needs a key. PlainText: what was stored before there was a key is
+	// legible in the file.
+	Sealed    bool `json:"sealed,omitempty"`
+	PlainText bool `json:"plainText,omitempty"`
 	// Persistent is false if a running sync keeps the objects in memory only.
 	Persistent      bool   `json:"persistent"`
 	Objects         int    `json:"objects"`
@@ -148,6 +150,8 @@ type Live struct {
 	Unguarded []string `json:"unguarded,omitempty"`
 	// Error is why the connection or the store is degraded; empty while all is well.
 	Error string `json:"error,omitempty"`
+	// Forbidden is how to find out which of the verbs that a sync needs the server does not allow; empty while it allows all.
+	Forbidden string `json:"forbidden,omitempty"`
 	// Trouble is Error for a line that is shown all the time: the same whoever has tried to connect. Empty is Error.
 	Trouble string `json:"-"`
 	// Incidents are the newest objects that were not what the server has and have been repaired; the newest first, 10 at most. IncidentTotals
@@ -185,6 +189,7 @@ func NewCollection(info store.Info) Collection {
 		ShardSelector: id.ShardSelector, Representation: string(id.Representation),
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
 		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Sealed: info.Sealed,
+		PlainText: info.PlainText,
 	}
 	r, surely := describe(info)
 	c.SetResource(r)
