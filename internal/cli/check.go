@@ -63,7 +63,7 @@ they compare themselves.`,
 
 func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	path := file.path
-	report, isSnapshot, err := check(ctx, s, file)
+	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
 	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
@@ -92,6 +92,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		fmt.Fprintf(s.Err, "note: without a key no more than the checksum of %s could be verified\nhint: %s\n",
 			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
+	notePlainText(s, path, stored)
 	if len(report.Problems) > 0 {
 		fmt.Fprintln(s.Err, "hint:", hint)
 		return errSilent
@@ -99,17 +100,30 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	return nil
 }
 
-func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, isSnapshot bool, err error) {
+// notePlainText says what of a store that is sealed is legible in the file.
+func notePlainText(s IO, path string, all []source.Collection) {
+	for _, c := range all {
+		if c.PlainText {
+			fmt.Fprintf(s.Err, "note: %s: what was stored before there was a key is legible in the file\n", label(c))
+		}
+	}
+	hintPlainText(s, path, all)
+}
+
+func check(ctx context.Context, s IO, file *fromFlag) (report store.Report, stored []source.Collection, isSnapshot bool, err error) {
 	src, err := file.open(ctx, s)
 	if err != nil {
-		return report, false, err
+		return report, nil, false, err
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	_, isSnapshot = src.(*source.Snapshot)
 	done := s.busy("checking")
 	report, err = src.Check(ctx)
 	done()
-	return report, isSnapshot, err
+	if st, statusErr := src.Status(ctx); statusErr == nil { // else the report says what is wrong
+		stored = st.Collections
+	}
+	return report, stored, isSnapshot, err
 }
 
 func printReport(s IO, path string, r store.Report) error {

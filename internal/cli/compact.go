@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -56,8 +60,9 @@ There must be room for a second copy beside the file until it is done. If it is 
 
 // compaction is how a store is compacted: a file that nobody holds, and by the sync that does.
 type compaction struct {
-	file func(ctx context.Context, path string) (store.Compacted, error)
-	sync func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error)
+	rekey bool // everything is sealed anew
+	file  func(ctx context.Context, path string) (store.Compacted, error)
+	sync  func(ctx context.Context, path string, sync *source.Client) (store.Compacted, error)
 }
 
 // compactor returns what is done with keys, or without.
@@ -82,6 +87,7 @@ func compactor(s IO, key *keyFlag, rekey bool) (compaction, error) {
 		}, nil
 	}
 	return compaction{
+		rekey: true,
 		file: func(ctx context.Context, path string) (store.Compacted, error) {
 			if encryption == nil {
 				if held(path) { // by a sync, perhaps, which has the keys
@@ -135,7 +141,62 @@ func runCompact(ctx context.Context, s IO, path string, do compaction) error {
 		return ifInterrupted(ctx, compactError(path, err), "the file is as it was")
 	}
 	_, err = fmt.Fprintf(s.Out, "%s: %s before, %s after\n", path, size(done.Before), size(done.After))
+	if do.rekey {
+		noteDamagedCopies(ctx, s, path)
+	}
 	return err
+}
+
+// noteDamagedCopies names the copies of a store that were moved aside when it was damaged, and may hold in plain text what is
+// sealed in the store now.
+func noteDamagedCopies(ctx context.Context, s IO, path string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return // the store is there, and was sealed
+	}
+	for _, e := range entries {
+		if name := filepath.Join(filepath.Dir(path), e.Name()); strings.HasPrefix(e.Name(), filepath.Base(path)+".damaged-") {
+			if what := plainTextIn(ctx, s, name, path); what != "" {
+				fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, %s; remove it if it is of no more use\n", name, what)
+			}
+		}
+	}
+}
+
+// plainTextIn says what a copy of the store at path has in plain text of what is sealed there; "" if nothing.
+func plainTextIn(ctx context.Context, s IO, copied, path string) string {
+	const may = "may hold in plain text what is sealed now"
+	sealed, err := storedIn(ctx, s, path)
+	if err != nil {
+		return may
+	}
+	all, err := storedIn(ctx, s, copied)
+	if err != nil {
+		return may
+	}
+	var names []string
+	for _, c := range all {
+		now := slices.ContainsFunc(sealed, func(o source.Collection) bool { return o.Sealed && o.GVR().GroupResource() == c.GVR().GroupResource() })
+		if now && (c.PlainText || !c.Sealed && c.Objects > 0) {
+			names = append(names, label(c))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "holds in plain text what is sealed now: " + strings.Join(names, ", ")
+}
+
+// storedIn are the collections of a file, or of the sync that holds it.
+func storedIn(ctx context.Context, s IO, path string) ([]source.Collection, error) {
+	file := fromFlag{path: path}
+	src, err := file.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = src.Close() }() // it was only read
+	st, err := src.Status(ctx)
+	return st.Collections, err
 }
 
 // compact compacts the file, or has the sync that holds it do it.

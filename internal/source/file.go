@@ -35,6 +35,9 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 	s := Status{Store: f.store.Path(), Bytes: total, FreeBytes: free, WrittenBytes: f.store.Written(), Collections: []Collection{}}
 	for _, info := range infos {
 		c := NewCollection(info)
+		if !c.Sealed && f.store.Seals(info.Identity.GroupResource()) { // from its next write on
+			c.Sealed, c.PlainText = true, info.Objects > 0
+		}
 		handlers, err := f.store.Handlers(ctx, info.Identity)
 		if err != nil {
 			return Status{}, err
