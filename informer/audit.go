@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -35,9 +34,11 @@ const (
 	auditTimeout = 90 * time.Second
 	// auditRetry is how long a page that fails is asked for again.
 	auditRetry = time.Hour
-	// auditBehind is how long what differs may be only under way.
-	auditBehind = 5 * time.Second
-	// maxSuspects is how many objects may wait to be examined, or have been found to differ. Where there are more everything is listed.
+	// auditStep is how often an audit looks whether the stream has come to a page, and auditBehind how long that may take:
+	// bookmarks come once a minute, but not every server sends them.
+	auditStep   = time.Second / 4
+	auditBehind = 3 * time.Minute
+	// maxSuspects is how many objects may have been found to differ before the audit looks no further.
 	maxSuspects = 200
 	// scrubEvery is how often audits have the file verified.
 	scrubEvery = time.Hour
@@ -45,12 +46,13 @@ const (
 
 // AuditReport is what an audit has done.
 type AuditReport struct {
-	// Objects is how many the server had, Suspects how many of them, or of those that are stored, have been looked at one by one.
+	// Objects is how many the server had; Suspects is how many of them, or of those that are stored, differed although the
+	// stream had come to the server's state.
 	Objects, Suspects int
 	// Findings are the first 100 objects that were repaired, More the number of the others. They are in Status.Incidents too.
 	Findings []Finding
 	More     int
-	// Listed: so many differed that everything was listed, or a list was made meanwhile for another reason, which repairs as well and has no findings.
+	// Listed: everything was listed, since something differed.
 	Listed bool
 	Took   time.Duration
 }
@@ -64,77 +66,19 @@ type AuditStatus struct {
 	Err    error
 }
 
-// audits are those of an informer: one at a time.
-type audits struct {
-	turn chan struct{} // has a token while one runs
-
-	mu     sync.Mutex
-	run    context.Context // of the informer; set before it can be live; guarded by mu
-	status AuditStatus     // guarded by mu
-	// deleted are the keys of which a delete has been stored since the audit began; nil while there is none.
-	deleted map[string]struct{} // guarded by mu
-}
-
-// start says that the informer runs in ctx.
-func (a *audits) start(ctx context.Context) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.run = ctx
-}
-
-func (a *audits) running() context.Context {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.run
-}
-
-// maxDeleted bounds what an audit remembers of deletes. What it does not is looked up.
-const maxDeleted = 100_000
-
-// sawDelete is told of each delete.
-func (a *audits) sawDelete(key string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.deleted != nil && len(a.deleted) < maxDeleted {
-		a.deleted[key] = struct{}{}
-	}
-}
-
-func (a *audits) isDeleted(key string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, ok := a.deleted[key]
-	return ok
-}
-
-func (a *audits) begin() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.status.Running, a.deleted = true, map[string]struct{}{}
-}
-
-func (a *audits) end(at time.Time, r AuditReport, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.status, a.deleted = AuditStatus{Ended: at, Report: r, Err: err}, nil
-}
-
-func (a *audits) now() AuditStatus {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.status
-}
-
-// Audit compares the identity, UID and resourceVersion, of every stored object with the server's, and repairs what differs: what no event has told, since a
-// proxy has swallowed it, the server was rewound in a way that no guard sees, or the file has lost it. An object that differs is looked up, and put right at a place in the
-// stream where the answer holds, so nothing is a finding that is only under way; where there are more than 200, everything is listed. Handlers are told of the
-// difference: OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an Incident in Status.
+// Audit compares the identity, UID and resourceVersion, of every stored object with the server's: a proxy may have
+// swallowed events, the server may have been rewound in a way that no guard sees, the file may have lost something. What
+// differs is compared again once the watch has come to the server's answer, since most of it is only under way. If
+// something still differs, everything is listed, bodies are compared, and handlers are told of the differences: OnAdd,
+// OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an Incident in Status.
 //
-// The server is read by Options.ListMetadata, or else whole objects, 500 identities at a time, at a gentle rate: a twentieth of the time at most, so 100,000 objects take some minutes. The
-// file is verified before, unless that was done within the hour, and repaired if it is damaged.
+// The server is read by Options.ListMetadata, or else whole objects, 500 identities at a time, at a gentle rate: a
+// twentieth of the time at most, so 100,000 objects take some minutes. The file is verified before, unless that was done
+// within the hour, and repaired if it is damaged.
 //
-// It can be called while the informer runs and is live (ErrNotLive), and waits for its turn if another audit is under way. Other errors: ErrNotAuditable, those of
-// the requests that went on for an hour, and the end of ctx or of the run. What was found before is repaired all the same.
+// It can be called while the informer runs and is live (ErrNotLive), and waits for its turn if another audit is under
+// way. Other errors: ErrNotAuditable, those of the requests that went on for an hour, and the end of ctx or of the run.
+// What was found before is repaired all the same.
 func (i *Informer) Audit(ctx context.Context) (AuditReport, error) {
 	select {
 	case i.audits.turn <- struct{}{}:
@@ -160,11 +104,10 @@ type audit struct {
 	*Informer
 	r      *reflector.Reflector
 	lister refLister
-	ex     *examination
 	report AuditReport
 }
 
-// run scans, and waits for what it has asked. It ends with the run of the informer.
+// run scans, and waits for the list that it asks for. It ends with the run of the informer.
 func (a *audit) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -177,20 +120,19 @@ func (a *audit) run(ctx context.Context) error {
 	if err := a.verifyFile(ctx); err != nil {
 		return err
 	}
-	a.ex = a.examinations.begin(nil)
-	err := a.scan(ctx)
-	a.examinations.seal(a.ex)
-	if err == nil {
-		select {
-		case <-a.ex.done:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	reason, err := a.scan(ctx)
+	if reason == "" {
+		return err
 	}
-	f, relisted := a.examinations.drop(a.ex)
-	a.report.Listed = relisted
-	a.noteIncident(ctx, CauseAudit, "", f)
-	return err
+	listed := a.audits.awaitList()
+	a.r.Relist(reason)
+	select {
+	case <-listed:
+		a.report.Listed = true
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // verifyFile has the file looked through, for what no read meets: a record that is not there. What is found the pump repairs, as if a reader had met it.
@@ -201,7 +143,7 @@ func (a *audit) verifyFile(ctx context.Context) error {
 	return a.awaitRepair(ctx, a.scrub(ctx))
 }
 
-// awaitRepair waits until the pump has repaired the file, if err says that this is what it takes.
+// awaitRepair waits until the pump has repaired the file, and what was lost is back, if err says that this is what it takes.
 func (a *audit) awaitRepair(ctx context.Context, err error) error {
 	for err != nil {
 		if !needsRebuild(err) || a.failure == nil {
@@ -211,6 +153,11 @@ func (a *audit) awaitRepair(ctx context.Context, err error) error {
 			return err
 		}
 		err = a.failure.Err()
+		for err == nil && a.lacking.Load() {
+			if err := sleep(ctx, a.clock, auditPause); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -234,12 +181,6 @@ func (i *Informer) auditLoop(ctx context.Context) {
 				"findings", len(report.Findings)+report.More, "took", report.Took)
 		}
 	}
-}
-
-// relistAll lists everything, since too much differs, and waits for that.
-func (a *audit) relistAll(reason reflector.Reason) {
-	a.examinations.awaitList(a.ex)
-	a.r.Relist(reason)
 }
 
 // comparableRVs reports whether two resourceVersions can be compared.

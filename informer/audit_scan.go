@@ -12,24 +12,23 @@ import (
 	"github.com/larder-dev/larder/reflector"
 )
 
-// scan goes through the server's identities page by page, and has examined what is not stored so.
-func (a *audit) scan(ctx context.Context) error {
+// scan goes through the server's identities page by page. It returns why everything has to be listed, or nothing if that
+// is not necessary; with an error too, if that came after something had been found.
+func (a *audit) scan(ctx context.Context) (due reflector.Reason, err error) {
 	after, token := "", ""
 	for {
 		held := a.r.LastSyncResourceVersion()
 		p, took, err := a.page(ctx, token)
 		if err != nil {
-			return err
+			return due, err
 		}
 		switch {
 		case !comparableRVs(p.resourceVersion, held):
-			return ErrNotAuditable
+			return due, ErrNotAuditable
 		case token == "" && newer(held, p.resourceVersion):
-			a.relistAll(reflector.ReasonAhead)
-			return nil
+			return reflector.ReasonAhead, nil
 		case !inOrder(after, p.refs):
-			a.relistAll(reflector.ReasonAudit) // which copes with a server that does not sort
-			return nil
+			return reflector.ReasonAudit, nil // a list copes with a server that does not sort
 		}
 		a.report.Objects += len(p.refs)
 		last := ""
@@ -37,18 +36,20 @@ func (a *audit) scan(ctx context.Context) error {
 			last = p.refs[n-1].Key
 		}
 		if len(p.refs) > 0 || p.next == "" {
-			more, err := a.comparePage(ctx, p, after, last)
-			if err != nil || !more {
-				return err
+			if err := a.comparePage(ctx, p, after, last); err != nil {
+				return due, err
 			}
 			after = last
 		}
-		if p.next == "" {
-			return nil
+		if a.report.Suspects > 0 {
+			due = reflector.ReasonAudit
+		}
+		if p.next == "" || a.report.Suspects > maxSuspects {
+			return due, nil
 		}
 		token = p.next
 		if err := sleep(ctx, a.clock, min(max(auditPause, auditRest*took), auditPauseMax)); err != nil {
-			return err
+			return due, err
 		}
 	}
 }
@@ -98,37 +99,36 @@ func (a *audit) page(ctx context.Context, token string) (p refPage, took time.Du
 	}
 }
 
-// comparePage compares a page with what is stored behind after, up to last (empty is the end), and asks about what differs. more is false once that is too much.
-func (a *audit) comparePage(ctx context.Context, p refPage, after, last string) (more bool, err error) {
+// comparePage compares a page with what is stored behind after, up to last (empty is the end). What differs is compared
+// again when the stream has come to the page.
+func (a *audit) comparePage(ctx context.Context, p refPage, after, last string) error {
 	suspects, err := a.suspects(ctx, p, after, last)
 	if err == nil && len(suspects) > 0 {
 		if err = a.catchUp(ctx, p.resourceVersion); err == nil {
 			suspects, err = a.suspects(ctx, p, after, last)
 		}
 	}
-	if err != nil || len(suspects) == 0 {
-		return err == nil, err
+	if err != nil {
+		return err
 	}
-	a.examinations.add(a.ex, suspects)
+	a.audits.suspect(suspects)
 	a.report.Suspects += len(suspects)
-	if a.examinations.size(a.ex) > maxSuspects {
-		a.relistAll(reflector.ReasonAudit)
-		return false, nil
-	}
-	a.r.Examine(suspects...)
-	return true, nil
+	return nil
 }
 
-// catchUp waits a little until what is stored is as new as the page: most of what differs is only under way.
+// catchUp waits until what is stored is as new as the page. A live watch that does not get there has no bookmarks: then it
+// is not waited for any longer.
 func (a *audit) catchUp(ctx context.Context, to string) error {
-	limited, cancel := context.WithTimeout(ctx, auditBehind)
-	defer cancel()
-	for newer(to, a.r.LastSyncResourceVersion()) {
-		if sleep(limited, a.clock, auditBehind/20) != nil {
-			break
+	begun := a.clock.Now()
+	for newer(to, a.r.LastSyncResourceVersion()) && a.clock.Since(begun) < auditBehind {
+		if !a.r.Live() {
+			begun = a.clock.Now()
+		}
+		if err := sleep(ctx, a.clock, auditStep); err != nil {
+			return err
 		}
 	}
-	if err := a.queue.WaitIdle(limited); err != nil && limited.Err() == nil {
+	if err := a.queue.WaitIdle(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -151,14 +151,14 @@ func (a *audit) suspects(ctx context.Context, p refPage, after, last string) (ke
 			stored = stored[1:]
 		}
 		if len(stored) == 0 || stored[0].Key != server.Key {
-			if !a.audits.isDeleted(server.Key) && !a.isUnstorable(server) {
+			if !a.audits.isDeleted(server.Key) && !a.audits.isSkipped(server.Key) {
 				keys = append(keys, server.Key)
 			}
 			continue
 		}
 		have := reflector.ObjectRef(stored[0])
 		stored = stored[1:]
-		if have != server && !newer(have.ResourceVersion, p.resourceVersion) && !a.isUnstorable(server) {
+		if have != server && !newer(have.ResourceVersion, p.resourceVersion) && !a.audits.isSkipped(server.Key) {
 			keys = append(keys, server.Key)
 		}
 	}

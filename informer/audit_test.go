@@ -89,9 +89,9 @@ func TestAuditRepairs(t *testing.T) {
 				})
 				h.take()
 				report := r.audit()
-				want := []string{"Differs a/03 104 112", "Ghost a/05 106 ", "OtherObject a/07 108 115", "Missing a/10  111"}
+				want := []string{"Ghost a/05 106 ", "Differs a/03 104 112", "OtherObject a/07 108 115", "Missing a/10  111"}
 				equal(t, "findings", kinds(report.Findings), want)
-				if report.Objects != 10 || report.Suspects != 4 || report.Listed || report.More != 0 {
+				if report.Objects != 10 || report.Suspects != 4 || !report.Listed || report.More != 0 {
 					t.Errorf("report %+v", report)
 				}
 				equal(t, "store", r.stored(), r.srv.state())
@@ -101,7 +101,7 @@ func TestAuditRepairs(t *testing.T) {
 					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed", "update a/07@108=x to a/07@115=again",
 				})
 				s := i.Status()
-				if len(s.Incidents) != 1 || s.IncidentTotals[CauseAudit] != 1 || len(s.Reflector.Relists) != 0 || s.Err != nil {
+				if len(s.Incidents) != 1 || s.IncidentTotals[CauseAudit] != 1 || s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Err != nil {
 					t.Errorf("status %+v", s)
 				}
 				if again := r.audit(); len(again.Findings) > 0 || again.Suspects > 0 {
@@ -268,7 +268,7 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 		h.take()
 		equal(t, "findings", kinds(r.audit().Findings), []string{"Ghost a/03 104 "})
 		equal(t, "handler", h.take(), []string{"gone a/03 last a/03@104=x"})
-		if s := i.Status(); len(s.Reflector.Relists) > 0 || s.Reflector.Lists > 0 {
+		if s := i.Status(); s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Reflector.Lists != 1 {
 			t.Errorf("%+v", s.Reflector)
 		}
 		equal(t, "store", r.stored(), r.srv.state())
@@ -287,6 +287,7 @@ func TestFindingsAsText(t *testing.T) {
 		{"a/1", Differs, ref("u", "5"), ref("u", "9")},
 		{"a/1", OtherObject, ref("u", "5"), ref("v", "9")},
 		{"a/1", Differs, ref("", ""), ref("v", "9")},
+		{"a/1", Differs, ref("v", "9"), ref("v", "9")},
 	} {
 		if s := f.String(); !strings.HasPrefix(s, "a/1: ") || f.Server.ResourceVersion != "" && !strings.Contains(s, "9") {
 			t.Errorf("%+v: %q", f, s)
@@ -329,7 +330,7 @@ func TestAuditByMetadata(t *testing.T) {
 				r.srv.swallow(func() { r.srv.write("b/1", "new") })
 				report := r.audit()
 				equal(t, "findings", kinds(report.Findings), []string{"Missing b/1  611"})
-				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 || len(s.Reflector.Relists) > 0 {
+				if s := i.Status(); report.Objects != auditPage+11 || report.Suspects != 1 || s.Reflector.Relists[reflector.ReasonAudit] != 1 {
 					t.Errorf("report %+v, %+v", report, s.Reflector)
 				}
 				if n := asked.Load(); n != test.want {

@@ -89,7 +89,7 @@ func (p *pump) giveUpList(ctx context.Context) {
 
 // listAgain asks for a list for that reason, since the store lacks objects. The first one since a list was stored is asked for at
 // once, those after it with a pause: a disk that never takes one must not cost the server list after list. If
-// the list that was given up would have written every body anew, this one does.
+// the list that was given up would have compared bodies, this one does.
 func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
@@ -97,9 +97,11 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
 		return
 	}
-	if p.rewrites {
-		p.relist(p.rewritingReason())
-		return
+	switch {
+	case p.rewrites && p.found.reason.Rewrites():
+		reason = p.found.reason
+	case p.rewrites:
+		reason = p.rewritingReason()
 	}
 	p.relist(reason)
 }
@@ -130,9 +132,6 @@ func (p *pump) mendLosses(ctx context.Context) {
 		return
 	}
 	p.losses = n
-	if p.refetch(ctx) {
-		return
-	}
 	klog.FromContext(ctx).Info("The store has lost objects; listing again", "type", p.o.ObjectDescription)
 	p.listAgain(ctx, reflector.ReasonDamaged)
 }
@@ -148,7 +147,7 @@ func needsRebuild(err error) bool {
 	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrDamaged)
 }
 
-// repair repairs the store in place, or else writes it anew from what can be read of it. Objects that are lost by it are listed again; those among
+// repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
 // them that no longer exist are remembered as unseen, so that the handlers hear of the delete.
 func (p *pump) repair(ctx context.Context) error {
 	if p.rebuild == nil {
@@ -156,9 +155,6 @@ func (p *pump) repair(ctx context.Context) error {
 	}
 	if p.list != nil {
 		p.giveUpList(ctx)
-	}
-	if done, err := p.repairInPlace(ctx); done || err != nil {
-		return err
 	}
 	before, err := p.store.Keys(ctx)
 	if err != nil {

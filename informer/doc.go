@@ -166,12 +166,22 @@
 //
 // # Audits
 //
-// What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a backup and has overtaken the informer in a way that no
-// guard sees, a record that the file has lost. Informer.Audit, or Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([ListMetadata]) at a gentle rate, and has the file verified. An object that differs is looked up and put right once the stream has
-// reached the answer, so that nothing is reported that is only under way, however busy the server is. Handlers are told the difference, a delete with a
-// cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them, and the log has a line. A change of an object that keeps its
-// resourceVersion (a new default of a CRD) is none; Options.OpenAPIHash is for that.
+// What no event has told, no watch brings back: a proxy that has swallowed events, a server that was restored from a
+// backup and has overtaken the informer in a way that no guard sees, a record that the file has lost. Informer.Audit, or
+// Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
+// ([ListMetadata]) at a gentle rate, and has the file verified. What differs is compared again once the stream has come to
+// the server's answer, so that nothing is reported that is only under way, however busy the server is. If something still
+// differs, everything is listed, and bodies are compared. Handlers are told the difference, a delete with a
+// cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them,
+// and the log has a line. A body that changes under its resourceVersion (a new default of a CRD) an audit does not see;
+// Options.OpenAPIHash is for that.
+//
+// # Repair
+//
+// There is one way: what is wrong in a collection is listed again, and bodies are compared, as bytes first; an object that
+// is the same stays as it is stored, and no handler hears of it. So it is after damage, after what an audit has found, after
+// the server was rewound or is another one, and when codec, transform or schema have changed. Why the list is due is stored,
+// so a process that ends before it leaves the next one to make it.
 //
 // # When a function of the user does not return
 //
@@ -184,8 +194,7 @@
 //
 // The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until 64 MiB are waiting, of which each informer on the file has a share;
 // then reads are served from the last good state, the queue fills, and the reflector stops reading the watch. Status.Err, the log (once) and
-// the watch error handler (once) tell. Single damaged records, and entries of an index, are repaired in place: an object that is in memory is written again, and any other is looked up at the
-// server and told at a place in the stream where the answer holds, with no list; see [Incident]. If more is damaged, or the outcome of a write is unknown, the store is rebuilt from what can be
+// the watch error handler (once) tell. If something is damaged, or the outcome of a write is unknown, the store is rebuilt from what can be
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was
 // unknown is told again as OnUpdate if it turns out that it had been stored; if that was a write of a list, every object
 // is told again, as OnUpdate or OnAdd, by the list that replaces it. Other informers on the file notice with their next

@@ -34,20 +34,18 @@ const (
 	Missing FindingKind = "Missing"
 	// Ghost: it was stored, and the server does not have it.
 	Ghost FindingKind = "Ghost"
-	// Differs: another state of it was stored.
+	// Differs: another state of it was stored; if both have the same resourceVersion, another body.
 	Differs FindingKind = "Differs"
 	// OtherObject: another object, with another UID, was stored under its key.
 	OtherObject FindingKind = "OtherObject"
-	// Restored: its record in the file was damaged, or not there. It has been written again from the object in memory, which is what readers were shown.
-	Restored FindingKind = "Restored"
 )
 
 // Finding is one object that was not what it should be, and has been repaired.
 type Finding struct {
 	Key  string
 	Kind FindingKind
-	// Stored is what there was and Server what the server had. Without a UID there was none; Stored also if it is not known any more. Of Restored
-	// objects Server is what was written.
+	// Stored is what there was and Server what the server had. Without a UID there was none; Stored also if it is not
+	// known any more. If they are the same the bodies differed.
 	Stored, Server reflector.ObjectRef
 }
 
@@ -55,7 +53,7 @@ type Finding struct {
 type Incident struct {
 	At    time.Time
 	Cause IncidentCause
-	// Reason of the list that has repaired it; empty if single objects were fetched.
+	// Reason of the list that has repaired it.
 	Reason reflector.Reason
 	// Findings are the first of them, in the order of the repair; More is how many others there were.
 	Findings []Finding
@@ -155,9 +153,10 @@ func (f Finding) String() string {
 		return f.Key + ": here at " + orUnknown(stored) + ", and the server does not have it"
 	case OtherObject:
 		return f.Key + ": another object here (" + orUnknown(f.Stored.UID) + "), the server has " + f.Server.UID + " at " + server
-	case Restored:
-		return f.Key + ": its record was damaged, and has been written again from memory, at " + orUnknown(server)
 	case Differs:
+		if f.Stored == f.Server {
+			return f.Key + ": another body here than the server has, both at " + server
+		}
 	}
 	return f.Key + ": here at " + orUnknown(stored) + ", the server has it at " + server
 }

@@ -44,7 +44,6 @@ type Informer struct {
 	store        store.Interface
 	indexer      *store.Indexer
 	rebuild      func(ctx context.Context) error // nil if the objects are in memory only
-	mendFile     mender                          // repairs it in place; likewise
 	losses       func() int                      // how often a rebuild has lost some of them; nil if they are in memory only
 	failure      failure                         // tells when the file fails; nil if they are in memory only
 	storeClosing <-chan struct{}                 // closed when the store is being closed; nil likewise
@@ -63,12 +62,10 @@ type Informer struct {
 	durables     durables
 	sources      sources
 
-	scrub        func(ctx context.Context) error // verifies the file; nil if the objects are in memory only
-	scrubbed     func() time.Time                // when that last found nothing; likewise
-	refetching   atomic.Bool                     // the file is being repaired in place, or what it has lost is being fetched
-	examinations examinations
-	audits       audits
-	incidents    incidents
+	scrub     func(ctx context.Context) error // verifies the file; nil if the objects are in memory only
+	scrubbed  func() time.Time                // when that last found nothing; likewise
+	audits    audits
+	incidents incidents
 
 	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
@@ -99,7 +96,6 @@ type Informer struct {
 	commitErr         error                              // guarded by mu; nil while what is pending can be committed
 	rewriting         reflector.Reason                   // guarded by mu
 	unguarded         map[string]string                  // guarded by mu; why, by change; see Status
-	unstorable        map[string]string                  // guarded by mu; resourceVersions of what can not be stored, by key
 
 	errorSource *cache.Reflector // what watch error handlers get; never runs; set by start
 }

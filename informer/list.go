@@ -24,6 +24,7 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		if err == nil {
 			p.list, p.cold, p.rewrites, p.listBegun = list, !info.Complete, s.options.Rewrite, true
 			p.found = foundByList{reason: s.reason, since: info.ResourceVersion}
+			p.audits.listBegun()
 		}
 		return store.Result{}, err
 	}, p.tellListed)
@@ -108,9 +109,9 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 		}
 	}
 	if p.list == nil && !p.void {
-		p.noteIncident(ctx, causeOf(p.found.reason), p.found.reason, p.found.findings)
+		p.noteIncident(ctx, p.found.cause(), p.found.reason, p.found.findings)
 		p.found = foundByList{}
-		p.tellEnded(ctx, p.examinations.listed())
+		p.audits.listEnded()
 	}
 	return nil
 }
@@ -178,5 +179,6 @@ func (p *pump) abortList() {
 	if p.list != nil {
 		p.list.Abort()
 		p.list = nil
+		p.audits.listGivenUp()
 	}
 }

@@ -19,7 +19,6 @@ import (
 type pump struct {
 	*Informer
 	relist  func(reflector.Reason)
-	examine func(keys ...string)
 	delayed *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
@@ -43,8 +42,6 @@ type pump struct {
 	unseen map[string]bool
 	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
 	listDue bool
-	// fetches is how many times what the file has lost is being fetched.
-	fetches int
 	// owesSync: the mark of a first sync came while lacking, and counts once that is over.
 	owesSync bool
 	// pause spaces the lists that listAgain asks for; nil if one has been stored since.
@@ -53,7 +50,7 @@ type pump struct {
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
-	// found is what the list that is being taken in has found, if it is one that repairs.
+	// found is what the list that is being taken in has found to be wrong.
 	found foundByList
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
@@ -108,14 +105,14 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 	case d.Type == cache.SyncAll:
 		return p.resync(ctx)
 	case d.Type == storeFailed:
-		return p.mend(ctx)
+		return p.repairFailure(ctx)
 	case d.Type == storeUnreadable:
 		if p.rewritingNow() != "" {
 			return nil // the replay has met it too
 		}
 		return p.replaceUnreadable(ctx, []unreadable{{err: d.Object.(error)}})
-	case d.Type == examinedDelta:
-		return p.examined(ctx, d)
+	case d.Type == mustList:
+		return p.markDue(ctx, d.Object.(reflector.Reason))
 	case d.Type == fifo.ReplaceStarted:
 		return p.beginList(ctx, d.Object.(listStart))
 	case p.void:
@@ -188,6 +185,8 @@ func (p *pump) tell(changes []store.Change, all bool) {
 		delete(p.doubtful, c.Key)
 		if c.Type == cache.Deleted {
 			p.audits.sawDelete(c.Key)
+		} else {
+			p.audits.sawStored(c.Key)
 		}
 		n := notification{typ: c.Type, key: c.Key, before: c.Old}
 		first := !p.HasSynced()
@@ -243,6 +242,15 @@ func (p *pump) left(ctx context.Context, skipped []store.Skipped) {
 func (p *pump) caughtUp(whole bool) {
 	p.drains++
 	if whole {
+		p.drainsApplied.Store(p.drains)
+	}
+}
+
+// paySync completes the first sync if its mark came too early.
+func (p *pump) paySync() {
+	if p.owesSync {
+		p.owesSync = false
+		p.queue.Sync()
 		p.drainsApplied.Store(p.drains)
 	}
 }

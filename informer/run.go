@@ -186,7 +186,6 @@ func (i *Informer) start(ctx context.Context) *pump {
 	}
 	s := &sink{
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, drains: &i.drainsPushed,
-		refetching: i.refetching.Load,
 	}
 	i.errorSource = errorSource
 	r := reflector.New(withSemantics(i.lw), s, reflector.Options{
@@ -198,7 +197,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
-	return &pump{Informer: i, relist: r.Relist, examine: r.Examine, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
+	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
 }
 
 // link is shared with the other informers of the store; those without a store have none to share.

@@ -16,6 +16,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
+// mustList is the type of a delta whose object is the reflector.Reason for which what is stored cannot be resumed.
+const mustList cache.DeltaType = "MustList"
+
 // page is the object of a cache.Replaced delta.
 type page struct {
 	items []runtime.Object
@@ -39,8 +42,6 @@ type sink struct {
 	attrs     *attributes
 	skip      func(ctx context.Context, key string, err error)
 	drains    *atomic.Int64 // counts the calls of Synced
-	// refetching: what the store lacks is being fetched, or a list will be asked for.
-	refetching func() bool
 }
 
 var _ reflector.Sink = &sink{}
@@ -65,9 +66,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
 		s.attrs.announce(c.Relist) // whatever the list is for
 	}
-	switch {
-	case info.MustRelist == store.MustRelistDamaged && info.ResourceVersion != "" && s.refetching():
-	case info.MustRelist != "" || info.ResourceVersion == "":
+	if info.MustRelist != "" || info.ResourceVersion == "" {
 		c.Relist = lackingReason(info)
 	}
 	return c, nil
@@ -78,6 +77,8 @@ func lackingReason(info store.Info) reflector.Reason {
 	switch {
 	case info.MustRelist == store.MustRelistDamaged || !info.Complete:
 		return reflector.ReasonDamaged
+	case reflector.Reason(info.MustRelist).Lasts():
+		return reflector.Reason(info.MustRelist)
 	case info.ResourceVersion == "":
 		return reflector.ReasonNotResumable
 	}
@@ -173,6 +174,11 @@ func (s *sink) AbortReplace(ctx context.Context) error {
 	return s.push(ctx, fifo.ReplaceAborted, nil)
 }
 
+// MustList pushes that a list is due.
+func (s *sink) MustList(ctx context.Context, reason reflector.Reason) error {
+	return s.push(ctx, mustList, reason)
+}
+
 // Synced pushes the mark that everything the server had precedes.
 func (s *sink) Synced(ctx context.Context) error {
 	s.drains.Add(1)
@@ -206,5 +212,6 @@ func (i *Informer) contactTime() time.Time {
 // skip reports an object that was left out.
 func (i *Informer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
+	i.audits.sawSkipped(key)
 	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription, "key", key)
 }

@@ -43,7 +43,7 @@
 // nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
 // history's events have pushed the proof out of the newest objects, but before the drain is over.
 // What was created in the lost part is then missing, and what was deleted in it remains, until somebody who compares everything (the informer's
-// audit) asks Examine. Nor is seen a change without a new resourceVersion (a new default of a CRD).
+// audit) asks Relist. Nor is seen a change without a new resourceVersion (a new default of a CRD).
 //
 // # Drained
 //
@@ -60,7 +60,7 @@
 // Every error (closed, reset, refused, DNS, time-out, 401, 429, 5xx, an ERROR event, a watch that ends right after it
 // began) leads to another watch at the newest delivered resourceVersion after a wait; never to a list. 403, 404
 // and 405 show as Degraded. A list is made on 410, on "resource version too large", on a failed
-// guard, on Options.Verify's or Relist's word, for what Examine can not find out, and for nothing else. The wait is 800 ms, doubled up
+// guard, on Options.Verify's or Relist's word, and for nothing else. The wait is 800 ms, doubled up
 // to 30 s, with full jitter, on top of what the server asks for (Retry-After), and short again after a
 // watch has lived two minutes. A watch that ends in order at its own time-out is followed by another at once, one that lived and ends before that within
 // 800 ms: whoever ended it has ended others, too.
@@ -73,14 +73,6 @@
 // Over a thin link a large event looks like a dead connection, and a watch that is opened again is sent it from its first byte. So after a watch that was closed
 // for its silence the next one from the same resourceVersion may be silent for five minutes, and those after it for ten (a drain too, which
 // otherwise has half a minute).
-//
-// # Examine
-//
-// What was lost without a trace (a proxy that has filtered events out, a history that no guard sees, a damaged record of the sink) the watch does not bring back. Who
-// suspects an object asks Examine: it is looked up as the guard does, on a goroutine of its own, and the answer waits until the
-// stream has reached its resourceVersion L. If no event above L was about the object, what the sink holds of it is its state at L, unless something was lost: so
-// Sink.Examined is told then what the server had, in its place among the events. An event at or below L excuses no difference, nor does one that is left out, of another shard or a stray. A connection that is lost in between changes nothing: what was answered is told when the next watch
-// has reached L, and what was not is asked again. If objects can not be looked up, or one is cut off twice in a row after 20 s or longer and not for want of our patience, or nothing comes for three minutes that shows that the stream is at L, everything is listed, for ReasonAudit. A list tells of all that had been asked about.
 //
 // # Relist
 //
@@ -105,7 +97,7 @@
 //	ErrPutOff), or the server could not be
 //	reached
 //
-// What can not be asked for in smaller parts (a page of two, a probe, a look-up, an examination) and had not come after its 90 s has twice as much time when it is asked for again, up to
+// What can not be asked for in smaller parts (a page of two, a probe, a look-up) and had not come after its 90 s has twice as much time when it is asked for again, up to
 // twelve minutes. But API servers end an answer after a minute. If the smallest page was ended twice in a row
 // after 20 s or longer, and not for want of our patience, or with all of it, the list is begun again as one watch of up to six hours
 // that begins with all objects (sendInitialEvents), since a watch is not ended so; the watch then goes on. Its ADDED events are pages up to the first
@@ -163,7 +155,7 @@
 // # Ownership
 //
 // Run's goroutine is the only one that calls the sink, and events keep their order. It owns the others (one
-// for a page, or for the initial events of a watch, one for a watch that is being opened, one for an object that is examined) and waits for them. If
+// for a page, or for the initial events of a watch, one for a watch that is being opened) and waits for them. If
 // a ListerWatcher panics, it is as in client-go: the process ends, or, with utilruntime.ReallyCrash off, it is tried again.
 //
 // A call of a ListerWatcher must return when its context ends, which it does after 90 s if not before (later, over a thin link: see Relist). One that goes on for five

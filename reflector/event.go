@@ -49,7 +49,6 @@ func (s *session) deliver(ctx context.Context, ev watch.Event) error {
 		return err
 	}
 	s.moveTo(cur)
-	s.inquiry.note(ref)
 	s.untold = s.untold && rv == ""
 	delete(s.doubts, ref.Key)
 	if ev.Type == watch.Deleted {

@@ -284,7 +284,7 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 				g.s.put("a/x", "2")
 			}
 			g.sleep(10 * time.Second)
-			if l := g.m.lines(); len(l) == 0 || l[0] != "BEGIN Rewound" {
+			if l := g.m.lines(); len(l) < 2 || l[0] != "MUSTLIST Rewound" || l[1] != "BEGIN Rewound" {
 				t.Errorf("told %q", l)
 			}
 			g.stop()

@@ -326,11 +326,7 @@ func (l *list) finish(ctx context.Context) outcome {
 		rv = l.fold.rv
 	}
 	defer s.listing.lend()()
-	err := s.sink.EndReplace(ctx, s.resumable(rv))
-	if err == nil {
-		err = s.inquiry.listed(ctx)
-	}
-	if err != nil {
+	if err := s.sink.EndReplace(ctx, s.resumable(rv)); err != nil {
 		return s.sinkClosed(err)
 	}
 	s.moveTo(l.fold)

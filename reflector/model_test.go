@@ -43,8 +43,6 @@ type model struct {
 	deafened bool
 	// neighbour uses the same link, and has a server of its own that is always well.
 	neighbour *rig
-	// swallowed: events were lost, and nothing that repairs it has been made yet.
-	swallowed bool
 }
 
 // TestModel: whatever the server does, the sink holds what the server had at the sink's resourceVersion, ends
@@ -137,8 +135,6 @@ func (m *model) actions() []action {
 		{"fast page", func() { m.slow(nil) }},
 		{"our restart", m.again},
 		{"rewind", m.rewind},
-		{"examine", func() { m.r.Examine(m.anyKey(), m.anyKey()) }},
-		{"swallow", m.swallow},
 		{"others lose the link", func() { m.l.Lost(errNobody) }},
 		{"others hear", func() { m.l.Heard() }},
 		{"deaf", m.deafen},
@@ -149,21 +145,7 @@ func (m *model) actions() []action {
 
 // end: at last all is well.
 func (m *model) end() {
-	if got := m.m.repairs(); len(got) > 0 && !m.swallowed {
-		m.t.Errorf("%q were repaired, and nothing had been lost", got)
-	}
 	m.settle()
-	if m.swallowed {
-		m.swallow() // what came of those before may have been listed since
-		if rapid.Bool().Draw(m.t, "writes beside the examination") {
-			m.slow(func(request) { m.write(); m.write() })
-		}
-		for n := range 23 {
-			m.r.Examine(modelKey(n))
-		}
-		m.sleep(5 * time.Minute)
-		m.settle()
-	}
 	m.converged()
 	if st := m.r.Status(); st.Err != nil || st.State != Watch {
 		m.t.Errorf("status %+v", st)
@@ -250,25 +232,6 @@ func (m *model) write() {
 
 func modelKey(n int) string { return fmt.Sprintf("a/%02d", n%23) }
 
-func (m *model) anyKey() string { return modelKey(rapid.IntRange(0, 22).Draw(m.t, "key")) }
-
-// swallow writes without an event. Nothing is said of the sink's state after that, until everything has been examined.
-func (m *model) swallow() {
-	m.s.mu.Lock()
-	m.s.swallow = map[string]bool{}
-	for n := range 23 {
-		m.s.swallow[modelKey(n)] = true
-	}
-	m.s.mu.Unlock()
-	for range rapid.SampledFrom([]int{1, 4, 50}).Draw(m.t, "n") {
-		m.write()
-	}
-	m.s.mu.Lock()
-	m.s.swallow = nil
-	m.s.mu.Unlock()
-	m.swallowed = true
-}
-
 func (m *model) burst() {
 	for range 30 {
 		m.write()
@@ -333,7 +296,7 @@ func (m *model) rewind() {
 		m.write()
 	}
 	m.sleep(time.Second)
-	if !m.swallowed && !m.m.equal(m.s) {
+	if !m.m.equal(m.s) {
 		m.t.Fatalf("before the rewind: the sink holds %v, the server has %v", m.m.state(), m.s.state())
 	}
 	m.s.restore(b)
@@ -343,9 +306,7 @@ func (m *model) rewind() {
 		m.write()
 	}
 	m.settle()
-	if !m.swallowed {
-		m.converged()
-	}
+	m.converged()
 }
 
 // settle lets everything come to rest with a healthy server.
@@ -360,7 +321,7 @@ func (m *model) settle() {
 // prefix: the sink's state is the server's at the sink's resourceVersion.
 func (m *model) prefix() {
 	rv, got := m.m.at()
-	if rv == "" || m.swallowed {
+	if rv == "" {
 		return
 	}
 	if want := m.s.stateAt(rv); !maps.Equal(got, want) {
@@ -374,8 +335,6 @@ func (m *model) reasons() {
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
-		case reason == ReasonRewound && m.swallowed: // the look-ups have found it
-		case reason == ReasonAudit && (m.muted || m.deafened): // nothing shows that an answer has been reached, or none comes
 		case reason == ReasonOpenAPI: // asked for
 		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
 		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:

@@ -45,12 +45,18 @@ func RelistReasons() []Reason {
 	}
 }
 
-// Rewrites reports whether a relist for this reason must write every body anew,
-// even where UID and resourceVersion are unchanged.
+// Rewrites reports whether a relist for this reason compares bodies, and writes those that differ: UID and
+// resourceVersion do not tell whether they are the same. Two histories of one cluster give the same resourceVersion
+// to different states, another schema shows the same state differently.
 func (r Reason) Rewrites() bool {
 	switch r {
-	case ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable:
+	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,
+		ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable:
 		return true
 	}
 	return false
 }
+
+// Lasts reports whether the reason has to be remembered until the list is stored: the next process could not find it
+// out again, since the server may have gone on meanwhile.
+func (r Reason) Lasts() bool { return r == ReasonAhead || r == ReasonRewound || r == ReasonAudit }

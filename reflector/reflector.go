@@ -19,14 +19,11 @@ type Reflector struct {
 	asked   Reason        // guarded by mu; a list that Relist asked for
 	running bool          // guarded by mu; Run was called
 	wake    chan struct{} // holds one token while asked is set
-
-	examine     []string      // guarded by mu; what Examine was given
-	examineWake chan struct{} // holds one token while there is some
 }
 
 // New returns a reflector. It starts nothing.
 func New(lw cache.ListerWatcherWithContext, sink Sink, o Options) *Reflector {
-	return &Reflector{lw: lw, sink: sink, o: o.withDefaults(), wake: make(chan struct{}, 1), examineWake: make(chan struct{}, 1)}
+	return &Reflector{lw: lw, sink: sink, o: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
 // ErrRunTwice is returned by Run if it was called before.

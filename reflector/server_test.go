@@ -71,8 +71,6 @@ type server struct {
 	// the server ignores the selector. To be set before objects are put, whose UIDs then are spread.
 	view        sharding.Selector
 	heedsShards bool
-	// swallow are keys whose events are not sent: a proxy has filtered them out.
-	swallow map[string]bool
 	// fixedSelector overwrites the field selector, as some tweaks do.
 	fixedSelector string
 }
@@ -139,9 +137,6 @@ func (s *server) other(n int) {
 
 func (s *server) recordLocked(p past) {
 	s.ledger = append(s.ledger, p)
-	if s.swallow[p.obj.Namespace+"/"+p.obj.Name] {
-		return
-	}
 	s.history = append(s.history, p)
 	if !s.sends(p.obj) {
 		return

@@ -63,8 +63,6 @@ type session struct {
 	// turn to connect, and listing, the place among those that list; see Options.Link.
 	turn    *uplink.Turn
 	listing place
-	// inquiry is what Reflector.Examine was asked.
-	inquiry *inquiry
 	// strays counts the objects that are none of those asked for. astray: since the last list without any there was one for another reason than its Go type.
 	strays int
 	astray bool
@@ -120,7 +118,6 @@ func newSession(r *Reflector) *session {
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
-	s.inquiry = newInquiry(s)
 	return s
 }
 
@@ -138,6 +135,12 @@ func (s *session) run(ctx context.Context) error {
 		}
 		was := s.pos
 		s.pos = next(s.pos, o)
+		if s.pos.Reason.Lasts() && s.pos.Reason != was.Reason {
+			if err := s.sink.MustList(ctx, s.pos.Reason); err != nil {
+				s.sinkErr = err
+				break
+			}
+		}
 		logger.V(4).Info("Reflector moved on", "from", was.State, "outcome", o.Kind, "to", s.pos.State, "listDue", s.pos.Reason)
 		if s.pos.State != Drain && s.pos.State != Watch {
 			s.closeStream()

@@ -58,8 +58,9 @@ type Sink interface {
 	// AbortReplace forgets the list: another begins, or the reflector stops (then ctx has ended).
 	AbortReplace(ctx context.Context) error
 
-	// Examined says what came of Reflector.Examine for one object. It never comes between BeginReplace and EndReplace.
-	Examined(ctx context.Context, e Examination) error
+	// MustList says that what is held cannot be resumed, for a reason that Lasts: a list follows, or, if Run ends before
+	// that, the next Checkpoint has to ask for one. It never comes between BeginReplace and EndReplace.
+	MustList(ctx context.Context, reason Reason) error
 
 	// Synced says that everything the server had when it was last contacted
 	// has been delivered: after a resume that has drained, and after a relist.

@@ -34,8 +34,6 @@ type memory struct {
 	onPage      func()
 	onSynced    func(rv string)
 	noNewest    bool
-	// repaired are the keys of which something else was held than Examined says.
-	repaired []string
 }
 
 func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{}} }
@@ -171,7 +169,7 @@ func (m *memory) EndReplace(_ context.Context, rv string) error {
 		m.broken = append(m.broken, "EndReplace without BeginReplace")
 	}
 	m.objects, m.replace = m.replace, nil
-	m.rv = rv
+	m.rv, m.relist = rv, ""
 	return nil
 }
 
@@ -186,42 +184,15 @@ func (m *memory) AbortReplace(context.Context) error {
 	return nil
 }
 
-func (m *memory) Examined(_ context.Context, e Examination) error {
+func (m *memory) MustList(_ context.Context, reason Reason) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return errSinkClosed
-	}
-	m.note("EXAMINED %s %s", e.Key, e.Outcome)
+	m.note("MUSTLIST %s", reason)
 	if m.replace != nil {
-		m.broken = append(m.broken, "Examined inside a Replace")
+		m.broken = append(m.broken, "MustList inside a Replace")
 	}
-	if e.Outcome != Settled {
-		return nil
-	}
-	if !comparableRV(e.ResourceVersion) || below(m.rv, e.ResourceVersion) {
-		m.broken = append(m.broken, "settled at "+e.ResourceVersion+", before the stream was there")
-	}
-	held, holds := m.objects[e.Key]
-	if e.Object == nil {
-		if holds {
-			m.repaired = append(m.repaired, e.Key)
-			delete(m.objects, e.Key)
-		}
-		return nil
-	}
-	if got := e.Object.(*corev1.ConfigMap); !holds || digest(got) != digest(held) {
-		m.repaired = append(m.repaired, e.Key)
-		m.objects[e.Key] = got
-	}
+	m.relist = reason
 	return nil
-}
-
-// repairs returns the keys that Examined has repaired.
-func (m *memory) repairs() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]string(nil), m.repaired...)
 }
 
 func (m *memory) Synced(context.Context) error {

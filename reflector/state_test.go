@@ -80,7 +80,9 @@ func TestStronger(t *testing.T) {
 	tests := []struct{ due, also, want Reason }{
 		{"", ReasonExpired, ReasonExpired},
 		{ReasonExpired, "", ReasonExpired},
-		{ReasonExpired, ReasonAhead, ReasonExpired},
+		{ReasonExpired, ReasonStore, ReasonExpired},
+		{ReasonExpired, ReasonAhead, ReasonAhead},
+		{ReasonRewound, ReasonCluster, ReasonRewound},
 		{ReasonExpired, ReasonCodec, ReasonCodec},
 		{ReasonCluster, ReasonCodec, ReasonCluster},
 		{ReasonCold, ReasonCluster, ReasonCold},

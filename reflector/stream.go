@@ -132,7 +132,6 @@ func (st *stream) close(ctx context.Context, s *session) {
 
 // closeStream closes the session's stream, if it has one or is getting one. A long life makes the next error the first.
 func (s *session) closeStream() {
-	s.inquiry.close()
 	s.opening.giveUp(context.Background())
 	s.opening = nil
 	if s.stream == nil {

@@ -66,8 +66,8 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	case !comparableRV(server):
 		s.target, s.doubts = "", nil
 		return outcome{Kind: level}
-	case below(server, maxRV(s.cur.rv, s.inquiry.furthest())):
-		logger.Info("Our resourceVersion, or that of an answer, is ahead of the server's: another cluster, or one restored from a backup",
+	case below(server, s.cur.rv):
+		logger.Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
 			"resourceVersion", s.cur.rv, "server", server)
 		return s.listFor(ReasonAhead)
 	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:

@@ -46,9 +46,6 @@ func (s *session) consume(ctx context.Context) outcome {
 	st := s.stream
 	silence := s.o.Clock.NewTimer(s.silence.limit(st, s.cur.rv))
 	defer silence.Stop()
-	if o := s.inquiry.begin(ctx); o.Kind != "" {
-		return o
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,18 +53,6 @@ func (s *session) consume(ctx context.Context) outcome {
 		case <-s.r.wake:
 			if reason := s.r.takeAsked(); reason != "" {
 				return outcome{Kind: mustList, Reason: reason}
-			}
-		case <-s.r.examineWake:
-			if o := s.inquiry.begin(ctx); o.Kind != "" {
-				return o
-			}
-		case a := <-s.inquiry.answers:
-			if o := s.inquiry.take(ctx, a); o.Kind != "" {
-				return o
-			}
-		case <-s.inquiry.timerC():
-			if o := s.inquiry.alarm(ctx); o.Kind != "" {
-				return o
 			}
 		case ev, ok := <-st.w.ResultChan():
 			if !ok {
@@ -102,11 +87,7 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
-	err := s.deliver(ctx, ev)
-	if err == nil {
-		err = s.inquiry.settle(ctx)
-	}
-	if err != nil {
+	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
 	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {

@@ -72,8 +72,6 @@ type checker struct {
 	// pace holds it to a rate; nil for none. read is how many bytes have been looked at since it was last told.
 	pace *pace
 	read int
-	// damage is what Mend wants to know of it; nil for those who only report.
-	damage *damage
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -83,12 +81,6 @@ func (c *checker) problem(format string, args ...any) {
 	case n == maxProblems:
 		c.report.Problems = append(c.report.Problems, "… and more")
 	}
-}
-
-// fatal is a problem that takes Rebuild.
-func (c *checker) fatal(format string, args ...any) {
-	c.damage.takesRebuild()
-	c.problem(format, args...)
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -139,13 +131,13 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 
 func (c *checker) checkState(st state) {
 	if id := st.Identity.ID(); id != c.name {
-		c.fatal("it holds the identity of collection %s", id)
+		c.problem("it holds the identity of collection %s", id)
 	}
 	if st.Complete && st.ResourceVersion == "" && st.MustRelist == "" {
-		c.fatal("it is complete, but has no resourceVersion")
+		c.problem("it is complete, but has no resourceVersion")
 	}
 	if st.ResourceVersion != "" && !validRV(st.ResourceVersion) {
-		c.fatal("its resourceVersion %q can not be compared with others", st.ResourceVersion)
+		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
 	}
 }
 
@@ -159,7 +151,7 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	var last []byte
 	err = objects.ForEach(func(k, _ []byte) error {
 		if count++; bytes.Compare(last, k) >= 0 {
-			c.fatal("key %s comes after %s", legible(string(k)), legible(string(last)))
+			c.problem("key %s comes after %s", legible(string(k)), legible(string(last)))
 		}
 		last = k
 		return nil
@@ -167,7 +159,6 @@ func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
 	if err != nil {
 		return err
 	}
-	c.damage.count(count, st)
 	if count != st.Objects {
 		c.problem("it has %d objects, and its info record says %d", count, st.Objects)
 	}
@@ -187,12 +178,12 @@ func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
 	}
 	for name := range st.indexes {
 		if root.Bucket([]byte(name)) == nil {
-			c.fatal("index %q has no bucket", name)
+			c.problem("index %q has no bucket", name)
 		}
 	}
 	return root.ForEachBucket(func(name []byte) error {
 		if _, known := st.indexes[string(name)]; !known {
-			c.fatal("there is a bucket of index %q, which the info record does not know", name)
+			c.problem("there is a bucket of index %q, which the info record does not know", name)
 		}
 		return nil
 	})
@@ -231,7 +222,7 @@ func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 		if id, ok := parseDictionaryKey(k); ok {
 			c.checkDictionary(b, id)
 		} else {
-			c.fatal("a dictionary has the key %s", legible(string(k)))
+			c.problem("a dictionary has the key %s", legible(string(k)))
 		}
 		return nil
 	})
@@ -243,7 +234,7 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 		return
 	}
 	if _, err := c.dictionary(b.Tx(), id); err != nil && !errors.Is(err, ErrSealed) {
-		c.fatal("%v; the objects that are compressed with it can not be read", err)
+		c.problem("%v; the objects that are compressed with it can not be read", err)
 		c.lacks[id] = true
 	}
 }
@@ -258,11 +249,9 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	}
 	if err != nil {
 		c.problem("%v", err)
-		c.damage.badRecord(key)
 		return
 	}
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
-		c.damage.badRecord(key)
 		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
 	}
 	if h.Dictionary != 0 {
@@ -277,7 +266,6 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 		for _, value := range values {
 			if !hasEntry(index, value, key) {
 				c.problem("record %s is not in index %q, which it is filed in", legible(key), name)
-				c.damage.lacksEntry(name, value, key)
 			}
 		}
 	}
@@ -310,19 +298,14 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	value, key, err := parseIndexEntry(k, v)
 	if err != nil {
 		c.problem("index %q: %v", name, err)
-		c.damage.wrongEntry(name, k)
 		return
 	}
 	have, err := c.stored(objects, key)
 	switch {
-	case err != nil || c.damage.isBad(key): // the pages of records have it
-		c.damage.wrongEntry(name, k)
+	case err != nil: // the pages of records have it
 	case !have.found:
 		c.problem("index %q files %s, which is not there", name, legible(key))
-		c.damage.wrongEntry(name, k)
-		c.damage.hole(key)
 	case !slices.Contains(have.Terms[name], value):
 		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
-		c.damage.wrongEntry(name, k)
 	}
 }

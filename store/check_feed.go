@@ -36,12 +36,12 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 	}
 	switch {
 	case st.feedSince == 0 && have > 0:
-		c.fatal("it keeps no change feed, but has %d of its buckets", have)
+		c.problem("it keeps no change feed, but has %d of its buckets", have)
 		return nil
 	case st.feedSince == 0:
 		return nil
 	case have < 3:
-		c.fatal("it keeps a change feed, but has only %d of its 3 buckets", have)
+		c.problem("it keeps a change feed, but has only %d of its 3 buckets", have)
 		return nil
 	}
 	tombstones := 0
@@ -49,15 +49,15 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 		tombstones++
 	}
 	if tombstones != st.tombstones {
-		c.fatal("it has %d tombstones, and its info record says %d", tombstones, st.tombstones)
+		c.problem("it has %d tombstones, and its info record says %d", tombstones, st.tombstones)
 	}
 	places, err := getPlaces(b, c.name)
 	if err != nil {
-		c.fatal("%v", err)
+		c.problem("%v", err)
 	}
 	for name, place := range places {
 		if place.Seq >= st.NextSeq {
-			c.fatal("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
+			c.problem("the durable handler %q has acknowledged number %d, and the next is %d", name, place.Seq, st.NextSeq)
 		}
 	}
 	return nil
@@ -90,22 +90,18 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) {
 	switch {
 	case !ok:
 		c.problem("the change feed has a number of %d bytes", len(k))
-	case err != nil || c.damage.isBad(string(key)): // the pages of records have it
+	case err != nil: // the pages of records have it
 	case !have.found:
 		c.problem("the change feed names %s, which is not there", legible(string(key)))
-		c.damage.hole(string(key))
 	case have.Seq != seq:
 		c.problem("the change feed has %s at number %d, and its record says %d", legible(string(key)), seq, have.Seq)
-	default:
-		return
 	}
-	c.damage.wrongNumber(k)
 }
 
 func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 	seq, ok := parseSeqKey(k)
 	if !ok {
-		c.fatal("a tombstone has a number of %d bytes", len(k))
+		c.problem("a tombstone has a number of %d bytes", len(k))
 		return
 	}
 	t, err := parseTombstone(c.name, seq, v)
@@ -113,7 +109,7 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) {
 		err = c.verifySealed(bucketTombstones, t.place(), t.header, t.payload)
 	}
 	if err != nil {
-		c.fatal("%v", err)
+		c.problem("%v", err)
 	}
 }
 
@@ -125,6 +121,5 @@ func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h header) {
 	}
 	if string(seqs.Get(seqKey(h.Seq))) != key {
 		c.problem("record %s has sequence number %d, where the change feed does not have it", legible(key), h.Seq)
-		c.damage.lacksNumber(h.Seq, key)
 	}
 }

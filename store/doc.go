@@ -152,10 +152,10 @@
 // the rest in the background) before it writes; every transaction runs with faults contained, and records carry
 // checksums. A file found damaged by Open is moved aside, and a fresh one is made; one that
 // could not be read for a moment is left, and Open fails. Damage met later, by whichever
-// reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed). Mend
-// repairs single records and entries where they stand: what is in memory is written again, and of what is lost it knows the keys, so that it can be fetched. Where that does
-// not do, Rebuild writes what can be read to a new file under the same name, and collections that lost something say so. A record that is not there is missed by no
-// read: Check finds it, and Scrub has it repaired. (A file that is
+// reader, and a commit whose outcome is unknown stop all writing (Store.Err, Store.Failed). Rebuild
+// then writes what can be read to a new file under the same name, and collections that lost something
+// say so (Info.MustRelist): they are listed again. A record that is not there is missed by no
+// read: Check finds it, and so does Scrub. (A file that is
 // good is written anew by Compact, to be smaller.) Where there is no space, nothing
 // has happened, and the write can be repeated.
 //

@@ -98,29 +98,6 @@ func (s *Store) checkDocuments(ctx context.Context, r *Report) error {
 	return err
 }
 
-// mendDocuments removes those that are damaged, of a store that has failed.
-func (s *Store) mendDocuments(ctx context.Context) error {
-	var bad []string
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		return eachBadDocument(tx, func(name string, _ error) { bad = append(bad, name) })
-	})
-	if err != nil || len(bad) == 0 {
-		return err
-	}
-	err = s.updateFailed(func(tx *bolt.Tx) error {
-		for _, name := range bad {
-			if err := tx.Bucket(bucketDocuments).Delete([]byte(name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		s.logger().Info("Damaged documents have been removed", "documents", bad)
-	}
-	return err
-}
-
 // documents copies those that are good. One that is lost is no loss: whoever keeps it gets it anew.
 func (c *copying) documents(ctx context.Context) error {
 	there := false

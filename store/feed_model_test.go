@@ -216,29 +216,11 @@ func spoil(b *bolt.Bucket, kind string, n int) (bool, error) {
 // repair does what an informer does.
 func (m *feedModel) repair() {
 	ctx := context.Background()
-	_, err := m.s.Mend(ctx)
-	if errors.Is(err, store.ErrDamaged) {
-		err = m.s.Rebuild(ctx)
-	}
-	m.must("repair", err)
-	if m.c.Losses() == m.losses {
-		return
-	}
-	m.losses = m.c.Losses()
-	keys, unknown := m.c.TakeLost()
-	if len(keys) == 0 || unknown > 0 {
+	m.must("repair", m.s.Rebuild(ctx))
+	if m.c.Losses() != m.losses {
+		m.losses = m.c.Losses()
 		m.relist()
-		return
 	}
-	for _, key := range keys {
-		op := store.Op{Type: store.Delete, Object: storetest.Pod(key, "", "")}
-		if m.now[key] != "" {
-			op = store.Op{Object: m.pod(key)}
-		}
-		_, err := m.c.Apply(ctx, store.Batch{Ops: []store.Op{op}})
-		m.must("fetch", err)
-	}
-	m.must("resumable", m.c.Resumable(ctx, m.losses))
 }
 
 // crash goes back to what is in the file.

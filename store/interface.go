@@ -61,8 +61,6 @@ type Interface interface {
 	// say, with what is pending over them, and not as they may be in memory. Where an object in memory is in another state, or one of
 	// the two is missing, the resourceVersion and the UID are empty, so that it is like nothing that a server has.
 	Refs(ctx context.Context, after string, limit int) ([]ObjectRef, error)
-	// Ref is Refs for one key.
-	Ref(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
 
 	// AddIndexers adds index functions. Look-ups are right as soon as it
 	// returns; they scan until the index has been built in the background.

@@ -49,7 +49,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Store, error) {
 func newStore(path string, o Options) *Store {
 	return &Store{
 		path: path, o: o, writer: make(chan struct{}, 1), commits: newCommits(roomOf(o.Hooks)), link: uplink.New(), hooks: hooksOf(o.Hooks), ending: newEnding(),
-		losses: map[string]int{}, lost: map[string]lostKeys{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
+		losses: map[string]int{}, live: map[*Collection]struct{}{}, failed: make(chan struct{}),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed or Resumable.
+// MustRelistDamaged is Info.MustRelist of a collection that has lost something to damage, until it is listed.
 const MustRelistDamaged = "damaged"
 
 // Rebuild writes the store anew, after ErrOutcomeUnknown or ErrDamaged. What
@@ -291,7 +291,7 @@ func (s *Store) rebuildCount() int {
 	return s.rebuilds
 }
 
-// Losses returns how many times, since the store was opened, Rebuild or Mend has lost
+// Losses returns how many times, since the store was opened, Rebuild has lost
 // something of the collection, or of a list that was being taken into it. Who
 // takes in changes must list anew when it grows.
 func (c *Collection) Losses() int {

@@ -30,28 +30,6 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]Objec
 	return refs, nil
 }
 
-// Ref returns the identity of the object with that key; see Interface.
-func (c *Collection) Ref(ctx context.Context, key string) (ref ObjectRef, found bool, err error) {
-	err = c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) (err error) {
-		x := over.get(key)
-		data := objects.Get([]byte(key))
-		if found = x != nil && !x.del || x == nil && data != nil; found {
-			ref, err = c.refOf(key, data, x)
-		}
-		return err
-	})
-	if err != nil {
-		return ObjectRef{}, false, err
-	}
-	if r := c.inMemory(); r != nil {
-		now := r.table.state(key)
-		if (now != nil) != found || found && !now.is(ref) {
-			return ObjectRef{Key: key}, true, nil
-		}
-	}
-	return ref, found, nil
-}
-
 // refOf is what a record, or the write that is pending over it, says. The checksum of the whole record is verified.
 func (r *reader) refOf(key string, data []byte, x *write) (ObjectRef, error) {
 	if x != nil {
@@ -98,14 +76,4 @@ func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []Obje
 		return len(refs) < limit
 	})
 	return refs, ctx.Err()
-}
-
-// Ref returns the identity of the object with that key; see Interface.
-func (m *Memory) Ref(ctx context.Context, key string) (ref ObjectRef, found bool, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if now := m.table.state(key); now != nil {
-		ref, found = ObjectRef{Key: key, UID: now.uid, ResourceVersion: now.rv}, true
-	}
-	return ref, found, ctx.Err()
 }

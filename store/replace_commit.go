@@ -107,7 +107,9 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (t 
 			return nil, err
 		}
 		if t.full {
-			w.state.MustRelist = interrupted
+			if w.state.MustRelist == "" { // else there is a reason that says more
+				w.state.MustRelist = interrupted
+			}
 			return t.taken, nil
 		}
 		m.r.noteSkipped(t.skipped)

@@ -168,7 +168,6 @@ type Store struct {
 	// exchanging: one is at work, or a compaction; guarded by mu.
 	exchanging bool
 	losses     map[string]int           // guarded by mu; by collection, see Collection.Losses
-	lost       map[string]lostKeys      // guarded by mu; by collection, see Collection.TakeLost
 	live       map[*Collection]struct{} // guarded by mu; the open collections
 }
 

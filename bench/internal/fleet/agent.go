@@ -107,8 +107,8 @@ func (*larderAgent) Known(_ context.Context, refs []reflector.ObjectRef) ([]refl
 	return refs, nil
 }
 
-// Examined implements reflector.Sink.
-func (*larderAgent) Examined(context.Context, reflector.Examination) error { return nil }
+// MustList implements reflector.Sink.
+func (*larderAgent) MustList(context.Context, reflector.Reason) error { return nil }
 
 // EndReplace implements reflector.Sink.
 func (*larderAgent) EndReplace(context.Context, string) error { return nil }

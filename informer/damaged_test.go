@@ -1,0 +1,236 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+var eachResidency = map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
+
+// TestDamagedRecordsAreListedAgain: a start meets records that cannot be read, on a quiet resource. They are back within ten
+// seconds; one that the server does not have any more was known to nobody in this run.
+func TestDamagedRecordsAreListedAgain(t *testing.T) {
+	for name, residency := range eachResidency {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Residency = residency
+				r.o.Indexers = cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc}
+				for n := range 30 {
+					r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+				}
+				r.start()
+				r.close()
+				storetest.Flip(t, r.path, "a/03", "a/05")
+				r.srv.swallow(func() { r.srv.delete("a/05") })
+				h := &recorder{}
+				i := r.start(h)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				s := i.Status()
+				if !s.Synced || s.Source != Live || s.Err != nil || s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.Reflector.Lists != 1 {
+					t.Errorf("status %+v", s)
+				}
+				equal(t, "store", r.stored(), r.srv.state())
+				told := h.take()
+				if n := len(slices.DeleteFunc(slices.Clone(told), func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
+					t.Errorf("told %d times of a/03: %q", n, told)
+				}
+				if len(s.Incidents) != 1 || s.Incidents[0].Cause != CauseDamaged || s.IncidentTotals[CauseDamaged] != 1 {
+					t.Fatalf("incidents %+v", s.Incidents)
+				}
+				equal(t, "findings", kinds(s.Incidents[0].Findings), []string{"Missing a/03  104"})
+				r.close()
+
+				i = r.start()
+				if s := i.Status(); s.Reflector.Lists > 0 || !s.Synced {
+					t.Errorf("after the repair the next start: %+v", s.Reflector)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// TestAuditFindsHoles: records are gone, and no read meets that. The audit has the file looked through.
+func TestAuditFindsHoles(t *testing.T) {
+	for name, residency := range eachResidency {
+		for _, indexed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, index %v", name, indexed), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					r := newRig(t)
+					r.o.Residency = residency
+					if indexed {
+						r.o.Indexers = cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc}
+					}
+					for n := range 30 {
+						r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+					}
+					r.start()
+					r.close()
+					storetest.Punch(t, r.path, "a/03", "a/05", "a/07")
+					h := &recorder{}
+					i := r.start(h)
+					if s := i.Status(); s.Reflector.Lists > 0 || !s.Synced {
+						t.Fatalf("the start has met the holes: %+v", s)
+					}
+					if len(h.take()) != 27 {
+						t.Error("the handler was not told of 27 objects")
+					}
+					report := r.audit()
+					want := []string{"Missing a/03  104", "Missing a/05  106", "Missing a/07  108"}
+					equal(t, "findings", kinds(report.Findings), want)
+					equal(t, "store", r.stored(), r.srv.state())
+					equal(t, "handler", h.take(), []string{"add a/03@104=x", "add a/05@106=x", "add a/07@108=x"})
+					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.IncidentTotals[CauseDamaged] != 1 {
+						t.Errorf("status %+v", s)
+					}
+					r.close()
+				})
+			})
+		}
+	}
+}
+
+// crashes copies a store, and the mark beside it, before and after each of its commits: what a process leaves that is killed there.
+type crashes struct {
+	t    *testing.T
+	path string
+
+	mu     sync.Mutex
+	images []string // guarded by mu
+}
+
+// Commit is for hook.Hooks.
+func (c *crashes) Commit(commit func() error) error {
+	c.image()
+	if err := commit(); err != nil {
+		return err
+	}
+	c.image()
+	return nil
+}
+
+func (c *crashes) image() {
+	to := filepath.Join(c.t.TempDir(), "larder.db")
+	for _, suffix := range []string{"", ".opening"} {
+		data, err := os.ReadFile(c.path + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(to+suffix, data, 0o600)
+		}
+		if err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images = append(c.images, to)
+}
+
+// take returns the copies made since it was last called.
+func (c *crashes) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.images = nil }()
+	return c.images
+}
+
+// silentHole fails the test if a store offers to go on without some of its objects, and says nothing of it.
+func silentHole(t *testing.T, path string, objects int) {
+	t.Helper()
+	quiet := logr.Discard()
+	st, err := store.Open(path, store.Options{Logger: &quiet, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	infos, err := st.Collections(context.Background())
+	if err != nil || len(infos) != 1 {
+		t.Fatalf("%d collections, %v", len(infos), err)
+	}
+	report, err := st.Check(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if infos[0].MustRelist == "" && len(report.Problems) == 0 && infos[0].Objects != objects {
+		t.Errorf("%d of %d objects, and nothing says that others are lost", infos[0].Objects, objects)
+	}
+}
+
+// TestKilledBetweenRepairAndList: the process dies at each commit between the damage and the end of the list for it. Whatever
+// is left says that something is lacking, and the next start gets it.
+func TestKilledBetweenRepairAndList(t *testing.T) {
+	for name, residency := range eachResidency {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				r.o.Residency = residency
+				r.o.Indexers = cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc}
+				const objects = 20
+				for n := range objects {
+					r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+				}
+				r.start()
+				r.close()
+				storetest.Flip(t, r.path, "a/03", "a/05")
+
+				at := &crashes{t: t, path: r.path}
+				r.so.Hooks = &hook.Hooks{Commit: at.Commit}
+				r.srv.setFail(failLists)
+				i := r.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if info, err := i.store.Info(context.Background()); err != nil || info.MustRelist != store.MustRelistDamaged || info.Objects != objects-2 {
+					t.Fatalf("the file is not repaired yet, or whole: %+v, %v", info, err)
+				}
+				between := len(at.images)
+				at.image()
+				r.srv.setFail(nil)
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if info, err := i.store.Info(context.Background()); err != nil || info.MustRelist != "" || info.Objects != objects {
+					t.Fatalf("the objects have not been listed: %+v, %v", info, err)
+				}
+				r.close()
+				images := at.take()
+				if len(images) < between+2 {
+					t.Fatalf("%d images, %d of them before the list", len(images), between)
+				}
+				for n, path := range images {
+					silentHole(t, path, objects)
+					next := &rig{t: t, srv: r.srv, path: path, o: r.o}
+					i := next.start()
+					time.Sleep(5 * time.Minute)
+					synctest.Wait()
+					s := i.Status()
+					if !s.Synced || s.Source != Live || s.Err != nil {
+						t.Errorf("image %d of %d: %+v", n, len(images), s)
+					}
+					equal(t, fmt.Sprintf("image %d of %d", n, len(images)), next.stored(), r.srv.state())
+					next.close()
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var (
+	inObjects = []byte("objects")
+	inIndex   = []byte("index")
+)
+
+func colors(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(inIndex).Bucket([]byte("color")) }
+
+// flip damages the body of a record.
+func flip(key string) func(b *bolt.Bucket) error {
+	return func(b *bolt.Bucket) error {
+		data := bytes.Clone(b.Bucket(inObjects).Get([]byte(key)))
+		data[len(data)-3] ^= 4
+		return b.Bucket(inObjects).Put([]byte(key), data)
+	}
+}
+
+// punch deletes records without a trace.
+func punch(keys ...string) func(b *bolt.Bucket) error {
+	return func(b *bolt.Bucket) error {
+		for _, key := range keys {
+			if err := b.Bucket(inObjects).Delete([]byte(key)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// holed is a store with a collection of 1,100 pods, in each residency.
+func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
+	t.Helper()
+	s, err := store.Open(t.TempDir()+"/larder.db", store.Options{CommitInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	c := openPodsAs(t, s, byNamespaceAndColor, residency)
+	fill(t, c, 1100)
+	if err := c.WaitResident(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+// wantSound fails unless Check finds nothing.
+func wantSound(t *testing.T, s *store.Store) {
+	t.Helper()
+	r, err := s.Check(context.Background())
+	if err != nil || len(r.Problems) > 0 {
+		t.Errorf("Check: %v, %q", err, r.Problems[:min(len(r.Problems), 5)])
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("the store still fails: %v", err)
+	}
+}
+
+// TestRebuildOfDamagedRecords: each kind of damage to single records and entries. What is good is kept, in each residency, and who has
+// lost something must be listed.
+func TestRebuildOfDamagedRecords(t *testing.T) {
+	key := "ns1/pod0001"
+	for name, test := range map[string]struct {
+		tamper func(b *bolt.Bucket) error
+		lost   int
+		relist bool
+	}{
+		"a flipped bit in a body": {flip(key), 1, true},
+		"a hole":                  {punch("ns0/pod0003", key), 2, true},
+		"a record under another key": {func(b *bolt.Bucket) error {
+			return b.Bucket(inObjects).Put([]byte("ns1/other"), b.Bucket(inObjects).Get([]byte(key)))
+		}, 0, true},
+		"an index entry that is gone": {func(b *bolt.Bucket) error {
+			k, _ := colors(b).Cursor().First()
+			return colors(b).Delete(k)
+		}, 0, false},
+		"an index entry of a value that the object does not have": {func(b *bolt.Bucket) error {
+			k, _ := colors(b).Cursor().First()
+			return colors(b).Put(bytes.Replace(k, []byte("green"), []byte("black"), 1), nil)
+		}, 0, false},
+		"an index entry that is none": {func(b *bolt.Bucket) error {
+			return colors(b).Put([]byte("x"), nil)
+		}, 0, false},
+	} {
+		for _, residency := range []store.Residency{store.All, store.Bounded(1 << 20), store.None} {
+			t.Run(name+", "+residency.String(), func(t *testing.T) {
+				ctx := context.Background()
+				s, c := holed(t, residency)
+				if err := store.Tamper(c, test.tamper); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Scrub(ctx); !errors.Is(err, store.ErrDamaged) {
+					t.Fatalf("Scrub: %v", err)
+				}
+				if err := s.Rebuild(ctx); err != nil {
+					t.Fatal(err)
+				}
+				wantSound(t, s)
+				info, err := c.Info(ctx)
+				if err != nil || test.relist != (info.MustRelist == store.MustRelistDamaged) || test.relist != (c.Losses() == 1) {
+					t.Errorf("info %+v, %d losses, %v", info, c.Losses(), err)
+				}
+				if after, err := c.List(ctx); err != nil || len(after) != 1100-test.lost {
+					t.Errorf("%d objects are left, %v", len(after), err)
+				}
+			})
+		}
+	}
+}
+
+func equalKeys(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// TestRefs are what the records say, with what is pending over them, and do not hide that something else is in memory.
+func TestRefs(t *testing.T) {
+	ctx := context.Background()
+	s, c := holed(t, store.All)
+	if err := store.Tamper(c, punch("ns1/pod0001")); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for after := ""; ; {
+		refs, err := c.Refs(ctx, after, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range refs {
+			keys = append(keys, ref.Key)
+			if (ref.ResourceVersion == "") != (ref.Key == "ns1/pod0001") {
+				t.Errorf("%+v", ref)
+			}
+		}
+		if len(refs) < 300 {
+			break
+		}
+		after = refs[len(refs)-1].Key
+	}
+	want, err := c.Keys(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equalKeys(t, "keys", keys, want)
+	if err := s.Scrub(ctx); !errors.Is(err, store.ErrDamaged) {
+		t.Fatal(err)
+	}
+	if err := s.Rebuild(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if refs, err := c.Refs(ctx, "ns1/pod0000", 1); err != nil || len(refs) != 1 || refs[0].Key == "ns1/pod0001" {
+		t.Errorf("after a rebuild: %+v, %v", refs, err)
+	}
+	if info, err := c.Info(ctx); err != nil || info.MustRelist != store.MustRelistDamaged {
+		t.Errorf("after a rebuild: %+v, %v", info, err)
+	}
+}
