@@ -34,11 +34,14 @@ resource, a namespace or what a selector selects, that part is compared, and a n
 the other one has of it: it is noted, and its objects are not counted; name the resources that both have where that is none. Of a file that is incomplete the note says that too.
 What is sealed in one of the files is compared with the key (--key-file); without it all else is, and that ends with 3.
 
-  -o table  how many objects of each resource are different
-  -o name   a line for each of them: how, resource, namespace/name
-  -o patch  and the JSON merge patch (RFC 7386) that makes of A's object that of B. Values of Secrets, and
-            of whatever else a store seals, are not shown
-  -o json   all that, for programs
+  -o changes  each object that is different, and which of its fields are: what they were (-) and are (+). The default
+  -o table    how many objects of each resource are different
+  -o name     a line for each of them: how, resource, namespace/name
+  -o patch    and the JSON merge patch (RFC 7386) that makes of A's object that of B
+  -o json     all that, for programs
+
+Values of Secrets, and of whatever else a store seals, are not shown. Items of lists that have a name are compared by it,
+in whatever order they are.
 
 Exits with 0 if there is no difference, 1 if there is one, and more than 1 if they could not be compared: 2 used wrongly, 3 any other error.`,
 		Example: `  larder diff monday.larder cluster.db
@@ -52,7 +55,7 @@ Exits with 0 if there is no difference, 1 if there is one, and more than 1 if th
 	}
 	o.identity.add(cmd)
 	o.selects.add(cmd)
-	o.output.add(cmd, "table", "name", "patch", "json")
+	o.output.add(cmd, "changes", "table", "name", "patch", "json")
 	cmd.Flags().StringArrayVar(&o.ignore, "ignore", nil, "leave out the field at `PATH`, as status or spec.template.spec.containers[*].image; may be given again")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "leave out nothing but what --ignore names")
 	return cmd
@@ -172,8 +175,12 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 	if !o.strict {
 		ignore = append(ignore, snapshot.DefaultIgnore()...)
 	}
-	out := bufio.NewWriterSize(s.Out, 1<<16)
-	p := newDiffPrinter(out, o.output.format, func(id store.Identity) []string {
+	to := s.Out
+	if s.Colours && o.output.format == "changes" {
+		to = s.terminal()
+	}
+	out := bufio.NewWriterSize(to, 1<<16)
+	p := newDiffPrinter(out, o.output.format, s.Colours, func(id store.Identity) []string {
 		return slices.Concat(a.gap(id), b.gap(id))
 	})
 	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)

@@ -23,8 +23,10 @@ type diffPrinter interface {
 // gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing for that alone.
 type gaps func(store.Identity) []string
 
-func newDiffPrinter(w io.Writer, format string, gaps gaps) diffPrinter {
+func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
 	switch format {
+	case "changes":
+		return &diffChanges{w: w, colours: colours}
 	case "name":
 		return &diffLines{w: w}
 	case "patch":

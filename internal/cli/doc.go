@@ -5,7 +5,7 @@
 // them what they share: kubeconfig.go, cluster.go and server_error.go (the way to the server, and what went wrong there),
 // resource.go, discover.go and suggest.go (what people call a resource, and what they may have meant), choose.go (which collection answers a question), absent.go (what a file
 // does not have), interrupted.go (commands that were asked to end), path.go
-// (what is wrong with a store's path), from.go, named_file.go, passphrase.go, ask_secret.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), progress.go,
+// (what is wrong with a store's path), from.go, named_file.go, passphrase.go, ask_secret.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), diff_fields.go (which fields are different), progress.go,
 // table.go and colour.go (tables of status and sync), logs.go, plain_log.go and live.go (what sync tells), help.go, visible.go (what a terminal may be given), exit.go (errors and exit codes).
 //
 // get prints as kubectl does: get_args.go takes the arguments apart, printer.go chooses among cli-runtime's printers and the ones here, which
