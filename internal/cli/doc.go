@@ -8,7 +8,7 @@
 // (what is wrong with a store's path), from.go, named_file.go, passphrase.go, ask_secret.go, recipients.go and keys.go (what opens, and encrypts), select.go (which objects are taken), diff_fields.go (which fields are different), progress.go,
 // table.go and colour.go (tables of status and sync), logs.go, plain_log.go and live.go (what sync tells), help.go, visible.go (what a terminal may be given), exit.go (errors and exit codes).
 //
-// get prints as kubectl does: get_args.go takes the arguments apart, printer.go chooses among cli-runtime's printers and the ones here, which
+// get prints as kubectl does: get_args.go takes the arguments apart, first_list.go waits for a sync that has just been started, printer.go chooses among cli-runtime's printers and the ones here, which
 // are those that stream (list.go, table_printer.go, with the columns of package columns) and those that kubectl keeps to itself (custom_columns.go, sort.go).
 // What differs from kubectl is in docs/kubectl.md, and a test in test/e2e/kubectl reads it there.
 //

@@ -115,7 +115,7 @@ func (o *getOptions) open(ctx context.Context, s IO, targets []target) (source.S
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := src.Status(ctx)
+	status, err := afterFirstList(ctx, s, src, targets)
 	if err != nil {
 		_ = src.Close() // it was only read
 		return nil, nil, readError(o.from.path, err)

@@ -63,7 +63,8 @@ func absentError(path string) error {
 	if strings.HasSuffix(path, snapshotSuffix) {
 		return withHint(fmt.Errorf("no snapshot and no store at %s", path), "there is no such file: check the name; %s", makeSnapshot(path))
 	}
-	return withHint(fmt.Errorf("no store at %s", path), "there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s", path)
+	return withHint(fmt.Errorf("no store at %s", path), "there is no such file: check the name, or make one with: larder sync RESOURCE… --store %s. "+
+		"One that has just been started makes it when the server has answered: try again then", path)
 }
 
 // emptyError is the error for a file to read that has nothing in it.

@@ -21,12 +21,14 @@ type watchOptions struct {
 	since string
 	// list has the objects that there are told first, as get -w does.
 	list bool
+	// changes has told which fields have changed.
+	changes bool
 }
 
 func newWatch(s IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
 	cmd := &cobra.Command{
-		Use:   "watch [FILE] RESOURCE [NAME]",
+		Use:   "watch [FILE] (RESOURCE[,RESOURCE…] [NAME] | RESOURCE/NAME…)",
 		Short: "Print changes as a sync stores them, also since an earlier one",
 		Long: `Print what changes in a store: live, while larder sync mirrors into it, and with --since what has changed after a number. No API
 server is needed.
@@ -41,12 +43,17 @@ them for half a minute is told so, and has to start over.
           MODIFIED  it has changed; after --since it may also have begun to match the selector
           DELETED   it is gone, or does not match the selector any more; after --since perhaps it did not before
 
+-o changes says of each object which of its fields have changed, what they were and what they are. It begins with a list of the
+objects, to know what they were, and holds them in memory. Of several resources (pods,deploy or all) each has a table of its
+own, or with -o name and -o changes a line for each change.
+
 Each change is told at least once, and those of one object in their order. A store that no larder sync holds does not change: with --since
 what it keeps is printed, and that is the end. To begin with the objects that there are, use larder get -w.`,
 		Example: `  larder watch pods -A --from cluster.db
   larder watch pods -n web -l app=shop --from cluster.db
+  larder watch pods,deploy,cm -A -o changes --from cluster.db
   larder watch deploy -A --since 1234 -o json --from cluster.db`,
-		Args: needArgs(1, 3, "a resource, and perhaps a name"),
+		Args: needArgs(1, -1, "a resource, and perhaps a name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.eventsAsked = o.events && cmd.Flags().Changed(eventsFlag)
 			return runWatch(cmd.Context(), s, &o, args)
@@ -62,15 +69,17 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 }
 
 func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
+	if o.print.output == formatChanges {
+		o.changes, o.print.output = true, formatTable
+	}
 	targets, err := o.parse(args)
 	if err != nil {
 		return err
 	}
-	switch n := len(targets[0].names); {
-	case len(targets) > 1:
-		return usagef("one resource can be watched at a time, not %d", len(targets))
-	case n > 1:
-		return usagef("one object can be watched, or all of a resource, not %d", n)
+	for _, t := range targets {
+		if n := len(t.names); n > 1 {
+			return usagef("one object can be watched, or all of a resource, not %d", n)
+		}
 	}
 	if o.print.sortBy != "" {
 		return usagef("--sort-by needs all objects at once: it can not be used while changes are printed as they come")
@@ -84,8 +93,11 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	if len(answers) != 1 || err != nil {
-		return usagef("%q is a category: name the one resource that is to be watched", targets[0].resource)
+	switch {
+	case err != nil:
+		return err
+	case since != nil && len(answers) > 1:
+		return usagef("--since goes on with one resource, and not with %d: each has numbers of its own", len(answers))
 	}
 	chosen := answers[0]
 	watcher, ok := src.(source.Watcher)
@@ -101,20 +113,45 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 			return err
 		}
 	}
-	out := bufio.NewWriterSize(s.Out, 1<<16)
-	printer, err := newEventPrinter(out, s, &o.getOptions, chosen.choice)
-	if err != nil {
+	w := &watching{o: o, watcher: watcher, since: since}
+	if err := w.printTo(s, answers); err != nil {
 		return err
 	}
 	tellAll(s, answers)
-	if err := o.notFound(ctx, src, chosen); err != nil {
-		return err
+	var all []watched
+	for _, a := range answers {
+		if err := o.notFound(ctx, src, a); err != nil {
+			return err
+		}
+		if err := o.noteFields(ctx, s, src, a.choice, false); err != nil {
+			return err
+		}
+		for _, q := range o.queries(a, false) {
+			all = append(all, watched{q, a.choice})
+		}
 	}
-	if err := o.noteFields(ctx, s, src, chosen.choice, false); err != nil {
-		return err
+	return w.run(ctx, s, all)
+}
+
+// watched is one collection that is watched, and what it is a part of.
+type watched struct {
+	collectionQuery
+	choice
+}
+
+// printTo makes what prints.
+func (w *watching) printTo(s IO, answers []answer) (err error) {
+	to := s.Out
+	if w.o.changes && s.Colours {
+		to = s.terminal()
 	}
-	w := &watching{o: o, watcher: watcher, resource: chosen.resource, out: out, since: since, printer: printer}
-	return w.run(ctx, s, o.queries(chosen, false))
+	w.out = bufio.NewWriterSize(to, 1<<16)
+	if w.o.changes {
+		w.printer = newChangePrinter(w.out, s.Colours)
+		return nil
+	}
+	w.printer, err = newEventPrinter(w.out, s, &w.o.getOptions, answers)
+	return err
 }
 
 // errFound ends a read that only asks whether there is anything.
@@ -136,21 +173,20 @@ func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer
 
 // watching is the watches of one command, one for each collection.
 type watching struct {
-	o        *watchOptions
-	watcher  source.Watcher
-	resource resource
-	since    *since
+	o       *watchOptions
+	watcher source.Watcher
+	since   *since
 
 	mu      sync.Mutex
 	out     *bufio.Writer // guarded by mu
-	printer *eventPrinter // guarded by mu; writes to out
+	printer eventSink     // guarded by mu; writes to out
 }
 
 // reached is how far one watch has come: up to which number everything has been printed, and how much of that has been written.
 type reached struct{ printed, written uint64 }
 
 // run watches until ctx ends, which is no error, or something fails.
-func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) error {
+func (w *watching) run(ctx context.Context, s IO, queries []watched) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -170,23 +206,25 @@ func (w *watching) run(ctx context.Context, s IO, queries []collectionQuery) err
 		if output == nil {
 			places[i].written = places[i].printed
 		}
-		w.sayWhere(s, q.collection, places[i].written, len(queries) > 1)
+		w.sayWhere(s, q, places[i].written)
 		switch failed := failures[i]; {
 		case failed == nil, ctx.Err() != nil, running.Err() != nil && errors.Is(failed, context.Canceled):
 		case errors.Is(failed, output): // which is told once, and is nothing that a sync could mend
 		case errors.Is(failed, source.ErrNotLive) && w.since != nil:
-			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", w.resource, w.o.from.path)
+			fmt.Fprintf(s.Err, "note: no larder sync mirrors %s into %s, so nothing else will change\n", q.resource, w.o.from.path)
 		default:
-			err = errors.Join(err, w.explain(failed, q.collection, places[i].written))
+			err = errors.Join(err, w.explain(failed, q, places[i].written))
 		}
 	}
 	return err
 }
 
 // one watches one collection, and notes how far it has come.
-func (w *watching) one(ctx context.Context, s IO, q collectionQuery, at *reached) error {
+func (w *watching) one(ctx context.Context, s IO, q watched, at *reached) error {
 	begun := false
-	query := source.WatchQuery{Query: q.Query, List: w.o.list}
+	list := w.o.list || w.o.changes && w.since == nil
+	listed := !list
+	query := source.WatchQuery{Query: q.Query, List: list}
 	if w.since != nil {
 		query.Since = &w.since.seq
 	}
@@ -196,9 +234,9 @@ func (w *watching) one(ctx context.Context, s IO, q collectionQuery, at *reached
 		if e.Type == source.Bookmark {
 			if !begun {
 				begun = true
-				fmt.Fprintln(s.Err, w.beginning(e.Seq))
+				fmt.Fprintln(s.Err, watchingFrom(q.resource, e.Seq))
 			}
-			if !w.o.list || e.Listed || at.printed > 0 { // within a list there is nothing to go on after
+			if listed = listed || e.Listed; listed || at.printed > 0 { // within a list there is nothing to go on after
 				at.printed = max(at.printed, e.Seq)
 			}
 			if err := w.flush(); err != nil {
@@ -208,12 +246,21 @@ func (w *watching) one(ctx context.Context, s IO, q collectionQuery, at *reached
 			return nil
 		}
 		object := dress(e.Object, q.collection)
-		if err := w.printer.print(e.Type, e.Seq, object); err != nil {
+		if err := w.tell(q, e, object, listed); err != nil {
 			return err
 		}
 		at.printed = max(at.printed, e.Seq)
 		return nil
 	})
+}
+
+// tell prints an event. What a list has is only noted where it was asked for to know what changes.
+func (w *watching) tell(q watched, e source.Event, object *unstructured.Unstructured, listed bool) error {
+	if p, ok := w.printer.(*changePrinter); ok && !listed && !w.o.list {
+		p.note(q, e.Type, object)
+		return nil
+	}
+	return w.printer.print(q, e.Type, e.Seq, object)
 }
 
 // flush writes what has been printed. It returns the same error again once there is one.
@@ -224,38 +271,39 @@ func (w *watching) flush() error {
 	return w.out.Flush()
 }
 
-// beginning says that nothing is missed from now on.
-func (w *watching) beginning(seq uint64) string {
+// watchingFrom says that nothing is missed from now on.
+func watchingFrom(r resource, seq uint64) string {
 	if seq == 0 {
-		return fmt.Sprintf("%s: watching", w.resource)
+		return fmt.Sprintf("%s: watching", r)
 	}
-	return fmt.Sprintf("%s: watching from seq %d", w.resource, seq)
+	return fmt.Sprintf("%s: watching from seq %d", r, seq)
 }
 
 // sayWhere says after which number another watch can go on.
-func (w *watching) sayWhere(s IO, c source.Collection, reached uint64, several bool) {
+func (w *watching) sayWhere(s IO, q watched, reached uint64) {
+	c := q.collection
 	switch {
 	case reached == 0:
-	case several:
-		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", w.resource, scope(c), c.ID, placeOf(c, reached))
+	case len(q.collections) > 1:
+		fmt.Fprintf(s.Err, "%s (%s): go on with --collection %s --since %s\n", q.resource, scope(c), c.ID, placeOf(c, reached))
 	default:
-		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", w.resource, placeOf(c, reached))
+		fmt.Fprintf(s.Err, "%s: go on with --since %s\n", q.resource, placeOf(c, reached))
 	}
 }
 
 // explain adds to why a watch has ended what to do.
-func (w *watching) explain(err error, c source.Collection, reached uint64) error {
-	path := w.o.from.path
+func (w *watching) explain(err error, q watched, reached uint64) error {
+	path, c := w.o.from.path, q.collection
 	var gone *store.SinceError
 	switch {
 	case errors.Is(err, source.ErrNotLive):
-		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, w.resource),
-			"start one with: %s", syncCommand(path, []source.Collection{c}, w.resource.String()))
+		return withHint(fmt.Errorf("%s does not change: no larder sync mirrors %s into it", path, q.resource),
+			"start one with: %s", syncCommand(path, []source.Collection{c}, q.resource.String()))
 	case errors.Is(err, store.ErrNotKept):
-		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, w.resource),
+		return withHint(fmt.Errorf("%s does not keep what changes of %s, so --since has nothing to begin with", path, q.resource),
 			"larder sync --keep-changes 24h keeps it from then on; secrets that are in memory only have none")
 	case errors.As(err, &gone):
-		return withHint(fmt.Errorf("%s: %w", w.resource, gone), startOver, w.resource, path)
+		return withHint(fmt.Errorf("%s: %w", q.resource, gone), startOver, q.resource, path)
 	case reached > 0:
 		return withHint(err, "go on with --since %s once a larder sync mirrors it", placeOf(c, reached))
 	case errors.Is(err, source.ErrSlow), errors.Is(err, source.ErrStopping), errors.Is(err, source.ErrReplaced), errors.Is(err, source.ErrSilent):

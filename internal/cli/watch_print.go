@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,16 +24,20 @@ type eventPrinter struct {
 	asked   bool
 	managed bool // print managedFields
 	printed bool
+	// current is what was last printed of; several resources have a table each.
+	current resource
+	several bool
 }
 
-func newEventPrinter(w io.Writer, s IO, o *getOptions, c choice) (*eventPrinter, error) {
+func newEventPrinter(w io.Writer, s IO, o *getOptions, answers []answer) (*eventPrinter, error) {
 	to, err := o.print.printer(IO{Out: w, Err: s.Err, Now: s.Now}, true, o.all)
 	if err != nil {
 		return nil, err
 	}
-	return &eventPrinter{
-		w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.cli.JSONYamlPrintFlags.ShowManagedFields,
-	}, to.begin(c, false)
+	p := &eventPrinter{
+		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.cli.JSONYamlPrintFlags.ShowManagedFields,
+	}
+	return p, to.begin(answers[0].choice, p.several)
 }
 
 // event is one as JSON and YAML have it: what kubectl prints, and the seq.
@@ -42,7 +47,13 @@ type event struct {
 	Type   source.EventType `json:"type"`
 }
 
-func (p *eventPrinter) print(t source.EventType, seq uint64, u *unstructured.Unstructured) error {
+func (p *eventPrinter) print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error {
+	if p.current.GroupVersionResource != of.resource.GroupVersionResource {
+		p.current = of.resource
+		if err := errors.Join(p.flush(), p.to.begin(of.choice, p.several)); err != nil {
+			return err
+		}
+	}
 	table, isTable := p.to.(*tablePrinter)
 	switch {
 	case !p.events:

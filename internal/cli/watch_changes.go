@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/larder-dev/larder/internal/source"
+)
+
+// formatChanges is the format of watch that says which fields have changed.
+const formatChanges = "changes"
+
+// eventSink prints what a watch is told.
+type eventSink interface {
+	print(of watched, t source.EventType, seq uint64, u *unstructured.Unstructured) error
+	// flush prints what is held back.
+	flush() error
+}
+
+// changePrinter prints what has become of each object, and which of its fields are others than they were last. It holds
+// every object that it was told of.
+type changePrinter struct {
+	diffChanges
+	last map[string]map[string]any
+}
+
+func newChangePrinter(w io.Writer, colours bool) *changePrinter {
+	return &changePrinter{diffChanges{w: w, colours: colours}, map[string]map[string]any{}}
+}
+
+// colourOfEvent is that of what became of an object.
+var colourOfEvent = map[source.EventType]colour{source.Added: green, source.Deleted: red, source.Modified: yellow}
+
+func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstructured.Unstructured) error {
+	before, known := p.note(of, t, u)
+	if err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.resource, keyOf(u))); err != nil || t != source.Modified {
+		return err
+	}
+	if !known {
+		return p.line("", "  ", "what it was before is not known")
+	}
+	return p.fields(compareFields(before, compared(u), concealedIn(asTaken(of.collection))))
+}
+
+// note remembers an object, and returns what it was.
+func (p *changePrinter) note(of watched, t source.EventType, u *unstructured.Unstructured) (before map[string]any, known bool) {
+	key := of.collection.ID + "/" + keyOf(u)
+	before, known = p.last[key]
+	if t == source.Deleted {
+		delete(p.last, key)
+	} else {
+		p.last[key] = compared(u)
+	}
+	return before, known
+}
+
+func (p *changePrinter) flush() error { return nil }
+
+// compared is an object without what changes with every write.
+func compared(u *unstructured.Unstructured) map[string]any {
+	return withMetadata(u.Object, func(meta map[string]any) {
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			delete(meta, field)
+		}
+	})
+}
+
+// keyOf is the namespace, if there is one, and the name.
+func keyOf(u *unstructured.Unstructured) string {
+	if ns := u.GetNamespace(); ns != "" {
+		return ns + "/" + u.GetName()
+	}
+	return u.GetName()
+}
