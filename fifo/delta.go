@@ -13,6 +13,8 @@ const (
 	ReplaceFinished cache.DeltaType = "ReplaceFinished"
 	// ReplaceAborted: the pages since ReplaceStarted are void.
 	ReplaceAborted cache.DeltaType = "ReplaceAborted"
+	// LeftOut: an object that was refused, so that there is nothing to store but that.
+	LeftOut cache.DeltaType = "LeftOut"
 	// Drained: everything that the server had when it was contacted precedes this delta.
 	Drained cache.DeltaType = "Drained"
 )
@@ -38,7 +40,7 @@ func (d *Delta) count() int {
 // Batchable reports whether deltas of this type may share a batch with others.
 func Batchable(t cache.DeltaType) bool {
 	switch t {
-	case cache.Added, cache.Updated, cache.Deleted, cache.Bookmark:
+	case cache.Added, cache.Updated, cache.Deleted, cache.Bookmark, LeftOut:
 		return true
 	}
 	return false

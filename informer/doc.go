@@ -131,7 +131,10 @@
 // after some prefix of the stream, and the server sends the rest again: handlers then hear once more of changes that they had been told of. When
 // Run returns, everything is committed. Options.Residency says which objects stay decoded in memory: all of them, unless it is set. A transform set with SetTransform is applied before storage. An object that it refuses, or that can not be
 // encoded or indexed, is reported, counted in Status.Skipped and left out; its previous state, if one is stored, stays until
-// the next change or delete of it. If the transform refuses the object of a delete too, handlers get the stored state in a
+// the next change or delete of it. What was left out is recorded in the file with the resourceVersion that passes it, and
+// Status.LeftOut names it, until it is stored or deleted: the next start looks it up by name before it watches, so that a
+// program that has been mended lacks nothing; where it is more than store.MaxLeftOut objects, or the server refuses the
+// look-ups, everything is listed (reflector.ReasonLeftOut). If the transform refuses the object of a delete too, handlers get the stored state in a
 // cache.DeletedFinalStateUnknown, and nothing where none is stored.
 //
 // What the contents depend on besides the objects (cluster, codec, Go types, version of the transform, OpenAPI

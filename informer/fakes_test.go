@@ -80,9 +80,9 @@ type lockedReplacement struct {
 	s *lockedStore
 }
 
-func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object) (store.Result, error) {
+func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...store.LeftOut) (store.Result, error) {
 	r.s.check("Page")
-	return r.Replacement.Page(ctx, items)
+	return r.Replacement.Page(ctx, items, leftOut...)
 }
 
 func (r *lockedReplacement) Event(ctx context.Context, op store.Op) (store.Result, error) {
@@ -158,10 +158,10 @@ type faultyReplacement struct {
 	s *faultyStore
 }
 
-func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object) (store.Result, error) {
+func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...store.LeftOut) (store.Result, error) {
 	err, after := r.s.next()
 	if err == nil || after {
-		if res, inner := r.Replacement.Page(ctx, items); err == nil || inner != nil {
+		if res, inner := r.Replacement.Page(ctx, items, leftOut...); err == nil || inner != nil {
 			return res, inner
 		} else {
 			return doubted(res), err

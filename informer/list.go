@@ -33,19 +33,7 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 // takePage takes in a page. In a cold start it is stored at once and the handlers hear of it.
 func (p *pump) takePage(ctx context.Context, pg page) error {
 	return p.take(ctx, func() (store.Result, error) {
-		items := pg.items
-		for _, key := range pg.failed {
-			// Listed, but its transform failed: what is stored stands in for it. Left out of
-			// the list it would count as deleted.
-			obj, err := p.store.Get(ctx, key)
-			if err != nil {
-				return store.Result{}, err
-			}
-			if obj != nil {
-				items = append(items, obj)
-			}
-		}
-		return p.list.Page(ctx, items)
+		return p.list.Page(ctx, pg.items, pg.leftOut...)
 	})
 }
 

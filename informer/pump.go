@@ -171,6 +171,8 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 		return store.Op{Type: store.Upsert, Object: d.Object, Size: int(d.Bytes)}, true
 	case cache.Deleted:
 		return store.Op{Type: store.Delete, Object: d.Object}, true
+	case fifo.LeftOut:
+		return store.Op{Type: store.LeaveOut, LeftOut: d.Object.(store.LeftOut)}, true
 	}
 	return store.Op{}, false
 }

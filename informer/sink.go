@@ -22,9 +22,8 @@ const mustList cache.DeltaType = "MustList"
 // page is the object of a cache.Replaced delta.
 type page struct {
 	items []runtime.Object
-	// failed are the keys of listed objects whose transform failed: what is stored of them is kept, since they are
-	// not gone.
-	failed []string
+	// leftOut are the listed objects whose transform failed: what is stored of them is kept, since they are not gone.
+	leftOut []store.LeftOut
 }
 
 // listStart is the object of a fifo.ReplaceStarted delta.
@@ -66,6 +65,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
 		s.attrs.announce(c.Relist) // whatever the list is for
 	}
+	leftOutIn(info, &c)
 	if info.MustRelist != "" || info.ResourceVersion == "" {
 		c.Relist = lackingReason(info)
 	}
@@ -120,7 +120,7 @@ func (s *sink) Event(ctx context.Context, t watch.EventType, obj runtime.Object,
 		d.Object = cache.DeletedFinalStateUnknown{Key: keyOf(obj)}
 	default:
 		s.skip(ctx, keyOf(obj), err)
-		d.Type, d.Object = cache.Bookmark, cache.BookmarkInfo{ResourceVersion: resourceVersion}
+		d.Type, d.Object = fifo.LeftOut, leftOutByTransform(obj)
 	}
 	return s.queue.Push(ctx, d)
 }
@@ -147,7 +147,7 @@ func (s *sink) Page(ctx context.Context, items []runtime.Object) error {
 		out, err := apply(klog.FromContext(ctx), s.transform, obj)
 		if err != nil {
 			s.skip(ctx, keyOf(obj), err)
-			p.failed = append(p.failed, keyOf(obj))
+			p.leftOut = append(p.leftOut, leftOutByTransform(obj))
 			continue
 		}
 		p.items = append(p.items, out)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
 // Source says where the data that readers see comes from.
@@ -65,6 +66,10 @@ type Status struct {
 	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were not
 	// delivered, because they are of another type, namespace or label than asked for, or no objects at all, are counted in Reflector.Skipped.
 	Skipped int
+	// LeftOut are the objects that are missing, or held in an older state, since they were refused: by this run or an
+	// earlier one, of which the next start gets them again. LeftOutMore: there are, or may be, others. See store.Info.
+	LeftOut     []store.LeftOut
+	LeftOutMore bool
 	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that lists something else than
 	// Options.Identity and the example object say); nil while it is healthy.
 	Err error
@@ -114,6 +119,7 @@ func (i *Informer) Status() Status {
 	info, err := i.store.Info(context.Background())
 	s.ResourceVersion, s.Objects, s.StoredContact = info.ResourceVersion, info.Objects, info.LastContact
 	s.Sealed, s.PlainText = info.Sealed, info.PlainText
+	s.LeftOut, s.LeftOutMore = info.LeftOut, info.LeftOutMore
 	if s.LastContact.IsZero() { // else that is newer, whatever the clock said in an earlier run
 		s.LastContact = info.LastContact
 	}

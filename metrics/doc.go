@@ -57,7 +57,8 @@
 //
 // Each guard against a server that is not the one that was listed, and each thing that the stored objects depend on, has a reason of its own in
 // larder_relists_total: AheadOfServer, Rewound and ClusterChanged; CodecChanged, SchemaChanged (Go types), TransformChanged and OpenAPIChanged. Expired is a 410;
-// StoreDamaged, StoreIncomplete and Unreadable are the file's; AuditMismatch is an audit's; NotResumable is a server without comparable resourceVersions.
+// StoreDamaged, StoreIncomplete and Unreadable are the file's; LeftOut is for objects that an earlier run refused;
+// AuditMismatch is an audit's; NotResumable is a server without comparable resourceVersions.
 //
 // Handlers that share a name share its metrics: their pending calls and merged updates are added up. Counters of an informer begin at 0
 // with it. larder_handler_merged_updates_total goes back when a handler is removed.

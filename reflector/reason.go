@@ -30,6 +30,9 @@ const (
 	ReasonDamaged Reason = "StoreDamaged"
 	// ReasonUnreadable: stored bodies can not be decoded although they are what was written.
 	ReasonUnreadable Reason = "Unreadable"
+	// ReasonLeftOut: objects that were refused when they came have to be got again, and there are too many to look them
+	// up one by one, or the server refuses that.
+	ReasonLeftOut Reason = "LeftOut"
 	// ReasonAudit: what is held is not what the server has, or may not be, although the stream was not interrupted.
 	ReasonAudit Reason = "AuditMismatch"
 	// ReasonNotResumable: there is no resourceVersion to watch from: the server gives none (some aggregated APIs), so each reconnect lists, or none that can be compared,
@@ -41,7 +44,7 @@ const (
 func RelistReasons() []Reason {
 	return []Reason{
 		ReasonExpired, ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI,
-		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonAudit, ReasonNotResumable,
+		ReasonStore, ReasonDamaged, ReasonUnreadable, ReasonLeftOut, ReasonAudit, ReasonNotResumable,
 	}
 }
 
@@ -51,7 +54,8 @@ func RelistReasons() []Reason {
 func (r Reason) Rewrites() bool {
 	switch r {
 	case ReasonAhead, ReasonRewound, ReasonAudit, ReasonDamaged,
-		ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable:
+		ReasonCluster, ReasonCodec, ReasonSchema, ReasonTransform, ReasonOpenAPI, ReasonUnreadable,
+		ReasonLeftOut:
 		return true
 	}
 	return false

@@ -32,6 +32,8 @@ type session struct {
 	// doubts are objects that the server has changed since our state, as the look-ups say: each needs an event
 	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
 	doubts doubts
+	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
+	leftOut []ObjectRef
 	// last is how the last watch ended.
 	last ending
 	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
@@ -174,7 +176,7 @@ func (s *session) enter(ctx context.Context) outcome {
 		if !s.connect(ctx) {
 			return outcome{Kind: stop}
 		}
-		return s.verify(ctx)
+		return s.fetchLeftOut(ctx, s.verify(ctx))
 	case Drain, Watch:
 		return s.watch(ctx)
 	case Relist:
@@ -234,7 +236,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	for _, ref := range cp.Newest {
 		s.newest.put(ref)
 	}
-	s.resumes = cp.ResourceVersion
+	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
 	return outcome{Kind: resumable}
 }
 

@@ -24,6 +24,9 @@ type Checkpoint struct {
 	// Newest are a few stored objects of the highest resourceVersion, for the
 	// guard against a rewound server. May be empty.
 	Newest []ObjectRef
+	// LeftOut are objects that the sink was given in this state, and could not take in. They are looked up before the
+	// watch begins, and delivered again.
+	LeftOut []ObjectRef
 }
 
 // Sink takes the stream of what happened. The reflector calls it from one
@@ -35,7 +38,8 @@ type Sink interface {
 	Checkpoint(ctx context.Context) (Checkpoint, error)
 
 	// Event delivers Added, Modified or Deleted, and the resourceVersion where the stream stands after
-	// it: the object's, or empty if that can not be compared (then the place in the stream is unchanged).
+	// it: the object's, or empty if that can not be compared, or if the object is one of Checkpoint.LeftOut that is
+	// delivered again (then the place in the stream is unchanged).
 	// Between BeginReplace and EndReplace it is an event that happened while the list was paged: it
 	// counts more than any page's item of that key, whichever comes first.
 	Event(ctx context.Context, t watch.EventType, obj runtime.Object, resourceVersion string) error

@@ -35,12 +35,20 @@ func (s *storeSource) Collections(ctx context.Context) ([]Collection, error) {
 		s.counts[info.Identity.ID()] = info.Objects
 		all[i] = Collection{
 			Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource, ResourceVersion: info.ResourceVersion,
-			Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Objects: info.Objects,
+			Complete: info.Complete, MustRelist: mustRelist(info), LastContact: info.LastContact, Objects: info.Objects,
 			Sealed: info.Sealed || s.st.Seals(info.Identity.GroupResource()),
 		}
 	}
 	slices.SortFunc(all, func(a, b Collection) int { return strings.Compare(a.Identity.String(), b.Identity.String()) })
 	return all, nil
+}
+
+// mustRelist is why a copy of the collection can not be resumed: the record of what was left out stays with the store.
+func mustRelist(info store.Info) string {
+	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
+		return "objects were left out of the store"
+	}
+	return info.MustRelist
 }
 
 // Records implements Source.

@@ -62,7 +62,8 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 		if changes, last, err = w.apply(e.writes); err != nil {
 			return nil, err
 		}
-		w.state.Newest = dropStale(w.state.Newest, e.stale)
+		w.state.markLeftOut(changes)
+		w.state.noteBatch(last, e)
 		w.state.advance(b)
 		return last, nil
 	})

@@ -43,14 +43,14 @@ type encoder struct {
 type encoded struct {
 	writes  []*write // in order, without those that were skipped
 	skipped []Skipped
-	// stale are the keys whose last op was skipped: what is stored under them
-	// is older than what the server has.
-	stale map[string]bool
+	// leftOut are, by key, the objects whose last op was skipped: what is stored under their keys is older than what
+	// the server has. Those without a key are under "".
+	leftOut map[string]LeftOut
 }
 
 // encode prepares the ops.
 func (e encoder) encode(ops []Op) encoded {
-	b := encoded{writes: make([]*write, 0, len(ops)), stale: map[string]bool{}}
+	b := encoded{writes: make([]*write, 0, len(ops)), leftOut: map[string]LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
 		if err == nil && !x.del {
@@ -58,12 +58,15 @@ func (e encoder) encode(ops []Op) encoded {
 			err = e.fill(x)
 		}
 		if err != nil {
-			b.skipped = append(b.skipped, Skipped{Key: x.key, Err: err})
-			b.stale[x.key] = true
+			if reportable(err) {
+				b.skipped = append(b.skipped, Skipped{Key: x.key, Err: err})
+			}
+			l := leftOutOf(x, err)
+			b.leftOut[l.Key] = l
 			continue
 		}
 		b.writes = append(b.writes, x)
-		delete(b.stale, x.key)
+		delete(b.leftOut, x.key)
 	}
 	return b
 }
@@ -71,18 +74,22 @@ func (e encoder) encode(ops []Op) encoded {
 // identify returns the write with its key, UID and resourceVersion. On an
 // error it holds what is known.
 func (e encoder) identify(op Op) (*write, error) {
+	if l := op.LeftOut; op.Type == LeaveOut {
+		return &write{key: l.Key, uid: l.UID, rv: l.ResourceVersion}, refuse(l.Reason, nil)
+	}
 	x := &write{del: op.Type == Delete}
 	err := guard("the key function", func() (err error) {
 		x.key, err = e.keyFunc(op.Object)
 		return err
 	})
 	if err != nil {
-		return x, fmt.Errorf("key of a %T: %w", op.Object, err)
+		return x, refuse(LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
 	}
 	if len(x.key) == 0 || len(x.key) > maxKeyLen {
 		n := len(x.key)
 		x.key = x.key[:min(n, 64)]
-		return x, fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, maxKeyLen)
+		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, maxKeyLen)
+		return x, refuse(LeftOutKey, err)
 	}
 	obj := op.Object
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -107,12 +114,12 @@ func (e encoder) identify(op Op) (*write, error) {
 func (e encoder) fill(x *write) error {
 	if e.codec != nil {
 		if err := e.fillPayload(x); err != nil {
-			return fmt.Errorf("object %q: %w", x.key, err)
+			return refuse(LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
 		}
 	}
 	terms, err := e.set.terms(x.obj)
 	if err != nil {
-		return fmt.Errorf("object %q: %w", x.key, err)
+		return refuse(LeftOutIndex, fmt.Errorf("object %q: %w", x.key, err))
 	}
 	x.terms = terms
 	return nil

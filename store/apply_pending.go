@@ -40,7 +40,8 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 			info.take(x, keys[x.key].found)
 		}
 	}
-	info.Newest = dropStale(info.Newest, e.stale)
+	info.markLeftOut(changes)
+	info.noteBatch(last, e)
 	st := state{Info: info}
 	st.advance(b)
 	c.store.notePending(c, c.overlay.put(last, st.Info, func() {

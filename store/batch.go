@@ -16,11 +16,16 @@ const (
 	Upsert OpType = iota
 	// Delete removes the object with the key of Op.Object.
 	Delete
+	// LeaveOut records that the caller refused the object of Op.LeftOut. What is stored under its key stays.
+	LeaveOut
 )
 
 func (t OpType) String() string {
-	if t == Delete {
+	switch t {
+	case Delete:
 		return "Delete"
+	case LeaveOut:
+		return "LeaveOut"
 	}
 	return "Upsert"
 }
@@ -31,6 +36,8 @@ type Op struct {
 	// Object is the object as the event carried it (for Delete: its last
 	// state, or a cache.DeletedFinalStateUnknown).
 	Object any
+	// LeftOut is the object of a LeaveOut, which has no Object.
+	LeftOut LeftOut
 	// Size is about how many bytes the object takes encoded, if the caller knows that already, so that a codec which encodes later
 	// need not find out. It counts for Options.CommitBytes, and for what Bounded keeps. Default 0: found out.
 	Size int
@@ -59,10 +66,13 @@ type Change struct {
 	// New is the object now stored. For Deleted it is nil when a relist found
 	// the object gone, and else the event's object.
 	New runtime.Object
+	// LeftOut: the object was left out until now, or may have been (Info.LeftOutMore), so that an event that does not
+	// fit what was stored is no surprise. It is set by Apply only.
+	LeftOut bool
 }
 
 // Skipped is an object that was left out of a batch because it can not be
-// keyed, encoded or indexed. What was stored under its key stays.
+// keyed, encoded or indexed. What was stored under its key stays, and Info.LeftOut names it.
 type Skipped struct {
 	// Key may be empty if there is none, and is cut short if it is too long to be stored.
 	Key string

@@ -92,6 +92,8 @@ func (c *checker) check(ctx context.Context) error {
 		}
 		indexes = slices.Sorted(maps.Keys(st.indexes))
 		c.checkState(st)
+		c.report.LeftOut += len(st.LeftOut)
+		c.report.LeftOutMore = c.report.LeftOutMore || st.LeftOutMore
 		if err := c.checkDictionaries(b); err != nil {
 			return err
 		}

@@ -44,6 +44,10 @@ type Info struct {
 	// newest first: the reflector compares them with the server to find one that was
 	// rewound. May be empty.
 	Newest []ObjectRef
+	// LeftOut are objects that were refused, and that the next start gets again: at most MaxLeftOut, in key order. It
+	// must not be modified. LeftOutMore: there are, or may be, others, of which only a list can tell.
+	LeftOut     []LeftOut
+	LeftOutMore bool
 	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not, and remains in the file, in records or in pages that
 	// are free, until Rekey.
 	Sealed, PlainText bool
@@ -80,6 +84,8 @@ type infoRecord struct {
 	UsedAt          int64                 `msgpack:"usedAt,omitempty"`      // the same by the steady time of the store, in seconds
 	NextSeq         uint64                `msgpack:"nextSeq"`
 	Newest          []refRecord           `msgpack:"newest,omitempty"`
+	LeftOut         []leftOutRecord       `msgpack:"leftOut,omitempty"`
+	LeftOutMore     bool                  `msgpack:"leftOutMore,omitempty"`
 	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 	Tombstones      int                   `msgpack:"tombstones,omitempty"`
@@ -163,6 +169,7 @@ func newInfoRecord(s state) *infoRecord {
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
 		Tombstones: s.tombstones, FeedSince: s.feedSince, Retain: s.retain, Sealed: s.Sealed, PlainText: s.PlainText,
+		LeftOut: leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
 	}
 	if !s.LastContact.IsZero() {
 		r.LastContact = s.LastContact.UnixNano()
@@ -197,6 +204,7 @@ func (r *infoRecord) state() state {
 			},
 			ResourceVersion: r.ResourceVersion, Complete: r.Complete, MustRelist: r.MustRelist,
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
+			LeftOut: leftOutFrom(r.LeftOut), LeftOutMore: r.LeftOutMore,
 		},
 		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince, retain: max(r.Retain, 0),
 	}

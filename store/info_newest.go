@@ -39,12 +39,6 @@ func dropRef(refs []ObjectRef, key string) []ObjectRef {
 	return slices.DeleteFunc(refs, func(r ObjectRef) bool { return r.Key == key })
 }
 
-// dropStale returns refs without those to keys whose newer state could not be
-// stored: it must not look like a server that was rewound.
-func dropStale(refs []ObjectRef, stale map[string]bool) []ObjectRef {
-	return slices.DeleteFunc(refs, func(r ObjectRef) bool { return stale[r.Key] })
-}
-
 // validRV reports whether rv can be compared with others.
 func validRV(rv string) bool {
 	_, err := resourceversion.CompareResourceVersion(rv, rv)

@@ -93,8 +93,9 @@ type ReplaceOptions struct {
 // the same. A list that is taken in after a rebuild finds no difference there.
 type Replacement interface {
 	// Page takes the next items of the list. In a cold start the result holds
-	// the changes of the page, and of events before it; otherwise they come from Commit.
-	Page(ctx context.Context, items []runtime.Object) (Result, error)
+	// the changes of the page, and of events before it; otherwise they come from Commit. Items that the
+	// caller refused are in leftOut: what is stored of them stays, and they are recorded.
+	Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (Result, error)
 	// Event folds in an event that was watched while the list was paged. An
 	// event older than the listed state of its object is ignored, and so is an item
 	// of a later page that is older than the event. In a cold start its change

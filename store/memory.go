@@ -108,7 +108,8 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 		}
 		res.Changes = append(res.Changes, ch)
 	}
-	m.info.Newest = dropStale(m.info.Newest, e.stale)
+	m.info.markLeftOut(res.Changes)
+	m.info.noteBatch(e.writes, e)
 	m.advanceLocked(b)
 	m.reported = true
 	return res, true, nil

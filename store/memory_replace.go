@@ -46,13 +46,13 @@ func (m *Memory) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacemen
 }
 
 // Page takes the next items of the list; see Replacement.
-func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object) (res Result, err error) {
+func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (res Result, err error) {
 	if err := r.begin(ctx); err != nil {
 		return res, err
 	}
 	var entries []*memoryEntry
-	for _, item := range items {
-		e, skipped := r.prepare(Op{Object: item})
+	for _, op := range opsOf(items, leftOut) {
+		e, skipped := r.prepare(op)
 		res.Skipped = append(res.Skipped, skipped...)
 		if e != nil {
 			entries = append(entries, e)
@@ -66,7 +66,6 @@ func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object) (r
 			keys = append(keys, e.key)
 		}
 	}
-	r.noteSkipped(res.Skipped)
 	if r.cold {
 		slices.Sort(keys)
 		res.Changes = r.settle(slices.Compact(keys))
@@ -81,7 +80,6 @@ func (r *memoryReplacement) Event(ctx context.Context, op Op) (res Result, err e
 		return res, err
 	}
 	e, skipped := r.prepare(op)
-	r.noteSkipped(skipped)
 	res.Skipped, res.Staged = skipped, true
 	if e == nil || e.bad {
 		return res, nil
@@ -126,7 +124,9 @@ func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, er
 		return true
 	})
 	st := state{Info: r.m.info}
-	r.finish(&st, r.o, b)
+	if err := r.finish(&st, r.o, b, r.m.heldLocked); err != nil {
+		return res, err
+	}
 	r.m.info = st.Info
 	r.m.replacing, r.done = nil, true
 	return res, nil
@@ -152,25 +152,47 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// prepare keys and indexes an op. An op without a usable key yields no entry.
+// prepare keys and indexes an op, and notes what it can not. An op without a usable key yields no entry.
 func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 	enc := r.m.encoder(r.set)
 	x, err := enc.identify(op)
-	if err != nil {
-		return nil, []Skipped{{Key: x.key, Err: err}}
-	}
 	e := &memoryEntry{write: x}
+	if err != nil {
+		return r.leave(e, err)
+	}
 	if x.del {
+		r.noteGone(x)
 		return e, nil
 	}
 	if e.same = r.unchanged(r.m.table.state(x.key), x); e.same {
 		return e, nil
 	}
 	if err := enc.fill(x); err != nil {
-		e.bad = true
-		return e, []Skipped{{Key: x.key, Err: err}}
+		return r.leave(e, err)
 	}
 	return e, nil
+}
+
+// leave notes that e is left out. Without a key it is no entry.
+func (r *memoryReplacement) leave(e *memoryEntry, err error) (entry *memoryEntry, skipped []Skipped) {
+	l := leftOutOf(e.write, err)
+	r.leaveOut(l)
+	if reportable(err) {
+		skipped = []Skipped{{Key: e.key, Err: err}}
+	}
+	if e.bad = true; l.Key == "" {
+		return nil, skipped
+	}
+	return e, skipped
+}
+
+// heldLocked returns the state of an object.
+func (m *Memory) heldLocked(key string) (ref ObjectRef, found bool, err error) {
+	s := m.table.state(key)
+	if s == nil {
+		return ObjectRef{}, false, nil
+	}
+	return ObjectRef{Key: key, UID: s.uid, ResourceVersion: s.rv}, true, nil
 }
 
 func (r *memoryReplacement) unchanged(old *rowState, x *write) bool {

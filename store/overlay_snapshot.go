@@ -96,6 +96,7 @@ func (w *writer) stillStored(refs []ObjectRef) (have []ObjectRef, err error) {
 // cover makes the state the one that info says the objects stand at.
 func (st *state) cover(info Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
+	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 	if info.MustRelist != "" {
 		st.MustRelist = info.MustRelist
 	}

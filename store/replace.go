@@ -27,15 +27,15 @@ type replacement struct {
 	gathered
 }
 
-// gathered is what Info.Newest will be after a list.
+// gathered is what Info.Newest and Info.LeftOut will be after a list.
 type gathered struct {
-	newest  []ObjectRef
-	skipped map[string]bool
+	newest []ObjectRef
+	refused
 }
 
 // replaceMode is how a list is taken in: at once (coldReplace) or as a diff (warmReplace).
 type replaceMode interface {
-	page(ctx context.Context, items []runtime.Object) (Result, error)
+	page(ctx context.Context, items []Op) (Result, error)
 	event(ctx context.Context, op Op) (Result, error)
 	commit(ctx context.Context, b Batch) (Result, error)
 	abort()
@@ -132,6 +132,7 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 			return fmt.Errorf("collection %s has durable handlers, which would miss what is removed", w.c.name)
 		}
 		w.state.Objects, w.state.ResourceVersion, w.state.Newest, w.state.dictionary = 0, "", nil, 0
+		w.state.LeftOut, w.state.LeftOutMore = nil, false
 		for name, st := range w.state.indexes {
 			st.Ready = true
 			w.state.indexes[name] = st
@@ -161,11 +162,11 @@ func (r *replacement) usable() error {
 }
 
 // Page takes the next items of the list; see Replacement.
-func (r *replacement) Page(ctx context.Context, items []runtime.Object) (Result, error) {
+func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
 	}
-	res, err := r.mode.page(ctx, items)
+	res, err := r.mode.page(ctx, opsOf(items, leftOut))
 	if err != nil {
 		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.c.id, err)
 	}
@@ -244,23 +245,19 @@ func ofFailed(err error, changes []Change) Result {
 func (g *gathered) note(x *write) {
 	if x.del {
 		g.newest = dropRef(g.newest, x.key)
+		g.noteGone(x)
 		return
 	}
 	g.newest = offerRef(g.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefsGathered)
 }
 
-// noteSkipped leaves out objects that the server has in a state that we could not store.
-func (g *gathered) noteSkipped(skipped []Skipped) {
-	if g.skipped == nil {
-		g.skipped = map[string]bool{}
+// finish makes the state that of a whole list at b.ResourceVersion. For held see refused.finish.
+func (g *gathered) finish(
+	st *state, o ReplaceOptions, b Batch, held func(key string) (ref ObjectRef, found bool, err error),
+) error {
+	if err := g.refused.finish(&st.Info, o.Rewrite, held); err != nil {
+		return err
 	}
-	for _, s := range skipped {
-		g.skipped[s.Key] = true
-	}
-}
-
-// finish makes the state that of a whole list at b.ResourceVersion.
-func (g *gathered) finish(st *state, o ReplaceOptions, b Batch) {
 	st.Complete, st.Attributes = true, o.Attributes
 	st.ResourceVersion, st.MustRelist = "", ""
 	if b.ResourceVersion == "" {
@@ -269,10 +266,29 @@ func (g *gathered) finish(st *state, o ReplaceOptions, b Batch) {
 	st.advance(b)
 	st.Newest = nil
 	for _, ref := range g.newest {
-		if !g.skipped[ref.Key] && len(st.Newest) < newestRefs {
+		if _, left := st.findLeftOut(ref.Key); !left && len(st.Newest) < newestRefs {
 			st.Newest = append(st.Newest, ref)
 		}
 	}
+	return nil
+}
+
+// held returns the state of an object in the transaction.
+func (w *writer) held(key string) (ref ObjectRef, found bool, err error) {
+	now, err := w.get(key)
+	return ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV}, now.found, err
+}
+
+// opsOf are the items of a page.
+func opsOf(items []runtime.Object, leftOut []LeftOut) []Op {
+	ops := make([]Op, 0, len(items)+len(leftOut))
+	for _, item := range items {
+		ops = append(ops, Op{Object: item})
+	}
+	for _, l := range leftOut {
+		ops = append(ops, Op{Type: LeaveOut, LeftOut: l})
+	}
+	return ops
 }
 
 // dropStaging removes the bucket that a relist too large for memory was staged in.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -29,12 +28,8 @@ type coldReplace struct {
 	gone map[string]string
 }
 
-func (m *coldReplace) page(ctx context.Context, items []runtime.Object) (Result, error) {
-	ops := make([]Op, len(items))
-	for i, item := range items {
-		ops[i].Object = item
-	}
-	return m.flush(ctx, ops, nil)
+func (m *coldReplace) page(ctx context.Context, items []Op) (Result, error) {
+	return m.flush(ctx, items, nil)
 }
 
 // event keeps the event for the next page, whose result has its change.
@@ -50,13 +45,13 @@ func (m *coldReplace) event(ctx context.Context, op Op) (res Result, err error) 
 }
 
 func (m *coldReplace) commit(ctx context.Context, b Batch) (Result, error) {
-	return m.flush(ctx, nil, func(st *state) { m.r.finish(st, m.r.o, b) })
+	return m.flush(ctx, nil, func(w *writer) error { return m.r.finish(&w.state, m.r.o, b, w.held) })
 }
 
 func (m *coldReplace) abort() {}
 
 // flush stores the items of a page, then the events that wait, in one transaction.
-func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)) (Result, error) {
+func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*writer) error) (Result, error) {
 	c := m.r.c
 	for {
 		set := c.set.Load()
@@ -75,14 +70,16 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 				return nil, err
 			}
 			if finish != nil {
-				m.note(t.taken, skipped)
-				finish(&w.state)
+				m.note(t.taken, page, events)
+				if err := finish(w); err != nil {
+					return nil, err
+				}
 			}
 			return t.taken, nil
 		})
 		switch {
 		case err == nil:
-			m.note(t.taken, skipped)
+			m.note(t.taken, page, events)
 			m.events = nil
 			maps.Copy(m.gone, t.gone)
 			c.reported.Store(true)
@@ -93,11 +90,15 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*state)
 	}
 }
 
-func (m *coldReplace) note(taken []*write, skipped []Skipped) {
+func (m *coldReplace) note(taken []*write, parts ...encoded) {
 	for _, x := range taken {
 		m.r.note(x)
 	}
-	m.r.noteSkipped(skipped)
+	for _, part := range parts {
+		for _, l := range part.leftOut {
+			m.r.leaveOut(l)
+		}
+	}
 }
 
 // coldTx is one transaction of a cold start.

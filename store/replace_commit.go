@@ -40,7 +40,7 @@ func (m *warmReplace) commit(ctx context.Context, b Batch) (Result, error) {
 			return ofFailed(err, t.changes), err
 		}
 		m.at, m.after = t.at, t.after
-		m.r.noteSkipped(t.skipped)
+		t.noteLeftOut()
 		if !t.full {
 			m.r.c.reported.Store(true)
 		}
@@ -96,6 +96,14 @@ type warmTx struct {
 	taken   []*write
 	changes []Change
 	skipped []Skipped
+	leftOut []LeftOut
+}
+
+// noteLeftOut notes what the transaction left out. It does no harm twice.
+func (t *warmTx) noteLeftOut() {
+	for _, l := range t.leftOut {
+		t.m.r.leaveOut(l)
+	}
 }
 
 // applySome applies entries until there are none left, or the transaction is full. After the last one it makes the
@@ -112,8 +120,10 @@ func (m *warmReplace) applySome(ctx context.Context, set *indexSet, b Batch) (t 
 			}
 			return t.taken, nil
 		}
-		m.r.noteSkipped(t.skipped)
-		m.r.finish(&w.state, m.r.o, b)
+		t.noteLeftOut()
+		if err := m.r.finish(&w.state, m.r.o, b, w.held); err != nil {
+			return nil, err
+		}
 		if err := m.dropDictionaries(w); err != nil {
 			return nil, err
 		}
@@ -134,6 +144,7 @@ func (t *warmTx) apply() error {
 			err := t.applyOne(e)
 			if errors.Is(err, ErrIncompatible) {
 				t.skipped = append(t.skipped, Skipped{Key: e.key, Err: err})
+				t.leftOut = append(t.leftOut, leftOutOf(&e.write, err))
 				err = nil
 			}
 			return true, err

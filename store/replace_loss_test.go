@@ -54,7 +54,7 @@ func TestRebuildWithinAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode := r.(*replacement).mode
-	if _, err := mode.page(t.Context(), []runtime.Object{somePod(2001)}); !errors.Is(err, ErrReplaceLost) {
+	if _, err := mode.page(t.Context(), opsOf([]runtime.Object{somePod(2001)}, nil)); !errors.Is(err, ErrReplaceLost) {
 		t.Errorf("page: %v", err)
 	}
 	if _, err := mode.event(t.Context(), Op{Object: somePod(2002)}); !errors.Is(err, ErrReplaceLost) {

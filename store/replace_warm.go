@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // warmReplace finds out what a list changes, by a merge-join of the list and
@@ -42,11 +41,11 @@ type item struct {
 }
 
 // page compares, encodes what differs, and stages it.
-func (m *warmReplace) page(ctx context.Context, objs []runtime.Object) (Result, error) {
+func (m *warmReplace) page(ctx context.Context, ops []Op) (Result, error) {
 	if err := m.refill(ctx, m.r.c.set.Load()); err != nil {
 		return Result{}, err
 	}
-	items, skipped := m.identify(objs)
+	items, skipped := m.identify(ops)
 	keys := slices.Sorted(maps.Keys(items))
 	end := m.last
 	if len(keys) > 0 {
@@ -78,29 +77,33 @@ func (m *warmReplace) page(ctx context.Context, objs []runtime.Object) (Result, 
 	for _, key := range keys {
 		it := items[key]
 		m.stage(it)
-		if it.err != nil {
+		if it.err == nil {
+			continue
+		}
+		m.r.leaveOut(leftOutOf(it.write, it.err))
+		if reportable(it.err) {
 			skipped = append(skipped, Skipped{Key: key, Err: it.err})
 		}
 	}
 	m.last = end
-	m.r.noteSkipped(skipped)
 	return Result{Skipped: skipped, Staged: true}, m.staging.spillIfLarge(ctx)
 }
 
 // identify keys the objects. Of several with one key it takes the newest.
-func (m *warmReplace) identify(objs []runtime.Object) (map[string]*item, []Skipped) {
-	items := make(map[string]*item, len(objs))
+func (m *warmReplace) identify(ops []Op) (map[string]*item, []Skipped) {
+	items := make(map[string]*item, len(ops))
 	var skipped []Skipped
-	for _, obj := range objs {
-		x, err := m.encoder().identify(Op{Object: obj})
-		if err != nil {
+	for _, op := range ops {
+		x, err := m.encoder().identify(op)
+		if l := leftOutOf(x, err); err != nil && l.Key == "" {
+			m.r.leaveOut(l)
 			skipped = append(skipped, Skipped{Key: x.key, Err: err})
 			continue
 		}
 		if other := items[x.key]; other != nil && newerRV(other.rv, x.rv) {
 			continue
 		}
-		items[x.key] = &item{write: x}
+		items[x.key] = &item{write: x, err: err}
 	}
 	return items, skipped
 }
@@ -229,9 +232,12 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 		unfit = m.encoder().fill(x)
 	}
 	if unfit != nil {
-		skipped := []Skipped{{Key: x.key, Err: unfit}}
-		m.r.noteSkipped(skipped)
-		return Result{Skipped: skipped, Staged: true}, nil //nolint:nilerr // it is in the result
+		m.r.leaveOut(leftOutOf(x, unfit))
+		res := Result{Staged: true}
+		if reportable(unfit) {
+			res.Skipped = []Skipped{{Key: x.key, Err: unfit}}
+		}
+		return res, nil //nolint:nilerr // it is in the result
 	}
 	listed, err := m.listedRV(ctx, x.key)
 	if err != nil {

@@ -293,6 +293,10 @@ type Report struct {
 	IndexEntries int
 	// Sealed is how many of the objects were not opened, since the store has no keys: their checksums have been verified, not what is in them.
 	Sealed int
+	// LeftOut is how many objects Info.LeftOut names, and LeftOutMore whether there may be others: the store is sound
+	// without them, and their next informer gets them again.
+	LeftOut     int
+	LeftOutMore bool
 	// Problems, one line each, that name collection and key. Empty is good.
 	Problems []string
 }

@@ -21,8 +21,11 @@ type checkResult struct {
 	Objects      int    `json:"objects"`
 	IndexEntries int    `json:"indexEntries"`
 	// Sealed is how many of the objects were not opened, for want of a key.
-	Sealed   int      `json:"sealed,omitempty"`
-	Problems []string `json:"problems"`
+	Sealed int `json:"sealed,omitempty"`
+	// LeftOut is how many objects the programs that write the store refused, and LeftOutMore whether there may be others.
+	LeftOut     int      `json:"leftOut,omitempty"`
+	LeftOutMore bool     `json:"leftOutMore,omitempty"`
+	Problems    []string `json:"problems"`
 }
 
 func newCheck(s IO) *cobra.Command {
@@ -78,7 +81,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 		hint = damagedHint(path) + "; larder get and larder snapshot export read what is whole, and say what is not"
 	}
 	if format == "json" {
-		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.Problems}
+		r := checkResult{path, report.Collections, report.Objects, report.IndexEntries, report.Sealed, report.LeftOut, report.LeftOutMore, report.Problems}
 		if r.Problems == nil {
 			r.Problems = []string{}
 		}
@@ -93,6 +96,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
 	notePlainText(s, path, stored)
+	noteLeftOut(s, path, report)
 	if len(report.Problems) > 0 {
 		fmt.Fprintln(s.Err, "hint:", hint)
 		return errSilent
@@ -142,6 +146,24 @@ func printReport(s IO, path string, r store.Report) error {
 	fmt.Fprintln(&b)
 	_, err := io.WriteString(s.Out, b.String())
 	return err
+}
+
+// noteLeftOut says that objects were left out: the store is sound without them.
+func noteLeftOut(s IO, path string, r store.Report) {
+	if r.LeftOut == 0 && !r.LeftOutMore {
+		return
+	}
+	fmt.Fprintf(s.Err, "note: %s the server has and the store lacks, or holds in an older state: a transform, an index function "+
+		"or a codec refused them\nhint: larder status --from %s says where; mended, the program that stores them gets them "+
+		"again when it starts\n", leftOut(r.LeftOut, r.LeftOutMore), path)
+}
+
+// leftOut says how many objects were left out.
+func leftOut(n int, more bool) string {
+	if !more {
+		return counted(n, "object")
+	}
+	return fmt.Sprintf("more than %s", counted(n, "object"))
 }
 
 // counted is a number with its noun.

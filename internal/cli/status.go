@@ -31,6 +31,8 @@ func newStatus(s IO) *cobra.Command {
           live     mirrored now, in contact with the server
           offline  mirrored now, out of contact for that long: the objects are those in the file
           waiting  mirrored now; the first list has not come yet
+          left out objects that the program which stores them has refused (a transform, an index function or a codec
+                   failed): they are missing, or older than the server's, until it is mended and starts; -o json names them
           snapshot in a snapshot, which does not change; what it leaves out is said behind
           typed, metadata    how a Go program has stored the objects, if not as larder sync does: as Kubernetes' own
                    Go types, or their metadata alone
@@ -212,6 +214,9 @@ func state(now time.Time, c source.Collection) string {
 	}
 	if !c.Complete {
 		st += ", incomplete"
+	}
+	if len(c.LeftOut) > 0 || c.LeftOutMore {
+		st += ", " + leftOut(len(c.LeftOut), c.LeftOutMore) + " left out"
 	}
 	if c.MustRelist != "" {
 		st += ", to be listed anew (" + c.MustRelist + ")"

@@ -57,3 +57,37 @@ mail      pods       all     1            1
 		t.Errorf("%s\n%s", d, out.String())
 	}
 }
+
+// Issue 16, A2: status and check say what a program has left out.
+func TestStatusAndCheckOfLeftOut(t *testing.T) {
+	ctx, path := context.Background(), filepath.Join(t.TempDir(), "larder.db")
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: gvr, Representation: store.Unstructured},
+		store.CollectionOptions{Codec: store.UnstructuredCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := store.LeftOut{ObjectRef: store.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"}, Reason: store.LeftOutTransform}
+	b := store.Batch{ResourceVersion: "7", Ops: []store.Op{{Type: store.LeaveOut, LeftOut: left}}}
+	if _, err := c.Apply(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out, notes bytes.Buffer
+	streams, from := IO{Out: &out, Err: &notes, Now: time.Now}, &fromFlag{path: path}
+	for format, want := range map[string]string{"table": ", 1 object left out", "json": `"a/x@7: transform"`} {
+		out.Reset()
+		if err := runStatus(ctx, streams, from, format); err != nil || !bytes.Contains(out.Bytes(), []byte(want)) {
+			t.Errorf("status -o %s: %v\n%s", format, err, out.String())
+		}
+	}
+	if err := runCheck(ctx, streams, from, "text"); err != nil || !bytes.Contains(notes.Bytes(), []byte("note: 1 object the server has")) {
+		t.Errorf("check: %v\n%s%s", err, out.String(), notes.String())
+	}
+}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -66,6 +67,9 @@ type Collection struct {
 	Complete bool `json:"complete"`
 	// MustRelist is why the contents can be read but not resumed; empty if they can.
 	MustRelist string `json:"mustRelist,omitempty"`
+	// LeftOut are the objects that were refused, as "key@resourceVersion: what refused it"; LeftOutMore: there may be others.
+	LeftOut     []string `json:"leftOut,omitempty"`
+	LeftOutMore bool     `json:"leftOutMore,omitempty"`
 	// LastContact is when the server was last heard; zero if never.
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Handlers are the durable handlers that keep a place in it.
@@ -190,6 +194,10 @@ func NewCollection(info store.Info) Collection {
 		Persistent: true, Objects: info.Objects, ResourceVersion: info.ResourceVersion,
 		Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact, Sealed: info.Sealed,
 		PlainText: info.PlainText,
+	}
+	c.LeftOutMore = info.LeftOutMore
+	for _, l := range info.LeftOut {
+		c.LeftOut = append(c.LeftOut, fmt.Sprintf("%s@%s: %s", l.Key, l.ResourceVersion, l.Reason))
 	}
 	r, surely := describe(info)
 	c.SetResource(r)

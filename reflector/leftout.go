@@ -1,0 +1,90 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+)
+
+// fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.
+// Those that have changed since, or are gone, the watch will tell of. It lists if the server refuses look-ups, or the
+// ListerWatcher cannot make them.
+func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
+	if !s.lastList.IsZero() {
+		s.leftOut = nil // a list has brought them
+	}
+	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
+		return o
+	}
+	if s.noLookups || !comparableRV(s.cur.rv) {
+		return s.listFor(ReasonLeftOut)
+	}
+	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
+	for len(s.leftOut) > 0 {
+		held := s.leftOut[0]
+		obj, got, err := s.fetch(ctx, held.Key)
+		switch {
+		case ctx.Err() != nil:
+			return outcome{Kind: stop}
+		case isDenied(err), apierrors.IsBadRequest(err), errors.Is(err, errTooLong), errors.Is(err, errOthers):
+			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
+			return s.listFor(ReasonLeftOut)
+		case err != nil:
+			return s.lose(ctx, s.describe("look up "+held.Key+" of", err))
+		}
+		switch examine(held, s.cur.rv, got, obj != nil) {
+		case contradicts:
+			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
+				"leftOut", held.ResourceVersion, "server", got.ResourceVersion, "resourceVersion", s.cur.rv)
+			return s.listFor(ReasonRewound)
+		case agrees:
+			if err := s.deliverAgain(ctx, obj); err != nil {
+				return s.sinkClosed(err)
+			}
+		case changed:
+		}
+		s.leftOut = s.leftOut[1:]
+	}
+	return o
+}
+
+// deliverAgain delivers an object that is older than the place in the stream.
+func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
+	ev := watch.Event{Type: watch.Modified, Object: obj}
+	if s.leaveOut(ctx, obj) {
+		return nil
+	}
+	if _, ok := s.check(ctx, ev); !ok {
+		return nil
+	}
+	return s.sink.Event(ctx, ev.Type, obj, "")
+}
+
+// errOthers: the field selector of a look-up was overwritten, or ignored.
+var errOthers = errors.New("the server sent other objects than the one that was asked for")
+
+// fetch reads one object; nil if it is not there.
+func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref ObjectRef, err error) {
+	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
+	o := metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}
+	list, _, err := s.listRequest(ctx, s.lw, s.patience.time(), o, s.tells(ctx, "look up "+key+" of"))
+	if err != nil {
+		return nil, ref, err
+	}
+	s.heard()
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		got, err := identify(item)
+		if err != nil || got.Key != key {
+			return errOthers
+		}
+		obj, ref = item, got
+		return nil
+	})
+	return obj, ref, err
+}

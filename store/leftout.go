@@ -1,0 +1,203 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// MaxLeftOut is how many objects Info.LeftOut names.
+const MaxLeftOut = 100
+
+// LeftOutReason is what refused an object.
+type LeftOutReason string
+
+// The reasons.
+const (
+	// LeftOutTransform: the informer's transform failed.
+	LeftOutTransform LeftOutReason = "transform"
+	// LeftOutIndex: an index function failed.
+	LeftOutIndex LeftOutReason = "index"
+	// LeftOutCodec: the codec could not encode the object, or is not for its type.
+	LeftOutCodec LeftOutReason = "codec"
+	// LeftOutKey: the object has no key that can be stored.
+	LeftOutKey LeftOutReason = "key"
+)
+
+// LeftOut is an object that the server has in this state, and that was refused. The collection holds an older state
+// of the object, or nothing. It is recorded in the same transaction as the resourceVersion that covers the object,
+// until the object is stored or deleted.
+type LeftOut struct {
+	ObjectRef
+	Reason LeftOutReason
+}
+
+// refusal is an error that leaves out an object.
+type refusal struct {
+	reason LeftOutReason
+	err    error // nil if the caller refused the object, and has reported that
+}
+
+func (r *refusal) Error() string {
+	if r.err == nil {
+		return "refused: " + string(r.reason)
+	}
+	return r.err.Error()
+}
+
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(reason LeftOutReason, err error) error { return &refusal{reason, err} }
+
+// leftOutOf returns what to record of x, which err refused. Without a key that can be stored there is no Key.
+func leftOutOf(x *write, err error) LeftOut {
+	l := LeftOut{ObjectRef: ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, Reason: LeftOutCodec}
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		l.Reason = r.reason
+	}
+	if l.Reason == LeftOutKey {
+		l.Key = ""
+	}
+	return l
+}
+
+// reportable reports whether the caller has yet to hear of err.
+func reportable(err error) bool {
+	r := (*refusal)(nil)
+	return !errors.As(err, &r) || r.err != nil
+}
+
+// leaveOut records an object. The slice that was there before stays as it is: readers share it.
+func (i *Info) leaveOut(l LeftOut) {
+	at, found := i.findLeftOut(l.Key)
+	switch {
+	case l.Key == "" || !found && len(i.LeftOut) >= MaxLeftOut:
+		i.LeftOutMore = true
+	case found:
+		i.LeftOut = slices.Clone(i.LeftOut)
+		i.LeftOut[at] = l
+	default:
+		i.LeftOut = slices.Insert(slices.Clip(i.LeftOut), at, l)
+	}
+}
+
+// settleLeftOut takes an object off the record: it was stored or deleted.
+func (i *Info) settleLeftOut(key string) {
+	if at, found := i.findLeftOut(key); found {
+		i.LeftOut = slices.Concat(i.LeftOut[:at], i.LeftOut[at+1:])
+	}
+}
+
+func (i *Info) findLeftOut(key string) (at int, found bool) {
+	return slices.BinarySearchFunc(i.LeftOut, key, func(l LeftOut, key string) int { return strings.Compare(l.Key, key) })
+}
+
+// mayLack reports whether the object of that key is, or may be, one that was left out.
+func (i *Info) mayLack(key string) bool {
+	_, found := i.findLeftOut(key)
+	return found || i.LeftOutMore
+}
+
+// markLeftOut notes which of the changes are of objects that were left out before. It precedes noteBatch.
+func (i *Info) markLeftOut(changes []Change) {
+	if len(i.LeftOut) == 0 && !i.LeftOutMore {
+		return
+	}
+	for n := range changes {
+		changes[n].LeftOut = i.mayLack(changes[n].Key)
+	}
+}
+
+// noteBatch takes what a batch wrote off the record, and adds what it left out. Newest must not name an object that
+// the server has in a newer state: that would look like a server that was rewound.
+func (i *Info) noteBatch(last []*write, e encoded) {
+	for _, x := range last {
+		i.settleLeftOut(x.key)
+	}
+	for _, l := range e.leftOut {
+		i.leaveOut(l)
+		if l.Key != "" {
+			i.Newest = slices.DeleteFunc(slices.Clone(i.Newest), func(r ObjectRef) bool { return r.Key == l.Key })
+		}
+	}
+}
+
+// refused gathers what a list left out.
+type refused struct {
+	objects map[string]LeftOut // by key
+	gone    map[string]string  // resourceVersions of the deletes that came while it was paged
+	unkeyed bool               // there was one without a key
+}
+
+func (r *refused) leaveOut(l LeftOut) {
+	if l.Key == "" {
+		r.unkeyed = true
+		return
+	}
+	if r.objects == nil {
+		r.objects = map[string]LeftOut{}
+	}
+	if have, ok := r.objects[l.Key]; !ok || !newerRV(have.ResourceVersion, l.ResourceVersion) {
+		r.objects[l.Key] = l
+	}
+}
+
+func (r *refused) noteGone(x *write) {
+	if r.gone == nil {
+		r.gone = map[string]string{}
+	}
+	r.gone[x.key] = x.rv
+}
+
+// finish makes the record that of a whole list. held returns the state in which the list leaves an object; its error
+// is finish's. A list that takes equal identities as equal has not tried again what is held in the very state that
+// was left out: a body that a rewriting list could not replace.
+func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref ObjectRef, found bool, err error)) error {
+	before, more := info.LeftOut, info.LeftOutMore && !rewrites
+	info.LeftOut, info.LeftOutMore = nil, more || r.unkeyed
+	if !rewrites {
+		for _, l := range before {
+			if ref, found, err := held(l.Key); err != nil {
+				return err
+			} else if found && ref == l.ObjectRef {
+				info.leaveOut(l)
+			}
+		}
+	}
+	for _, l := range r.objects {
+		ref, found, err := held(l.Key)
+		rv, gone := r.gone[l.Key]
+		switch {
+		case err != nil:
+			return err
+		case found && newerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone && newerRV(rv, l.ResourceVersion):
+		case found && !rewrites && ref == l.ObjectRef: // an event brought it
+		default:
+			info.leaveOut(l)
+		}
+	}
+	return nil
+}
+
+// leftOutRecord is LeftOut on disk.
+type leftOutRecord struct {
+	Key    string `msgpack:"key"`
+	UID    string `msgpack:"uid,omitempty"`
+	RV     string `msgpack:"rv,omitempty"`
+	Reason string `msgpack:"reason"`
+}
+
+func leftOutRecords(all []LeftOut) (records []leftOutRecord) {
+	for _, l := range all {
+		records = append(records, leftOutRecord{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
+	}
+	return records
+}
+
+func leftOutFrom(records []leftOutRecord) (all []LeftOut) {
+	for _, r := range records {
+		ref := ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
+		all = append(all, LeftOut{ObjectRef: ref, Reason: LeftOutReason(r.Reason)})
+	}
+	return all
+}
