@@ -266,7 +266,7 @@ func (g *gathered) finish(
 	st.advance(b)
 	st.Newest = nil
 	for _, ref := range g.newest {
-		if _, left := st.findLeftOut(ref.Key); !left && len(st.Newest) < newestRefs {
+		if left := newerRV(g.objects[ref.Key].ResourceVersion, ref.ResourceVersion); !left && len(st.Newest) < newestRefs {
 			st.Newest = append(st.Newest, ref)
 		}
 	}
