@@ -96,7 +96,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 			countedAs(report.Sealed, "sealed object", "sealed objects"), nameKey(path, byFlag))
 	}
 	notePlainText(s, path, stored)
-	noteLeftOut(s, path, report)
+	noteRefused(s, path, report)
 	if len(report.Problems) > 0 {
 		fmt.Fprintln(s.Err, "hint:", hint)
 		return errSilent
@@ -148,8 +148,8 @@ func printReport(s IO, path string, r store.Report) error {
 	return err
 }
 
-// noteLeftOut says that objects were left out: the store is sound without them.
-func noteLeftOut(s IO, path string, r store.Report) {
+// noteRefused says that objects were left out: the store is sound without them.
+func noteRefused(s IO, path string, r store.Report) {
 	if r.LeftOut == 0 && !r.LeftOutMore {
 		return
 	}
