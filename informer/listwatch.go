@@ -44,7 +44,6 @@ func ClientListWatch[L runtime.Object](client Client[L], id store.Identity) *cac
 			return client.List(ctx, selected(id, o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.Watch = true
 			return client.Watch(ctx, selected(id, o))
 		},
 	}
