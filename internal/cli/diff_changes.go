@@ -21,7 +21,8 @@ var colourOfChange = map[snapshot.ChangeKind]colour{
 }
 
 func (p *diffChanges) change(c snapshot.Change) error {
-	if err := p.line(colourOfChange[c.Kind], "", fmt.Sprintf("%s %s %s", c.Kind, nameOf(c.Collection), c.Key)); err != nil {
+	what := fmt.Sprintf("%s %s %s", c.Kind, nameOf(c.Collection), c.Key)
+	if err := p.line(colourOfChange[c.Kind], "", what); err != nil {
 		return err
 	}
 	switch {
@@ -92,6 +93,7 @@ func concealedIn(c snapshot.Collection) func(path []string) bool {
 		return func([]string) bool { return true }
 	}
 	return func(path []string) bool {
-		return path[0] == "data" || path[0] == "stringData" || len(path) > 1 && path[0] == "metadata" && path[1] == "annotations"
+		annotations := len(path) > 1 && path[0] == "metadata" && path[1] == "annotations"
+		return path[0] == "data" || path[0] == "stringData" || annotations
 	}
 }

@@ -80,7 +80,9 @@ func (d *fieldDiff) field(path []string, name string, old, now any, had, has boo
 }
 
 // listKeys are the fields by which the items of Kubernetes' lists are told apart.
-var listKeys = []string{"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey"}
+var listKeys = []string{
+	"name", "key", "type", "containerPort", "port", "mountPath", "devicePath", "ip", "uid", "topologyKey",
+}
 
 // lists compares two lists: those of maps that have a key by that, others by what both begin and end with.
 func (d *fieldDiff) lists(path []string, before, after []any) {

@@ -45,5 +45,6 @@ func inNamespaces(found []string) string {
 	if len(found) == 1 {
 		return fmt.Sprintf("there are some in the namespace %s: -n %[1]s; -A asks for all namespaces", found[0])
 	}
-	return fmt.Sprintf("there are some in the namespaces %s: name one with -n, or ask for all with -A", strings.Join(found, ", "))
+	return fmt.Sprintf("there are some in the namespaces %s: name one with -n, or ask for all with -A",
+		strings.Join(found, ", "))
 }

@@ -58,6 +58,8 @@ func firstLists(stored []source.Collection, targets []target) []resource {
 
 func asked(c source.Collection, stored []source.Collection, targets []target) bool {
 	return slices.ContainsFunc(targets, func(t target) bool {
-		return slices.ContainsFunc(namedBy(t.resource, stored), func(r resource) bool { return r.GroupVersionResource == c.GVR() })
+		return slices.ContainsFunc(namedBy(t.resource, stored), func(r resource) bool {
+			return r.GroupVersionResource == c.GVR()
+		})
 	})
 }

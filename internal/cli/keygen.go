@@ -41,7 +41,8 @@ read, or to standard output. Who loses it loses what is sealed with it: a larder
 func writeKey(path, line string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(fmt.Errorf("%s is there already, and is left as it is", path), "what is sealed with the keys in it needs them: name another file")
+		return withHint(fmt.Errorf("%s is there already, and is left as it is", path),
+			"what is sealed with the keys in it needs them: name another file")
 	}
 	if err != nil {
 		return err

@@ -120,11 +120,15 @@ var liveColumns = []liveColumn{
 // dispensable are the columns that are left out of a terminal that is too narrow, in this order.
 var dispensable = []string{"RECEIVED", "RV", "RESUMES", "AGE", "RELISTS"}
 
-// liveTable is a line for each resource, under a header, with the columns that fit; below it is what is wrong, a line
-// for each resource.
+// liveTable is a line for each resource, under a header, with the columns that fit, and no name wider than half of the
+// terminal if not all do; below it is what is wrong, a line for each resource.
 func liveTable(now time.Time, all []source.Collection, width int, colours bool) []string {
 	columns := slices.Clone(liveColumns)
 	lines, widest := layOut(now, all, columns, colours)
+	if widest > width {
+		columns[0].cell = func(_ time.Time, c source.Collection) string { return shortened(label(c), width/2) }
+		lines, widest = layOut(now, all, columns, colours)
+	}
 	for _, header := range dispensable {
 		if widest <= width {
 			break
@@ -138,6 +142,14 @@ func liveTable(now time.Time, all []source.Collection, width int, colours bool) 
 		}
 	}
 	return lines
+}
+
+// shortened is a text of at most so many characters.
+func shortened(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return cut(text, most-1) + "…"
 }
 
 func layOut(now time.Time, all []source.Collection, columns []liveColumn, colours bool) (lines []string, width int) {

@@ -16,7 +16,8 @@ import (
 	"github.com/larder-dev/larder/internal/source"
 )
 
-// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets too.
+// mostVerbose is the most talkative level that the log has: from 8 on client-go writes what the server answers, Secrets
+// too.
 const mostVerbose = 7
 
 // Formats of the log.
@@ -33,8 +34,10 @@ type logFlags struct {
 }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "log-format", logText, "`FORMAT` of the log: text or json; with json there is no table")
-	completeFlag(cmd, "log-format", cobra.FixedCompletions([]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&f.format, "log-format", logText,
+		"`FORMAT` of the log: text or json; with json there is no table")
+	completeFlag(cmd, "log-format", cobra.FixedCompletions(
+		[]cobra.Completion{logText, logJSON}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "tell nothing but what goes wrong")
 	cmd.Flags().IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL`, up to 7: above it client-go would log what is in objects")
 }
@@ -69,7 +72,8 @@ func (f *logFlags) choose(s IO) (display, logr.Logger) {
 		h := slog.NewJSONHandler(errs, &slog.HandlerOptions{Level: f.level()})
 		return f.unlessQuiet(&plainLog{say: sayJSON(h)}), logr.FromSlogHandler(h)
 	}
-	klogs := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(errs), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
+	klogs := textlogger.NewLogger(textlogger.NewConfig(
+		textlogger.Output(errs), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
 	width, _ := s.TerminalSize()
 	switch {
 	case f.quiet:

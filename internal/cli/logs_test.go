@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -118,6 +119,21 @@ func TestLiveTableFits(t *testing.T) {
 				t.Errorf("%d columns, colours %t: %q", width, colours, lines[1])
 			}
 		}
+	}
+}
+
+// TestLongNamesInTheLiveTable: they leave room for what counts.
+func TestLongNamesInTheLiveTable(t *testing.T) {
+	all := mirrored(func(c *source.Collection) {
+		c.Group, c.Resource = "admissionregistration.k8s.io", "validatingadmissionpolicybindings"
+	})
+	lines := fit(liveTable(now, all, 80, false), func() (int, int) { return 80, 24 })
+	want := []string{
+		"RESOURCE                                   SOURCE   OBJECTS   AGE   RELISTS",
+		"validatingadmissionpolicybindings.admis…   live     3         5s    0",
+	}
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -56,5 +56,6 @@ func looksLikeFile(arg string) bool {
 
 // required is the error for a file that nobody has named.
 func required(flag string) error {
-	return usageError{withHint(fmt.Errorf("--%s FILE is required", flag), "or set the environment variable %s", storeVariable)}
+	err := fmt.Errorf("--%s FILE is required", flag)
+	return usageError{withHint(err, "or set the environment variable %s", storeVariable)}
 }

@@ -67,8 +67,8 @@ func sayText(w io.Writer) func(time.Time, source.Collection) {
 
 func plainLine(now time.Time, c source.Collection) string {
 	line := fmt.Sprintf("%s %s: %s, %s, RV %s, age %s, resumes %d, relists %s, received %s",
-		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects), orDash(c.ResourceVersion), ageOf(now, c.LastContact),
-		c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
+		now.UTC().Format(time.RFC3339), label(c), sourceWord(c.Live.Source), countedObjects(c.Objects),
+		orDash(c.ResourceVersion), ageOf(now, c.LastContact), c.Live.Resumes, relists(*c.Live), size(c.Live.BytesReceived))
 	if t := trouble(*c.Live); t != "" {
 		line += ", error: " + t
 	}
@@ -83,7 +83,8 @@ func sayJSON(h slog.Handler) func(time.Time, source.Collection) {
 			slog.String("resource", resource{c.GVR(), c.ResourceInfo()}.String()), slog.String("scope", scope(c)),
 			slog.String("source", sourceWord(c.Live.Source)), slog.Int("objects", c.Objects),
 			slog.String("resourceVersion", c.ResourceVersion), slog.Time("lastContact", c.LastContact),
-			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists), slog.Int64("bytesReceived", c.Live.BytesReceived),
+			slog.Int("resumes", c.Live.Resumes), slog.Any("relists", c.Live.Relists),
+			slog.Int64("bytesReceived", c.Live.BytesReceived),
 		}
 		if t := trouble(*c.Live); t != "" {
 			attrs = append(attrs, slog.String("err", t))

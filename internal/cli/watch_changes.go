@@ -35,7 +35,8 @@ var colourOfEvent = map[source.EventType]colour{source.Added: green, source.Dele
 
 func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstructured.Unstructured) error {
 	before, known := p.note(of, t, u)
-	if err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.resource, keyOf(u))); err != nil || t != source.Modified {
+	err := p.line(colourOfEvent[t], "", fmt.Sprintf("%-8s %s %s", t, of.resource, keyOf(u)))
+	if err != nil || t != source.Modified {
 		return err
 	}
 	if !known {
@@ -45,7 +46,9 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 }
 
 // note remembers an object, and returns what it was.
-func (p *changePrinter) note(of watched, t source.EventType, u *unstructured.Unstructured) (before map[string]any, known bool) {
+func (p *changePrinter) note(
+	of watched, t source.EventType, u *unstructured.Unstructured,
+) (before map[string]any, known bool) {
 	key := of.collection.ID + "/" + keyOf(u)
 	before, known = p.last[key]
 	if t == source.Deleted {
