@@ -38,7 +38,10 @@ func openClosed(ctx context.Context, path string, o Options) (*Store, error) {
 	s := newStore(path, Options{
 		LockTimeout: o.LockTimeout, MaxSize: o.MaxSize, Logger: o.Logger, Encryption: o.Encryption, Hooks: o.Hooks, ForgetAfter: -1, pageSize: o.pageSize,
 	})
-	switch info, err := os.Stat(path); {
+	if err := s.resolve(); err != nil {
+		return nil, err
+	}
+	switch info, err := os.Lstat(s.real); {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
@@ -122,7 +125,7 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 
 // replaceByCopy does the work. It holds the mark, so that no process that opens the store takes the copy for debris.
 func (s *Store) replaceByCopy(ctx context.Context, old *handle, key *dataKey) (done Compacted, err error) {
-	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
+	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return done, err
 	}
@@ -178,7 +181,7 @@ func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*ha
 	if info, err := old.file.Stat(); err == nil {
 		size = info.Size()
 	}
-	fresh, err := newFile(s.path, mapSize(size), s.o)
+	fresh, err := newFile(s.real, mapSize(size), s.o)
 	if err != nil {
 		return nil, err
 	}
@@ -201,16 +204,16 @@ func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*ha
 
 // takePlace gives the copy the name of the old file, and makes it the store's.
 func (s *Store) takePlace(old, fresh *handle) error {
-	if !hasName(old.file, s.path) {
+	if !hasName(old.file, s.real) {
 		return fmt.Errorf("the file has been moved or removed, or another has taken its name: %w", ErrForeign)
 	}
-	if err := os.Rename(fresh.path, s.path); err != nil {
+	if err := os.Rename(fresh.path, s.real); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
+	if err := syncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
 	}
-	fresh.path = s.path
+	fresh.path = s.real
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takeIntoUseLocked(fresh)

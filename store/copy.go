@@ -88,7 +88,7 @@ func (c *copyWriter) Write(p []byte) (n int, err error) {
 // files is not used by itself: it may be in memory.
 func (s *Store) CopyFile(ctx context.Context, base string) (name string, err error) {
 	if base == "" {
-		base = s.path
+		base = s.real
 	}
 	name = base + suffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

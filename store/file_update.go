@@ -177,7 +177,7 @@ func (s *Store) fail(h *handle, reason error) {
 	}
 	s.mu.Unlock()
 	if first && !s.readOnly() {
-		if err := leaveMark(s.path); err != nil {
+		if err := leaveMark(s.real); err != nil {
 			s.logger().Error(err, "No mark could be left for the next process that opens the store")
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/realpath"
 )
 
 // Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key order, and End for each collection, then Commit. It writes
@@ -91,6 +93,10 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err := makeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
+	path, err := realpath.Of(path)
+	if err != nil {
+		return nil, err
+	}
 	if err := wantNone(path); err != nil {
 		return nil, err
 	}
@@ -134,6 +140,7 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 		return nil, err
 	}
 	s := newStore(h.path, so)
+	s.real = h.path
 	s.keys = keys.keys
 	if err := s.keys.unlock(ctx, h, true); err != nil {
 		return nil, errors.Join(err, h.discard())

@@ -35,7 +35,7 @@ func locked(path string) error {
 // aside meanwhile protects nothing.
 func openLocked(ctx context.Context, path string, flag int, exclusive bool, deadline time.Time) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, flag, 0)
+		f, err := os.OpenFile(path, flag|noFollow, 0)
 		if err != nil {
 			return nil, err
 		}

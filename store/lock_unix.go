@@ -4,9 +4,13 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
+
+// noFollow keeps an open from following a symbolic link at the end of the path.
+const noFollow = syscall.O_NOFOLLOW
 
 // tryLock locks the file if no other process has it locked. bbolt takes the
 // same kind of lock, and gets it again on the same open file.
@@ -33,7 +37,10 @@ func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_U
 
 // lockMark opens the mark and locks it; it is nil if another process has it.
 func lockMark(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: a symbolic link is there, which may lead to anybody's file; remove it", err)
+	}
 	if err != nil {
 		return nil, err
 	}

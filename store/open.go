@@ -10,11 +10,14 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
 // Open opens the store at path, and makes it if there is none, with its
-// directory. A damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys are damaged.
+// directory. A symbolic link is followed, once, and never replaced; one that leads to no file yet has it made where it leads, in
+// a directory that must be there. A damaged file is moved aside (see Quarantined) and a new one made; so is one whose data keys
+// are damaged.
 // It fails with ErrLocked while another process, or this one, has the store open for writing (the error says which),
 // with ErrNewerFormat if a newer program wrote it, with ErrForeign if it is
 // not a store, and with ErrWrongKey if it holds something sealed that Options.Encryption can not open; it leaves the file alone then.
@@ -60,6 +63,9 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	if err := makeDir(filepath.Dir(s.path)); err != nil {
 		return err
 	}
+	if err := s.resolve(); err != nil {
+		return err
+	}
 	return s.openMarked(ctx, deadline, func(mark *openMark) error {
 		for range openTries {
 			if err := s.ensureFile(); err != nil {
@@ -77,16 +83,22 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 	})
 }
 
+// resolve follows the symbolic links of the path, once: a link that is put in place of the file later is never followed.
+func (s *Store) resolve() (err error) {
+	s.real, err = realpath.Of(s.path)
+	return err
+}
+
 // openMarked calls open while it holds the mark.
 func (s *Store) openMarked(ctx context.Context, deadline time.Time, open func(mark *openMark) error) (err error) {
-	mark, err := takeMark(ctx, s.path, deadline)
+	mark, err := takeMark(ctx, s.real, deadline)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, mark.release())
 		if err == nil && s.Err() != nil {
-			_ = leaveMark(s.path) // again, for it was ours that went away
+			_ = leaveMark(s.real) // again, for it was ours that went away
 		}
 	}()
 	return open(mark)
@@ -94,13 +106,13 @@ func (s *Store) openMarked(ctx context.Context, deadline time.Time, open func(ma
 
 // openAsIs opens the file that is there. If it is damaged that is the error, and it stays where it is.
 func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time) error {
-	f, err := openLocked(ctx, s.path, os.O_RDWR, true, deadline)
+	f, err := openLocked(ctx, s.real, os.O_RDWR, true, deadline)
 	if err != nil {
 		return err
 	}
-	removeDebris(s.path)
+	removeDebris(s.real)
 	mark.count()
-	o := opening{path: s.path, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
+	o := opening{path: s.real, file: f, maxSize: s.o.MaxSize, branchBytes: branchBytes, verify: mark.crashes > 0}
 	h, rt, err := o.open()
 	if err != nil {
 		return err
@@ -112,14 +124,18 @@ func (s *Store) openAsIs(ctx context.Context, mark *openMark, deadline time.Time
 }
 
 func (s *Store) openToRead(ctx context.Context, deadline time.Time) error {
-	f, err := openLocked(ctx, s.path, os.O_RDONLY, false, deadline)
+	var f *os.File
+	err := s.resolve()
+	if err == nil {
+		f, err = openLocked(ctx, s.real, os.O_RDONLY, false, deadline)
+	}
 	if isMissing(err) {
 		return fmt.Errorf("there is none, and opening for reading makes none: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	o := opening{path: s.path, file: f, readOnly: true, branchBytes: branchBytes, verify: crashesSaid(s.path) > 0}
+	o := opening{path: s.real, file: f, readOnly: true, branchBytes: branchBytes, verify: crashesSaid(s.real) > 0}
 	h, _, err := o.open()
 	if err != nil {
 		return err
@@ -191,7 +207,7 @@ func (s *Store) verifyLater() {
 
 // ensureFile makes the store's file if there is none, or an empty one.
 func (s *Store) ensureFile() error {
-	info, err := os.Stat(s.path)
+	info, err := os.Lstat(s.real)
 	switch {
 	case isMissing(err):
 	case err != nil:
@@ -203,7 +219,7 @@ func (s *Store) ensureFile() error {
 	default:
 		s.logger().Info("The store is an empty file, as a crash can leave it; it is made anew")
 	}
-	return createFile(s.path, s.o.pageSize)
+	return createFile(s.real, s.o.pageSize)
 }
 
 // makeDir makes the directory, for its owner only, if it is not there.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,7 +56,7 @@ func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark,
 
 // crashesSaid returns the count in the mark of a store, for those who do not take it.
 func crashesSaid(store string) int {
-	f, err := os.Open(store + suffixOpening)
+	f, err := os.OpenFile(store+suffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return 0
 	}
@@ -93,7 +94,12 @@ func (m *openMark) count() {
 // leaveMark makes the next process that opens the store verify it. Somebody who
 // holds the mark just now may remove it: then a verification is missed, no more.
 func leaveMark(store string) error {
-	return os.WriteFile(store+suffixOpening, []byte("1\n"), 0o600)
+	f, err := os.OpenFile(store+suffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("1\n")
+	return errors.Join(err, f.Close())
 }
 
 // release ends the opening, well or not: this process has survived it.

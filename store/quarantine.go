@@ -15,7 +15,7 @@ const keepDamaged = 2
 // quarantine moves the store's file aside because of reason. The caller holds the mark, so that no
 // process has put another in its place.
 func (s *Store) quarantine(reason error) error {
-	name, err := setAside(s.path, os.Rename)
+	name, err := setAside(s.real, os.Rename)
 	if err != nil {
 		return fmt.Errorf("it is damaged (%w) and can not be moved aside: %w", reason, err)
 	}

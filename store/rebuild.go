@@ -125,7 +125,7 @@ func (c *Collection) recount(ctx context.Context) error {
 // renew puts a copy in the place of the old file. It takes the mark before it makes
 // the copy, which would be in vain while another process opens the store. It returns which collections have lost something, and why.
 func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[string]string, behind map[string]bool, err error) {
-	mark, err := takeMark(ctx, s.path, time.Now().Add(s.o.lockTimeout()))
+	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Store) renew(ctx context.Context, old *handle, why error) (lost map[str
 	}
 	if err != nil {
 		// What the mark was left for is still so.
-		return nil, nil, errors.Join(err, mark.release(), leaveMark(s.path))
+		return nil, nil, errors.Join(err, mark.release(), leaveMark(s.real))
 	}
 	if err := mark.release(); err != nil {
 		s.logger().Error(err, "The mark beside the store could not be removed; the next process will verify the store")
@@ -149,7 +149,7 @@ func (s *Store) copyToNew(ctx context.Context, old *handle) (*copying, error) {
 	if info, err := old.file.Stat(); err == nil {
 		size = info.Size()
 	}
-	fresh, err := newFile(s.path, mapSize(size), s.o)
+	fresh, err := newFile(s.real, mapSize(size), s.o)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *Store) exchange(c *copying, why error) error {
 	if err != nil {
 		return errors.Join(err, fresh.discard())
 	}
-	fresh.path = s.path
+	fresh.path = s.real
 	s.mu.Lock()
 	s.takeIntoUseLocked(fresh)
 	s.rebuilds++
@@ -201,18 +201,18 @@ func (s *Store) exchange(c *copying, why error) error {
 // rename moves the old file aside and gives its name to the new one. At every
 // moment there is one of them at the path, where the file system has hard links.
 func (s *Store) rename(old, fresh *handle) (moved string, err error) {
-	if hasName(old.file, s.path) {
-		moved, err = setAside(s.path, linkOrRename)
+	if hasName(old.file, s.real) {
+		moved, err = setAside(s.real, linkOrRename)
 		if err != nil {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
-	} else if _, err := os.Lstat(s.path); !isMissing(err) {
+	} else if _, err := os.Lstat(s.real); !isMissing(err) {
 		return "", fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
 	}
-	if err := os.Rename(fresh.path, s.path); err != nil {
+	if err := os.Rename(fresh.path, s.real); err != nil {
 		return "", err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
+	if err := syncDir(filepath.Dir(s.real)); err != nil {
 		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
 	}
 	return moved, nil

@@ -136,7 +136,8 @@ type Store struct {
 	// open holds the names of the collections that are open; see collections.go.
 	open openSet
 
-	path string
+	path string // as it was given to Open: what messages call the file
+	real string // absolute, symbolic links followed: what every file operation uses; set by resolve
 	o    Options
 	// unverified: there are pages of the file that Open has not looked at; wasClean: it had been closed cleanly.
 	unverified, wasClean bool
@@ -171,7 +172,7 @@ type Store struct {
 	live       map[*Collection]struct{} // guarded by mu; the open collections
 }
 
-// Path returns the file's name.
+// Path returns the file's name as it was given to Open.
 func (s *Store) Path() string { return s.path }
 
 // Quarantined returns the name under which a damaged file was put aside when

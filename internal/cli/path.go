@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/larder-dev/larder/internal/holder"
+	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -158,13 +159,19 @@ func isSnapshot(path string) bool {
 // isOf reports whether an error is of the file at path.
 func isOf(path string, err error) bool {
 	var of *fs.PathError
-	return errors.As(err, &of) && of.Path == path
+	return errors.As(err, &of) && isSame(of.Path, path)
 }
 
 // isBeside reports whether an error is of another file than path.
 func isBeside(path string, err error) bool {
 	var of *fs.PathError
-	return errors.As(err, &of) && of.Path != path
+	return errors.As(err, &of) && !isSame(of.Path, path)
+}
+
+// isSame reports whether two paths lead to one name: errors have that with symbolic links followed.
+func isSame(a, b string) bool {
+	real, err := realpath.Of(b)
+	return a == b || err == nil && a == real
 }
 
 func exists(path string) bool {

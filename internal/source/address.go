@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/larder-dev/larder/internal/realpath"
 )
 
 // maxSocketPath is the longest path that is bound or dialled as it is. The kernel's
@@ -22,7 +24,7 @@ const maxSocketPath = 100
 // the name is ".larder-<hash of the store's name>.sock" instead. Symbolic links are followed first, so that
 // every name of one store leads to one socket.
 func SocketPath(storePath string) (string, error) {
-	real, err := realPath(storePath)
+	real, err := realpath.Of(storePath)
 	if err != nil {
 		return "", err
 	}
@@ -31,22 +33,6 @@ func SocketPath(storePath string) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(filepath.Base(real)))
 	return filepath.Join(filepath.Dir(real), ".larder-"+hex.EncodeToString(sum[:6])+".sock"), nil
-}
-
-// realPath resolves the links of a path whose last element need not exist.
-func realPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
 // Listen listens on the socket of the store, mode 0600, and takes over one that a killed
