@@ -226,7 +226,7 @@ func (p *pump) unhealthy(ctx context.Context, err error) {
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrOutcomeUnknown, store.ErrDamaged, store.ErrSlowDisk} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, store.ErrDamaged, store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

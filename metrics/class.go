@@ -17,6 +17,7 @@ type class string
 const (
 	healthy        class = "none"
 	noSpace        class = "NoSpace"
+	replaced       class = "Replaced"
 	outcomeUnknown class = "OutcomeUnknown"
 	damaged        class = "Damaged"
 	slowDisk       class = "SlowDisk"
@@ -32,7 +33,8 @@ const (
 
 // classes are the values of the label class.
 var classes = []class{
-	healthy, noSpace, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, otherCluster, strays, other,
+	healthy, noSpace, replaced, outcomeUnknown, damaged, slowDisk, closed, denied, notServed, server, connection, otherCluster,
+	strays, other,
 }
 
 // ours are the classes of Larder's own errors.
@@ -40,7 +42,8 @@ var ours = []struct {
 	err   error
 	class class
 }{
-	{store.ErrNoSpace, noSpace}, {store.ErrOutcomeUnknown, outcomeUnknown}, {store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
+	{store.ErrNoSpace, noSpace}, {store.ErrReplaced, replaced}, {store.ErrOutcomeUnknown, outcomeUnknown},
+	{store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
 	{store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
 	{reflector.ErrPutOff, server}, // it ran out of time, but not for want of a connection
 }

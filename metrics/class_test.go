@@ -24,6 +24,7 @@ func TestClassOf(t *testing.T) {
 	}{
 		{nil, healthy},
 		{store.ErrNoSpace, noSpace},
+		{store.ErrReplaced, replaced},
 		{store.ErrOutcomeUnknown, outcomeUnknown},
 		{store.ErrDamaged, damaged},
 		{store.ErrSlowDisk, slowDisk},

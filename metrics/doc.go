@@ -50,8 +50,8 @@
 // The age of the resourceVersion is kept across restarts. On a quiet resource it goes up to a minute, when the server sends a bookmark;
 // beyond that the informer is behind or without contact, and a restart would have to resume from that far back.
 //
-// The class is none while the informer is healthy. NoSpace, OutcomeUnknown, Damaged, SlowDisk (a write has not returned
-// for ten seconds) and Closed are the store's; Denied (401, 403), NotServed (404,
+// The class is none while the informer is healthy. NoSpace, Replaced (another file has the store's name), OutcomeUnknown,
+// Damaged, SlowDisk (a write has not returned for ten seconds) and Closed are the store's; Denied (401, 403), NotServed (404,
 // 405) and Server are answers of the API server; Connection is no answer; OtherCluster is a store that others use for another cluster; Strays
 // are objects that are none of those asked for; Other is the rest.
 //

@@ -89,6 +89,12 @@ func (s *Store) end() error {
 		return err
 	}
 	defer release()
+	if flushed == nil && s.Err() == nil {
+		if err := s.keepName(); err != nil && !errors.Is(err, ErrClosed) {
+			flushed = fmt.Errorf("close the store %s: %w", s.path, err)
+		}
+	}
+	s.background.wait()
 	s.mu.Lock()
 	h, failure := s.handle, s.failure
 	s.replaceHandleLocked(nil)

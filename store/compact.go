@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -116,10 +115,7 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 			err = errors.Join(err, c.unseal(context.WithoutCancel(ctx)))
 		}
 	}
-	err = errors.Join(err, old.close())
-	if fresh != nil { // nobody reads what is sealed with others any more
-		err = errors.Join(err, s.keys.hold([]*dataKey{fresh}, fresh))
-	}
+	s.retire(old, fresh)
 	return done, err
 }
 
@@ -210,12 +206,6 @@ func (s *Store) takePlace(old, fresh *handle) error {
 	if err := os.Rename(fresh.path, s.real); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.real)); err != nil {
-		s.logger().Error(err, "The directory could not be synced: a crash of the machine may bring the old file back")
-	}
-	fresh.path = s.real
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.takeIntoUseLocked(fresh)
+	s.moveIn(fresh)
 	return nil
 }

@@ -83,6 +83,12 @@ func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx
 
 // updateHeld is update for those who have the writer's place.
 func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("nothing is written any more: %w", err)
+	}
+	if err := s.keepName(); err != nil {
+		return err
+	}
 	h, err := s.acquire()
 	if err != nil {
 		return err
@@ -92,9 +98,6 @@ func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 		limit := h.db.MaxSize
 		h.db.MaxSize = 0
 		defer func() { h.db.MaxSize = limit }()
-	}
-	if err := s.Err(); err != nil {
-		return fmt.Errorf("nothing is written any more: %w", err)
 	}
 	commit := s.hooks.commit
 	if commit == nil {

@@ -93,11 +93,11 @@ func newImport(ctx context.Context, path string, o ImportOptions) (*Import, erro
 	if err := makeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	path, err := realpath.Of(path)
-	if err != nil {
+	if err := wantNone(path); err != nil { // not even a symbolic link that leads nowhere
 		return nil, err
 	}
-	if err := wantNone(path); err != nil {
+	path, err := realpath.Of(path)
+	if err != nil {
 		return nil, err
 	}
 	mark, err := takeMark(ctx, path, time.Now().Add(o.Store.lockTimeout()))

@@ -145,6 +145,16 @@ func (k *keyring) hold(all []*dataKey, current *dataKey) error {
 	return nil
 }
 
+// forgetOthers leaves only key, if it is still the current one.
+func (k *keyring) forgetOthers(key *dataKey) {
+	was := k.held()
+	record, err := keysOf([]*dataKey{key})
+	if err != nil || was.current != key {
+		return // the others do no harm
+	}
+	k.now.CompareAndSwap(was, &heldKeys{byID: map[uint64]*dataKey{key.id: key}, current: key, record: record})
+}
+
 // unwrap has the provider decrypt a data key.
 func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*dataKey, error) {
 	raw, err := k.provider.Unwrap(ctx, r.Key, r.Wrapped)

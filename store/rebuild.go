@@ -88,7 +88,8 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 		}
 		c.forgetResidents()
 	}
-	return rebuilt, errors.Join(err, old.close())
+	s.retire(old, nil)
+	return rebuilt, err
 }
 
 // recount makes the Info of what is pending that of what the file has now, which is less than it had, and of what is

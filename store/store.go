@@ -150,6 +150,7 @@ type Store struct {
 	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
 	sealedUnder          []string               // ids of the keys that open what is sealed; set by Open where there are none
+	retiring             atomic.Int32           // files that were replaced and are still read; see retire
 	plainTold            sync.Map               // names of collections; see Collection.tellPlainText
 
 	// writer has room for the one that writes; see takeWriter.

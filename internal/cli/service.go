@@ -135,7 +135,12 @@ func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	}
 	server := source.NewServer(sv.mirror, who)
 	server.Start(l)
-	return server.Close
+	return func() error {
+		if err := server.Close(); err != nil { // what has been mirrored is in the file all the same
+			logger.Error(err, "The socket could not be removed, or did not end in order; the next sync replaces it", "store", path)
+		}
+		return nil
+	}
 }
 
 // close ends what listens, and closes the store.

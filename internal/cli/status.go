@@ -143,6 +143,9 @@ func printWhat(s IO, status source.Status) {
 	}
 	fmt.Fprintf(s.Out, "Sync:   process %d, larder %s, running for %s, %s written to the file\n",
 		status.Sync.PID, status.Sync.Version, ageOf(s.Now(), status.Sync.Started), size(status.WrittenBytes))
+	if status.Error != "" {
+		fmt.Fprintf(s.Out, "Error:  %s\n", status.Error)
+	}
 	if status.Sync.Listen != "" {
 		fmt.Fprintf(s.Out, "Health: http://%s/readyz, and /healthz and /metrics\n", status.Sync.Listen)
 	}

@@ -54,6 +54,9 @@ func (f *File) Status(ctx context.Context) (Status, error) {
 		c.Changes = changesOf(kept, feed)
 		s.Collections = append(s.Collections, c)
 	}
+	if err := f.store.CommitErr(); err != nil {
+		s.Error = err.Error()
+	}
 	Sort(s.Collections)
 	return s, nil
 }

@@ -56,16 +56,19 @@ func Open(ctx context.Context, path string, o Options) (Source, error) {
 	if is, err := snapshot.Is(path); err == nil && is { // whatever is wrong with the path, the store says it
 		return OpenSnapshot(ctx, path, o.Identities)
 	}
+	socket, err := SocketPath(path)
+	if err != nil {
+		return nil, err
+	}
 	openFile := func() (Source, error) {
 		s, err := store.Open(path, store.Options{ReadOnly: true, LockTimeout: -1, Logger: o.Logger, Encryption: o.Encryption})
 		if err != nil {
 			return nil, err
 		}
+		if c, _, err := Dial(ctx, socket); err == nil { // of a sync whose file this one has replaced
+			return c, s.Close()
+		}
 		return NewFile(s), nil
-	}
-	socket, err := SocketPath(path)
-	if err != nil {
-		return nil, err
 	}
 	dialSync := func() (Source, error) {
 		c, _, err := Dial(ctx, socket)

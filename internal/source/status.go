@@ -20,6 +20,8 @@ type Status struct {
 	FreeBytes int64 `json:"freeBytes"`
 	// WrittenBytes is what Sync has written to the file, in whole pages; 0 if none runs.
 	WrittenBytes int64 `json:"writtenBytes,omitempty"`
+	// Error is why what is pending cannot be written to the file; empty while it can.
+	Error string `json:"error,omitempty"`
 	// Sync is the process that holds the file; nil if none does.
 	Sync *Sync `json:"sync,omitempty"`
 	// Snapshot is what the file says about itself if it is a snapshot; nil if it is a store.

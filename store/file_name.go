@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// keepName verifies that the store's file still has the store's name, by device and inode, before it is written. The caller has
+// the writer's place, and no handle.
+//
+// If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the name.
+// Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are looked at again
+// before each write, so that whoever moves the other file away, or the first one back, need not start the process again.
+func (s *Store) keepName() error {
+	if !renamesOpen || s.readOnly() {
+		return nil
+	}
+	h, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	open, err := h.file.Stat()
+	h.release()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	switch named, err := os.Lstat(s.real); {
+	case isMissing(err):
+		if err := s.writeAnew(context.Background()); err != nil {
+			return fmt.Errorf("the file %s was removed, and what it held cannot be written anew: %w", s.real, err)
+		}
+	case err != nil:
+		return fmt.Errorf("%s: %w", s.path, err)
+	case !os.SameFile(open, named):
+		return fmt.Errorf("%s: %w", s.real, ErrReplaced)
+	}
+	return nil
+}
+
+// writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction: the copy is
+// on the disk before it gets the name, and it never takes the name from another file.
+func (s *Store) writeAnew(ctx context.Context) error {
+	if err := makeDir(filepath.Dir(s.real)); err != nil {
+		return err
+	}
+	s.setExchanging(true)
+	defer s.setExchanging(false)
+	old, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	err = s.replaceRemoved(ctx, old)
+	old.release()
+	if err != nil {
+		return err
+	}
+	s.logger().Error(nil, "The store's file was removed while it was open: what it held has been written anew under its name", "to", s.real)
+	s.retire(old, nil)
+	return nil
+}
+
+// replaceRemoved makes the copy and puts it in the place of old, while it holds the mark.
+func (s *Store) replaceRemoved(ctx context.Context, old *handle) error {
+	mark, err := takeMark(ctx, s.real, time.Now().Add(s.o.lockTimeout()))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if released := mark.release(); released != nil {
+			s.logger().Error(released, "The mark beside the store could not be removed; the next process will verify the store")
+		}
+	}()
+	fresh, err := s.compactCopy(ctx, old, nil)
+	if err != nil {
+		return err
+	}
+	if err := takeName(fresh.path, s.real); err != nil {
+		return errors.Join(err, fresh.discard())
+	}
+	s.moveIn(fresh)
+	return nil
+}
+
+// moveIn makes fresh, which has got the store's name, the store's file.
+func (s *Store) moveIn(fresh *handle) {
+	if err := syncDir(filepath.Dir(s.real)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
+	}
+	fresh.path = s.real
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takeIntoUseLocked(fresh)
+}
+
+// retire closes a file that the store uses no more, once those who read it are done. Nobody waits for that but Close. If the
+// file that replaced it is sealed with key alone, the other keys are forgotten then; they stay in memory while another file is
+// being retired.
+func (s *Store) retire(old *handle, key *dataKey) {
+	s.retiring.Add(1)
+	s.goBackground("close the file that has been replaced", func(context.Context) {
+		if err := old.close(); err != nil {
+			s.logger().Error(err, "The file that has been replaced could not be closed")
+		}
+		if s.retiring.Add(-1) == 0 && key != nil {
+			s.keys.forgetOthers(key)
+		}
+	})
+}

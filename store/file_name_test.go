@@ -1,0 +1,150 @@
+//go:build unix
+
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// stored returns what the store at path holds, as the next process finds it.
+func stored(t *testing.T, path string) []string {
+	t.Helper()
+	s := openAt(t, path, store.Options{})
+	defer s.Close()
+	storetest.Check(t, s)
+	c := openPods(t, s, byNamespaceAndColor)
+	defer c.Close()
+	return append(list(t, c), infoOf(t, c).ResourceVersion)
+}
+
+// TestRemovedFile: what a store holds is written anew under its name when the file has been removed, with all that it held.
+func TestRemovedFile(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"removed":               os.Remove,
+		"moved away":            func(path string) error { return os.Rename(path, path+"-away") },
+		"directory removed":     func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"moved to another name": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+"-old") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "d", "s.db")
+			s := openAt(t, path, byHand())
+			c := openPods(t, s, byNamespaceAndColor)
+			relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2"))
+			flush(t, s)
+			if err := lose(path); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, c, "6", upsert("a/z", "6", storetest.ColorLabel, "blue"))
+			flush(t, s)
+			apply(t, c, "7", remove("a/y", "7"))
+			see(t, c, "7", "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue")
+			if _, err := s.Compact(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue", "7")
+		})
+	}
+}
+
+// TestRemovedBeforeClose: also where nothing is written any more.
+func TestRemovedBeforeClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := openAt(t, path, byHand())
+	relist(t, openPods(t, s, nil), store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	flush(t, s)
+	if err := errors.Join(os.Remove(path), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "5")
+}
+
+// replaced is a store whose file has been replaced by a backup of it, with a change since.
+func replaced(t *testing.T) (s *store.Store, c *store.Collection, path string, backup []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s.db")
+	s = openAt(t, path, byHand())
+	c = openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	flush(t, s)
+	other, err := os.Create(path + "-backup")
+	if err == nil {
+		_, err = s.CopyTo(t.Context(), io.Writer(other))
+		err = errors.Join(err, other.Close())
+	}
+	apply(t, c, "6", upsert("a/y", "6"))
+	flush(t, s)
+	if err := errors.Join(err, os.Rename(path, path+"-away"), os.Rename(path+"-backup", path)); err != nil {
+		t.Fatal(err)
+	}
+	return s, c, path, readFile(t, path)
+}
+
+// TestReplacedFile: another file of the store's name is never written, what is held goes on being served, and whoever asks is
+// told.
+func TestReplacedFile(t *testing.T) {
+	s, c, path, backup := replaced(t)
+	apply(t, c, "7", upsert("a/z", "7"))
+	for range 2 {
+		if err := s.Flush(t.Context()); !errors.Is(err, store.ErrReplaced) {
+			t.Fatalf("a commit: %v", err)
+		}
+		if err := s.CommitErr(); !errors.Is(err, store.ErrReplaced) {
+			t.Errorf("CommitErr: %v", err)
+		}
+	}
+	if err := c.SetMustRelist(t.Context(), "why"); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("another write: %v", err)
+	}
+	see(t, c, "7", "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "a/z uid=uid-a/z rv=7")
+	if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("close: %v", err)
+	}
+	if !bytes.Equal(readFile(t, path), backup) {
+		t.Error("the other file was written")
+	}
+	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "5")
+	wantStrings(t, "the file that was there has", stored(t, path+"-away"), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
+}
+
+// TestReplacedBeforeClose: Close says so although there is nothing to write.
+func TestReplacedBeforeClose(t *testing.T) {
+	s, _, path, backup := replaced(t)
+	if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("close: %v", err)
+	}
+	if !bytes.Equal(readFile(t, path), backup) {
+		t.Error("the other file was written")
+	}
+}
+
+// TestReplacedFileIsMovedAway: the store is written again as soon as it can be: under its name, or to the file that was there.
+func TestReplacedFileIsMovedAway(t *testing.T) {
+	for name, back := range map[string]func(path string) error{
+		"moved away": func(path string) error { return os.Rename(path, path+"-other") },
+		"moved back": func(path string) error { return os.Rename(path+"-away", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c, path, _ := replaced(t)
+			apply(t, c, "7", upsert("a/z", "7"))
+			if err := s.Flush(t.Context()); !errors.Is(err, store.ErrReplaced) {
+				t.Fatalf("a commit: %v", err)
+			}
+			if err := errors.Join(back(path), s.Flush(t.Context()), s.CommitErr(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			wantStrings(t, "the next process finds", stored(t, path),
+				"a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "a/z uid=uid-a/z rv=7", "7")
+		})
+	}
+}
