@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -137,7 +138,7 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{Informer: &Informer{store: m, deltasMu: newPatientMutex()}, cold: tt.cold, rewrites: tt.rewrites}
+		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New()}, cold: tt.cold, rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 			t.Fatal(err)
 		}

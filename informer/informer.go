@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -79,7 +80,7 @@ type Informer struct {
 
 	// deltasMu is held while a batch is committed and queued for the handlers, while
 	// a late handler joins, and while a page is queued that was read for a handler. No code of users runs under it but index functions.
-	deltasMu  patientMutex
+	deltasMu  patient.Mutex
 	pages     pages
 	listBegun bool // guarded by deltasMu; a list has been taken in, or begun to, in this run
 
@@ -125,7 +126,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	}
 	i.clock = i.o.Clock
 	i.pages.init()
-	i.deltasMu = newPatientMutex()
+	i.deltasMu = patient.New()
 	i.sources.init(i.clock.Now())
 	i.audits.turn = make(chan struct{}, 1)
 	i.unguarded = unguardedBy(i.o)
@@ -199,12 +200,15 @@ func (i *Informer) GetIndexer() cache.Indexer { return i.indexer }
 // GetStore has, and can be used at any time, before Run too.
 func (i *Informer) Reader() store.Reader { return i.store }
 
-// AddIndexers adds index functions. It fails after the informer has stopped, and if one of that name exists.
+// AddIndexers adds index functions. It fails after the informer has stopped, if one of that name exists, and if the disk does
+// not finish a write for as long as New waits.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already") // client-go's words
 	}
-	return i.store.AddIndexers(indexers, i.o.IndexVersions)
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	return i.store.AddIndexers(ctx, indexers, i.o.IndexVersions)
 }
 
 // SetWatchErrorHandler is SetWatchErrorHandlerWithContext for the older signature.

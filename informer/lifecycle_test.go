@@ -343,6 +343,31 @@ type doneChannel <-chan struct{}
 func (doneChannel) Name() string            { return "run" }
 func (d doneChannel) Done() <-chan struct{} { return d }
 
+// TestNewOnAReadOnlyStore: what can never be written is an error at once; a run would try it again for ever.
+func TestNewOnAReadOnlyStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		r.srv.write("a/1", "x")
+		r.start()
+		r.close()
+		st, err := store.Open(r.path, store.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		i, err := New(r.srv, &corev1.Pod{}, Options{Store: st, Identity: podsIdentity})
+		if !errors.Is(err, store.ErrReadOnly) {
+			t.Errorf("new: %v", err)
+		}
+		if err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			i.RunWithContext(ctx)
+			t.Errorf("it ran for an hour: %v", i.Status().Err)
+		}
+	})
+}
+
 // TestNewOnAClosedStore: it says so at once, and does not wait for an informer that was not closed before the store.
 func TestNewOnAClosedStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {

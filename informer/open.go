@@ -108,6 +108,8 @@ func (i *Informer) open() error {
 		i.volatile = whySecrets
 	case o.Store == nil:
 		return errors.New("no store to keep the objects in; set Options.Store or Options.InMemory")
+	case o.Store.ReadOnly():
+		return fmt.Errorf("keep the objects in %s: %w; open it for writing", o.Store.Path(), store.ErrReadOnly)
 	}
 	if i.volatile != "" {
 		m, err := store.NewMemory(o.Identity, co)

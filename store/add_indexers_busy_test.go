@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -16,7 +17,7 @@ import (
 func TestAddIndexersWhileEveryStateIsOld(t *testing.T) {
 	type written interface {
 		Interface
-		AddIndexers(indexers cache.Indexers, versions map[string]string) error
+		AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 	}
 	batches := func(t *testing.T, c written) func(rv int) {
 		return func(rv int) {
@@ -77,7 +78,7 @@ func addWhileWritten(t *testing.T, c Interface, write func(rv int)) {
 		}
 		return []string{"v"}, nil
 	}
-	if err := c.AddIndexers(cache.Indexers{"x": fn}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"x": fn}, nil); err != nil {
 		t.Error(err)
 	}
 	if n := calls.Load(); n >= enough {

@@ -35,12 +35,23 @@ func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer
 	if err := c.pause.wait(ctx); err != nil {
 		return err
 	}
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	if c.replacing != nil {
 		return ErrReplacing
 	}
 	return c.writeObjectsLocked(ctx, set, fn)
+}
+
+// lockWrites takes mu, which whoever waits for the disk may hold for long, as long as ctx lasts. It comes before the turn to
+// commit, and that before the writer's place.
+func (c *Collection) lockWrites(ctx context.Context) error {
+	if err := c.mu.LockContext(ctx); err != nil {
+		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
+	}
+	return nil
 }
 
 // writeObjectsLocked is writeLocked for an fn that writes objects.

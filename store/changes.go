@@ -55,7 +55,9 @@ func (c *Collection) retainChanges(ctx context.Context, retain time.Duration) er
 	case c.readOnly:
 		return ErrReadOnly
 	}
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	if was, err := c.places.retained(); err != nil || was == retain {
 		return err

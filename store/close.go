@@ -102,7 +102,7 @@ func (s *Store) end() error {
 	if h == nil {
 		return nil
 	}
-	if !s.readOnly() && failure == nil {
+	if !s.ReadOnly() && failure == nil {
 		used := s.usedNotes.take()
 		err := h.update(func(tx *bolt.Tx) error { return errors.Join(s.writeUsed(tx, used), s.putTimes(tx), putClean(tx, true)) }, (*bolt.Tx).Commit)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 // Collection is one collection of a Store. It implements Interface. See
@@ -29,7 +31,7 @@ type Collection struct {
 	set atomic.Pointer[indexSet]
 
 	// mu is held for each write transaction but those that commit what is pending, and never while code of the user runs.
-	mu sync.Mutex
+	mu patient.Mutex
 	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
 	front     sync.Mutex
 	replacing *replacement // the open one; set with mu and front held, read with either
@@ -95,11 +97,12 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 		return nil, err
 	}
 	c := &Collection{
+		mu:        patient.New(),
 		reader:    reader{store: s, name: name, codec: o.Codec, overlay: newOverlay(), customKeys: isCustomKeyFunc(o.KeyFunc)},
 		id:        id,
 		keyFunc:   o.KeyFunc,
 		resource:  o.Resource,
-		readOnly:  s.readOnly(),
+		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
 		limits:    limitsOf(o.Residency),
 		packer:    newPacker(o.Compression),
@@ -113,7 +116,9 @@ func openCollection(ctx context.Context, s *Store, name string, id Identity, o C
 			return nil, err
 		}
 	}
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.Unlock()
 	if err := c.unseal(ctx); err != nil {
 		return nil, err
@@ -286,7 +291,9 @@ func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 }
 
 func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	if c.replacing != nil {
 		return ErrReplacing

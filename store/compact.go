@@ -79,7 +79,7 @@ func (s *Store) Compact(ctx context.Context) (Compacted, error) {
 // compact is Compact, and Rekey if fresh is the key that everything is to be sealed with.
 func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, err error) {
 	switch {
-	case s.readOnly():
+	case s.ReadOnly():
 		return done, ErrReadOnly
 	case !renamesOpen:
 		return done, errors.New("not possible on this system, where a file that is open can not be replaced")

@@ -50,7 +50,7 @@ func (s *Store) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 
 // flushForCopy commits what is pending if that can be done.
 func (s *Store) flushForCopy(ctx context.Context) error {
-	if s.readOnly() || !s.hasPending() {
+	if s.ReadOnly() || !s.hasPending() {
 		return ctx.Err()
 	}
 	if err := s.Flush(ctx); err != nil && ctx.Err() == nil {

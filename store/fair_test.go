@@ -35,7 +35,7 @@ func TestTurns(t *testing.T) {
 		},
 		"indexes": func(t *testing.T, c *store.Collection, ended func() bool) {
 			for n := 0; !ended(); n++ {
-				if err := c.AddIndexers(cache.Indexers{fmt.Sprint(n): cache.MetaNamespaceIndexFunc}, nil); err != nil {
+				if err := c.AddIndexers(context.Background(), cache.Indexers{fmt.Sprint(n): cache.MetaNamespaceIndexFunc}, nil); err != nil {
 					t.Error(err)
 				}
 				store.WaitBuilds(c)

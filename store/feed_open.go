@@ -26,7 +26,9 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 	if c.readOnly {
 		return ErrReadOnly
 	}
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	known, err := c.places.open(name)
 	if known || err != nil {
@@ -84,7 +86,9 @@ func (c *Collection) ForgetHandler(ctx context.Context, name string) error {
 }
 
 func (c *Collection) forgetHandler(ctx context.Context, name string) error {
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	// Taken meanwhile, so that nobody registers it.
 	known, err := c.places.open(name)

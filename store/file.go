@@ -19,6 +19,8 @@ type handle struct {
 	db   *bolt.DB
 	// file is the one that bbolt has open and locked.
 	file *os.File
+	// identity is the file's, by which it is known to have the store's name still.
+	identity os.FileInfo
 	// users are the transactions that run or are about to.
 	users sync.WaitGroup
 	// written is how many bytes of pages were written through it.

@@ -16,18 +16,14 @@ import (
 // Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are looked at again
 // before each write, so that whoever moves the other file away, or the first one back, need not start the process again.
 func (s *Store) keepName() error {
-	if !renamesOpen || s.readOnly() {
+	if !renamesOpen || s.ReadOnly() {
 		return nil
 	}
 	h, err := s.acquire()
 	if err != nil {
 		return err
 	}
-	open, err := h.file.Stat()
 	h.release()
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
-	}
 	switch named, err := os.Lstat(s.real); {
 	case isMissing(err):
 		if err := s.writeAnew(context.Background()); err != nil {
@@ -35,7 +31,7 @@ func (s *Store) keepName() error {
 		}
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.path, err)
-	case !os.SameFile(open, named):
+	case !os.SameFile(h.identity, named):
 		return fmt.Errorf("%s: %w", s.real, ErrReplaced)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (s *Store) updateFor(ctx context.Context, what string, fn func(tx *bolt.Tx)
 
 // updateThen is updateFor for those who have to know of the outcome before anybody else writes.
 func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx) error, then func(err error)) error {
-	if s.readOnly() {
+	if s.ReadOnly() {
 		return fmt.Errorf("%s: %w", s.path, ErrReadOnly)
 	}
 	if err := ctx.Err(); err != nil {
@@ -179,7 +179,7 @@ func (s *Store) fail(h *handle, reason error) {
 		close(s.failed)
 	}
 	s.mu.Unlock()
-	if first && !s.readOnly() {
+	if first && !s.ReadOnly() {
 		if err := leaveMark(s.real); err != nil {
 			s.logger().Error(err, "No mark could be left for the next process that opens the store")
 		}

@@ -125,7 +125,9 @@ func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 		writes[n] = &x.write
 	}
 	i.c.packer.pack(writes)
-	i.c.mu.Lock()
+	if err := i.c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer i.c.mu.Unlock()
 	err := i.c.writeLocked(ctx, nil, func(w *writer) error {
 		w.objects.FillPercent = coldFill

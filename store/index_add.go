@@ -10,11 +10,11 @@ import (
 
 // AddIndexers adds index functions; see Interface. It fails, as client-go
 // does, if one of the names is taken, and then adds none.
-func (c *Collection) AddIndexers(indexers cache.Indexers, versions map[string]string) error {
+func (c *Collection) AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error {
 	if len(indexers) == 0 {
 		return nil
 	}
-	err := c.addIndexers(context.Background(), indexers, versions)
+	err := c.addIndexers(ctx, indexers, versions)
 	if err != nil {
 		return fmt.Errorf("add indexes to %s: %w", c.id, err)
 	}
@@ -89,13 +89,15 @@ func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
 // addComputed puts the functions in place, unless something has become pending since the terms were computed. Batches wait
 // for no disk meanwhile, but nothing is committed: what is pending must have its terms when the file has the index.
 func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers cache.Indexers, versions map[string]string, terms grownTerms) (bool, error) {
+	if err := c.lockWrites(ctx); err != nil {
+		return false, err
+	}
+	defer c.mu.Unlock()
 	release, err := c.store.takeTurn(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	before := c.set.Load()
 	set, err := before.with(indexers, versions)
 	if err != nil {

@@ -265,7 +265,9 @@ func (c *Collection) buildTerms(records []buildRecord, names []string, report fu
 // buildWrite moves the records to their new terms. Their seq stays: nothing
 // has happened to the objects.
 func (c *Collection) buildWrite(ctx context.Context, names []string, records []buildRecord) error {
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	return c.writeLocked(ctx, nil, func(w *writer) error {
 		for _, r := range records {
@@ -314,7 +316,9 @@ func (w *writer) reindex(r buildRecord, old stored, names []string) error {
 
 // buildFinish marks the indexes ready, in the file and then for readers.
 func (c *Collection) buildFinish(ctx context.Context, names []string) error {
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	err := c.writeLocked(ctx, nil, func(w *writer) error {
 		for _, name := range names {

@@ -28,7 +28,7 @@ func TestAddIndexersHoldsOnePage(t *testing.T) {
 			colored(t, c, test.objects, test.bytes)
 			codec.take()
 			build := store.HoldBuild(c, "color")
-			if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+			if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 				t.Fatal(err)
 			}
 			for what, lookUp := range lookUps(c) {
@@ -80,7 +80,7 @@ func scanned(t *testing.T, s *store.Store, n int, meanwhile func(c *store.Collec
 	colored(t, c, n, 10)
 	build := store.HoldBuild(c, "color")
 	busy := true
-	if err := c.AddIndexers(cache.Indexers{"color": func(obj any) ([]string, error) {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": func(obj any) ([]string, error) {
 		if pod := obj.(*corev1.Pod); !busy { // else it is called for what meanwhile writes
 			busy = true
 			meanwhile(c, pod.Name)

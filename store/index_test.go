@@ -63,7 +63,7 @@ func TestIndexIsBuiltInTheBackground(t *testing.T) {
 	before := infoOf(t, c)
 	seq, _, _ := store.Header(c, "ns1/pod0001")
 
-	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := c.IndexKeys(context.Background(), "color", "red")
@@ -167,7 +167,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 
 	fn, calls := counting(storetest.ByColor)
 	c = session(t, s, nil, nil) // as a process that adds it after it has opened the collection
-	if err := c.AddIndexers(cache.Indexers{"color": fn}, versions); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": fn}, versions); err != nil {
 		t.Fatal(err)
 	}
 	store.WaitBuilds(c)
@@ -181,7 +181,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 	if names, err := store.IndexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)
 	}
-	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := c.IndexKeys(context.Background(), "color", "blue")
@@ -201,7 +201,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 		t.Errorf("still there: %q, %v", names, err)
 	}
 	// Headers still name its terms, which must not mislead one that is added again.
-	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "", upsert("ns0/pod0003", "102", storetest.ColorLabel, "green"))
@@ -250,13 +250,13 @@ func TestIndexAddedWhileABatchIsIndexed(t *testing.T) {
 				var once sync.Once
 				adding := func(obj any) ([]string, error) {
 					once.Do(func() {
-						if err := c.AddIndexers(cache.Indexers{"name": storetest.ByName}, nil); err != nil {
+						if err := c.AddIndexers(context.Background(), cache.Indexers{"name": storetest.ByName}, nil); err != nil {
 							t.Error(err)
 						}
 					})
 					return nil, nil
 				}
-				if err := c.AddIndexers(cache.Indexers{"adding": adding}, nil); err != nil {
+				if err := c.AddIndexers(context.Background(), cache.Indexers{"adding": adding}, nil); err != nil {
 					t.Fatal(err)
 				}
 				if list {
@@ -277,10 +277,10 @@ func TestNoIndex(t *testing.T) {
 	if _, err := c.ByIndex(context.Background(), "none", "x"); !errors.Is(err, store.ErrNoIndex) {
 		t.Errorf("ByIndex: %v", err)
 	}
-	if err := c.AddIndexers(cache.Indexers{"": storetest.ByColor}, nil); err == nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"": storetest.ByColor}, nil); err == nil {
 		t.Error("an index without a name was added")
 	}
-	if err := c.AddIndexers(cache.Indexers{"nil": nil}, nil); err == nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"nil": nil}, nil); err == nil {
 		t.Error("an index without a function was added")
 	}
 }
@@ -297,7 +297,7 @@ func TestCloseEndsABuild(t *testing.T) {
 		<-hold
 		return nil, nil
 	}
-	if err := c.AddIndexers(cache.Indexers{"slow": slow}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"slow": slow}, nil); err != nil {
 		t.Fatal(err)
 	}
 	<-started

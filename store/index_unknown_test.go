@@ -24,7 +24,7 @@ func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 	flush(t, s)
 	color, versions := cache.Indexers{"color": storetest.ByColor}, map[string]string{"color": "1"}
 	g.After(func() error { return syscall.EIO })
-	if err := c.AddIndexers(color, versions); !errors.Is(err, store.ErrOutcomeUnknown) {
+	if err := c.AddIndexers(context.Background(), color, versions); !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatalf("AddIndexers: %v", err)
 	}
 	g.After(nil)
@@ -33,7 +33,7 @@ func TestAddIndexersWhoseOutcomeIsUnknown(t *testing.T) {
 	}
 	apply(t, c, "3", upsert("a/x", "3", storetest.ColorLabel, "red"))
 	flush(t, s)
-	if err := c.AddIndexers(color, versions); err != nil {
+	if err := c.AddIndexers(context.Background(), color, versions); err != nil {
 		t.Fatal(err)
 	}
 	wantKeys(t, c, "color", "red", "a/x")

@@ -265,9 +265,11 @@ func (i *Indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 // GetIndexers implements cache.Indexer. The map is the caller's.
 func (i *Indexer) GetIndexers() cache.Indexers { return i.b.Indexers() }
 
-// AddIndexers implements cache.Indexer.
+// AddIndexers implements cache.Indexer. It fails if the disk does not finish a write in ten seconds.
 func (i *Indexer) AddIndexers(newIndexers cache.Indexers) error {
-	return i.b.AddIndexers(newIndexers, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	return i.b.AddIndexers(ctx, newIndexers, nil)
 }
 
 func anys(objs []runtime.Object) []any {

@@ -66,8 +66,8 @@ type Interface interface {
 	// returns; they scan until the index has been built in the background.
 	// versions names functions whose results are the same as long as their
 	// version is, so that the next process need not rebuild their indexes. It may be nil: a function without a
-	// version may depend on a flag, so its index is built anew by each process.
-	AddIndexers(indexers cache.Indexers, versions map[string]string) error
+	// version may depend on a flag, so its index is built anew by each process. It waits for the disk as long as ctx lasts.
+	AddIndexers(ctx context.Context, indexers cache.Indexers, versions map[string]string) error
 
 	// Indexer returns the collection as a cache.Indexer of client-go.
 	Indexer() *Indexer

@@ -164,7 +164,7 @@ func (m *Memory) SetMustRelist(ctx context.Context, reason string) error {
 
 // AddIndexers adds index functions; see Interface. It computes them for all
 // objects before it returns, as client-go does.
-func (m *Memory) AddIndexers(indexers cache.Indexers, versions map[string]string) error {
+func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, versions map[string]string) error {
 	added, err := newIndexSet(indexers, versions)
 	if err != nil {
 		return err

@@ -190,7 +190,7 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 
 // startUpkeep begins what a store that is open for writing does in the background.
 func (s *Store) startUpkeep() {
-	if s.readOnly() {
+	if s.ReadOnly() {
 		return
 	}
 	s.verifyLater()

@@ -139,7 +139,11 @@ func ownErrors(err error) error {
 // openBolt opens the file with bbolt, which closes it if there is an error.
 func (o *opening) openBolt(mapped int) (*handle, error) {
 	h := &handle{path: o.path, file: o.file}
-	err := contain(func() error {
+	var err error
+	if h.identity, err = o.file.Stat(); err != nil {
+		return nil, errors.Join(err, o.file.Close())
+	}
+	err = contain(func() error {
 		db, err := bolt.Open(o.path, 0o600, &bolt.Options{
 			Timeout:         1, // the file is locked already; do not wait
 			ReadOnly:        o.readOnly,

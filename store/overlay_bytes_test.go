@@ -57,7 +57,7 @@ func TestAddedIndexIsCountedAsPending(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	c := openPods(t, s, nil)
 	apply(t, c, "2", upsert("a/x", "1", storetest.ColorLabel, "red"), upsert("a/y", "2"))
-	if err := c.AddIndexers(byNamespaceAndColor, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), byNamespaceAndColor, nil); err != nil {
 		t.Fatal(err)
 	}
 	flush(t, s)
@@ -104,7 +104,7 @@ func TestPendingBytes(t *testing.T) {
 				}
 				if !added {
 					added = true
-					if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+					if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 						rt.Fatal(err)
 					}
 				}

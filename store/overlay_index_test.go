@@ -40,7 +40,7 @@ func TestAddIndexersOverPending(t *testing.T) {
 			}
 			apply(t, c, "9", upsert("a/both", "4", storetest.ColorLabel, "red"), upsert("a/error", "5", storetest.ColorLabel, "red", storetest.FailLabel, "error"),
 				upsert("a/new", "6", storetest.ColorLabel, "red.blue"), upsert("a/panic", "7", storetest.FailLabel, "panic"), remove("a/gone", "8"))
-			if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+			if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 				t.Fatal(err)
 			}
 			red := append(append([]string{"a/both"}, inFile...), "a/new")
@@ -79,7 +79,7 @@ func TestAddIndexersWhileACommitHangs(t *testing.T) {
 	var once sync.Once
 	added := make(chan error, 1)
 	go func() {
-		added <- c.AddIndexers(cache.Indexers{"color": func(obj any) ([]string, error) {
+		added <- c.AddIndexers(context.Background(), cache.Indexers{"color": func(obj any) ([]string, error) {
 			once.Do(func() { close(asked) })
 			return storetest.ByColor(obj)
 		}}, nil)
@@ -110,7 +110,7 @@ func TestAddIndexersThatFails(t *testing.T) {
 	apply(t, c, "2", upsert("a/y", "2", storetest.ColorLabel, "red"))
 	g.Fail(full)
 	wrong := func(any) ([]string, error) { return []string{"wrong"}, nil }
-	if err := c.AddIndexers(cache.Indexers{"color": wrong}, nil); !errors.Is(err, store.ErrNoSpace) {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": wrong}, nil); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatalf("AddIndexers: %v", err)
 	}
 	if _, err := c.IndexKeys(context.Background(), "color", "wrong"); !errors.Is(err, store.ErrNoIndex) {
@@ -118,7 +118,7 @@ func TestAddIndexersThatFails(t *testing.T) {
 	}
 	apply(t, c, "3", upsert("a/z", "3", storetest.FailLabel, "error"))
 	g.Fail(nil)
-	if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantKeys(t, c, "color", "red", "a/x", "a/y")
@@ -151,7 +151,7 @@ func TestStoredIndexIsNotTrustedOverPending(t *testing.T) {
 				flush(t, s)
 			}
 			apply(t, c, "5", remove("a/y", "5"))
-			if err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, versions); err != nil {
+			if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, versions); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
@@ -186,7 +186,7 @@ func TestIndexesUnderLoad(t *testing.T) {
 	})
 	for i := range soak(4) {
 		index := fmt.Sprintf("color %d", i)
-		if err := c.AddIndexers(cache.Indexers{index: storetest.ByColor}, nil); err != nil {
+		if err := c.AddIndexers(context.Background(), cache.Indexers{index: storetest.ByColor}, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, built := range []bool{false, true} {
@@ -253,7 +253,7 @@ func TestIndexModel(t *testing.T) {
 				if rapid.Bool().Draw(rt, "fails") {
 					g.Fail(full)
 				}
-				err := c.AddIndexers(cache.Indexers{"color": storetest.ByColor}, versions)
+				err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, versions)
 				g.Fail(nil)
 				added = err == nil
 			},

@@ -29,7 +29,7 @@ const MustRelistDamaged = "damaged"
 // open can not be renamed, it always fails: close the store and open it.
 func (s *Store) Rebuild(ctx context.Context) error {
 	switch {
-	case s.readOnly():
+	case s.ReadOnly():
 		return fmt.Errorf("rebuild %s: %w", s.path, ErrReadOnly)
 	case !renamesOpen:
 		return fmt.Errorf("rebuild %s: not possible on this system; close the store and open it again", s.path)

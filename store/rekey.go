@@ -41,7 +41,7 @@ func (s *Store) rekey(ctx context.Context) (Compacted, error) {
 	switch {
 	case s.keys == nil:
 		return Compacted{}, errNoKeys
-	case s.readOnly():
+	case s.ReadOnly():
 		return Compacted{}, ErrReadOnly
 	}
 	key, err := s.keys.make(ctx)

@@ -49,10 +49,10 @@ type replaceMode interface {
 // try of a cold start is a diff over the first one's pages.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
 	r := &replacement{c: c, o: o, losses: c.Losses()}
-	err := c.setReplacing(r)
+	err := c.setReplacing(ctx, r)
 	if err == nil {
 		if err = c.begin(ctx, r); err != nil {
-			_ = c.setReplacing(nil)
+			_ = c.setReplacing(context.Background(), nil)
 		}
 	}
 	if err != nil {
@@ -70,8 +70,10 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 }
 
 // setReplacing opens r, or closes the open one if r is nil. The other methods that write refuse while there is one.
-func (c *Collection) setReplacing(r *replacement) error {
-	c.mu.Lock()
+func (c *Collection) setReplacing(ctx context.Context, r *replacement) error {
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	c.front.Lock()
 	defer c.front.Unlock()
@@ -92,7 +94,9 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 			return err
 		}
 	}
-	c.mu.Lock()
+	if err := c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -214,7 +218,7 @@ func (r *replacement) Abort() {
 
 func (r *replacement) close() {
 	r.done = true
-	_ = r.c.setReplacing(nil)
+	_ = r.c.setReplacing(context.Background(), nil)
 }
 
 // write is Collection.write for the open replacement. Whoever shares the store may
@@ -223,7 +227,9 @@ func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *write
 	if err := r.c.pause.wait(ctx); err != nil {
 		return err
 	}
-	r.c.mu.Lock()
+	if err := r.c.lockWrites(ctx); err != nil {
+		return err
+	}
 	defer r.c.mu.Unlock()
 	return r.c.writeObjectsLocked(ctx, set, func(w *writer) ([]*write, error) {
 		if err := r.usable(); err != nil {

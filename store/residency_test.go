@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -112,11 +113,11 @@ func TestAddIndexersAfterOneThatFailed(t *testing.T) {
 	mustList(t, c, 10)
 	by := func(v string) cache.IndexFunc { return func(any) ([]string, error) { return []string{v}, nil } }
 	FailCommits(s, func() error { return syscall.ENOSPC })
-	if err := c.AddIndexers(cache.Indexers{"x": by("one")}, nil); !errors.Is(err, ErrNoSpace) {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"x": by("one")}, nil); !errors.Is(err, ErrNoSpace) {
 		t.Fatal(err)
 	}
 	FailCommits(s, func() error { return nil })
-	if err := c.AddIndexers(cache.Indexers{"x": by("two")}, nil); err != nil {
+	if err := c.AddIndexers(context.Background(), cache.Indexers{"x": by("two")}, nil); err != nil {
 		t.Fatal(err)
 	}
 	values, err := c.IndexValues(t.Context(), "x")
@@ -143,7 +144,7 @@ func TestAddIndexersWhileBusy(t *testing.T) {
 			}
 		}
 	})
-	err := c.AddIndexers(cache.Indexers{"x": func(any) ([]string, error) { return []string{"v"}, nil }}, nil)
+	err := c.AddIndexers(context.Background(), cache.Indexers{"x": func(any) ([]string, error) { return []string{"v"}, nil }}, nil)
 	stop.Store(true)
 	writer.Wait()
 	keys, err2 := c.IndexKeys(t.Context(), "x", "v")

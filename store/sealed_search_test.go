@@ -289,7 +289,7 @@ func (x *planting) damage(s *Store) {
 // addIndex adds one whose function fails for some, which is logged.
 func (x *planting) addIndex(c *Collection) {
 	x.t.Helper()
-	err := c.AddIndexers(cache.Indexers{"other": func(obj any) ([]string, error) {
+	err := c.AddIndexers(context.Background(), cache.Indexers{"other": func(obj any) ([]string, error) {
 		values, err := byOwner(obj)
 		if len(values) == 0 {
 			panic(obj)

@@ -184,7 +184,8 @@ func (s *Store) Quarantined() string {
 	return s.quarantined
 }
 
-func (s *Store) readOnly() bool { return s.o.ReadOnly }
+// ReadOnly reports whether the store was opened for reading only: every write fails with ErrReadOnly.
+func (s *Store) ReadOnly() bool { return s.o.ReadOnly }
 
 func (s *Store) logger() logr.Logger {
 	if s.o.Logger != nil {

@@ -199,7 +199,7 @@ func (m *model) addIndexers(t *rapid.T) {
 	for name := range funcs {
 		taken = taken || m.funcs[name] != nil
 	}
-	if err := m.c.AddIndexers(funcs, drawVersions(t)); (err != nil) != taken {
+	if err := m.c.AddIndexers(context.Background(), funcs, drawVersions(t)); (err != nil) != taken {
 		t.Fatalf("add %d indexes: %v, but taken is %v", len(funcs), err, taken)
 	}
 	if !taken {
