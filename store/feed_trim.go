@@ -23,7 +23,8 @@ func (f *feedWriter) settle() error {
 		return nil
 	}
 	s := f.w.places
-	if err := f.trim(s); err != nil {
+	floor, err := f.trim(s)
+	if err != nil {
 		return err
 	}
 	handlers := f.w.bucket.Bucket(bucketHandlers)
@@ -31,7 +32,7 @@ func (f *feedWriter) settle() error {
 		if handlers.Get([]byte(name)) == nil {
 			continue // it was forgotten this moment
 		}
-		if place.low()+1 < f.w.state.feedSince {
+		if place.low() < floor {
 			place = again(f.w.state.NextSeq, ResetBehind)
 			s.reset[name] = place
 		} else if s.versions[name] == 0 {
@@ -44,8 +45,9 @@ func (f *feedWriter) settle() error {
 	return nil
 }
 
-// trim drops tombstones that nobody needs, or may need any more, and moves feedSince on with them.
-func (f *feedWriter) trim(s *placesSnapshot) error {
+// trim drops tombstones that nobody needs, or may need any more, and moves feedSince on with them. It returns the highest number among those that a
+// handler has not passed; 0 if there is none.
+func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	passed, kept := uint64(math.MaxUint64), f.w.state.retain
 	for _, place := range s.places {
 		passed = min(passed, place.low())
@@ -66,17 +68,20 @@ func (f *feedWriter) trim(s *placesSnapshot) error {
 		if needed && left <= f.w.c.limits.tombstones {
 			break
 		}
+		if behind {
+			floor = seq
+		}
 		f.w.state.feedSince = max(f.w.state.feedSince, seq+1)
 		drop = append(drop, bytes.Clone(k))
 		left--
 	}
 	for _, k := range drop {
 		if err := f.tombstones.Delete(k); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	f.w.state.tombstones = left
-	return nil
+	return floor, nil
 }
 
 // makeRoom drops the tombstones that all handlers have passed, those that are retained for readers too, after a write that did not fit: it would have dropped some itself, but their pages
