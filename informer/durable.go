@@ -111,7 +111,7 @@ func (i *Informer) newDurable(name string, handler offerer) (*durable, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openWait)
 	defer cancel()
-	feed, err := i.feeds.open(ctx, name)
+	feed, err := i.feeds.open(ctx, name, handler.queues())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (i *Informer) RetainChanges(ctx context.Context, keep time.Duration) error 
 
 // feeds is what an informer needs of a collection for durable handlers.
 type feeds interface {
-	open(ctx context.Context, name string) (feed, error)
+	open(ctx context.Context, name string, keysOnly bool) (feed, error)
 	ForgetHandler(ctx context.Context, name string) error
 	RetainChanges(ctx context.Context, keep time.Duration) error
 }
@@ -166,6 +166,7 @@ type feed interface {
 	Read(ctx context.Context, after uint64) (store.FeedPage, error)
 	Objects(ctx context.Context, after string, upTo uint64) (p store.FeedPage, end string, err error)
 	Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (store.FeedPage, error)
+	Load(ctx context.Context, c store.FeedChange) (store.FeedPage, error)
 	Changed() <-chan struct{}
 	Close()
 }
@@ -173,4 +174,10 @@ type feed interface {
 // fileFeeds are those of a collection in a file.
 type fileFeeds struct{ *store.Collection }
 
-func (f fileFeeds) open(ctx context.Context, name string) (feed, error) { return f.Feed(ctx, name) }
+func (f fileFeeds) open(ctx context.Context, name string, keysOnly bool) (feed, error) {
+	opened, err := f.Feed(ctx, name)
+	if err == nil && keysOnly {
+		opened = opened.KeysOnly()
+	}
+	return opened, err
+}

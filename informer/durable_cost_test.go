@@ -24,6 +24,10 @@ func (noFeed) Place() (place store.Place, resets int, err error) { return place,
 
 func (noFeed) Acknowledge(store.Place, int) error { return nil }
 
+func (noFeed) Load(_ context.Context, c Change) (store.FeedPage, error) {
+	return store.FeedPage{Changes: []store.FeedChange{c}}, nil
+}
+
 // An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory without bound.
 func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -60,8 +60,7 @@ func (k *DurableKeys) ShutdownChan() <-chan struct{} { return k.d.done }
 
 func (k *DurableKeys) handle() *durable { return k.d }
 
-func (k *DurableKeys) offer(_ context.Context, changes []Change) (waits bool, err error) {
-	last := changes[len(changes)-1]
+func (k *DurableKeys) offer(_ context.Context, _, last Change) (waits bool, err error) {
 	name, err := cache.ParseObjectName(last.Key)
 	if err != nil {
 		return false, err

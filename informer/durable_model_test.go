@@ -255,8 +255,8 @@ type mutantFeeds struct {
 	mutant func(feed) feed
 }
 
-func (m mutantFeeds) open(ctx context.Context, name string) (feed, error) {
-	f, err := m.feeds.open(ctx, name)
+func (m mutantFeeds) open(ctx context.Context, name string, keysOnly bool) (feed, error) {
+	f, err := m.feeds.open(ctx, name, keysOnly)
 	if err != nil {
 		return nil, err
 	}

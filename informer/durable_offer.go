@@ -13,9 +13,9 @@ import (
 
 // offerer is told of changes, and acknowledges them at once or later.
 type offerer interface {
-	// offer is called with what is not acknowledged of one key, in order; later by answer, if it returns that it waits. Else it has
-	// acknowledged the first change, unless it returns an error.
-	offer(ctx context.Context, changes []Change) (waits bool, err error)
+	// offer is called with the first and the last change of one key that is not acknowledged. It acknowledges later, by answer, if it returns that it
+	// waits. Else it has acknowledged the first, unless it returns an error. Only the first has an Object, and none has for one that queues.
+	offer(ctx context.Context, first, last Change) (waits bool, err error)
 	// queues says that it answers later, and wants to be offered what comes meanwhile.
 	queues() bool
 	reset(ctx context.Context, why store.ResetReason) error
@@ -34,7 +34,7 @@ const (
 	durableRetryMax = time.Minute
 )
 
-// work is what is offered of one key and not acknowledged, in order.
+// work is what is offered of one key and not acknowledged, in order, without the objects: those are read again.
 type work struct {
 	changes []Change
 	waiting bool // for an answer
@@ -47,15 +47,25 @@ func (w *work) add(c Change) {
 	if n := len(w.changes); n > 0 && w.changes[n-1].Type == Upsert && w.changes[n-1].UID == c.UID {
 		w.changes = w.changes[:n-1]
 	}
+	c.Object = nil
 	w.changes = append(w.changes, c)
 }
 
-// offer offers what is not acknowledged of a key until one change fails, or has to be waited for.
-func (d *durable) offer(ctx context.Context, key string, w *work) {
-	for len(w.changes) > 0 {
+// offer offers what is not acknowledged of a key until one change fails, or has to be waited for. read is the first with its object, or nil. It
+// returns an error if a change can not be read.
+func (d *durable) offer(ctx context.Context, key string, w *work, read *Change) error {
+	for ; len(w.changes) > 0; read = nil {
+		first, there, err := d.load(ctx, w.changes[0], read)
+		if err != nil {
+			return err
+		}
+		if !there {
+			w.changes, d.stale = w.changes[1:], true
+			continue
+		}
 		waits := false
-		err := d.call(ctx, func() (err error) {
-			waits, err = d.handler.offer(ctx, w.changes)
+		err = d.call(ctx, func() (err error) {
+			waits, err = d.handler.offer(ctx, first, w.changes[len(w.changes)-1])
 			return err
 		})
 		w.waiting = waits && err == nil
@@ -66,14 +76,35 @@ func (d *durable) offer(ctx context.Context, key string, w *work) {
 			d.dueAt = earlier(d.dueAt, w.due)
 			d.stale = true
 			d.failed(ctx, key, err)
-			return
+			return nil
 		case waits:
 			d.stale = true
-			return
+			return nil
 		}
 		w.changes, w.tries = w.changes[1:], 0
 	}
 	d.finished(key)
+	return nil
+}
+
+// load returns a change with its object, if the handler wants it, or read. It is not there if the object has changed since, which comes in its
+// turn, or can not be decoded.
+func (d *durable) load(ctx context.Context, c Change, read *Change) (_ Change, there bool, err error) {
+	switch {
+	case read != nil:
+		return *read, true, nil
+	case d.handler.queues():
+		return c, true, nil
+	}
+	p, err := d.feed.Load(ctx, c)
+	if err != nil {
+		return c, false, err
+	}
+	d.reportUnreadable(ctx, p.Unreadable)
+	if len(p.Changes) == 0 {
+		return c, false, nil
+	}
+	return p.Changes[0], true, nil
 }
 
 // finished takes a key out of works.
@@ -118,8 +149,8 @@ func (e *panicError) Error() string { return "it panicked: " + e.what }
 // callHandler offers to a DurableHandler, one change at a time.
 type callHandler struct{ handler DurableHandler }
 
-func (h *callHandler) offer(ctx context.Context, changes []Change) (waits bool, err error) {
-	return false, h.handler.OnChange(ctx, changes[0])
+func (h *callHandler) offer(ctx context.Context, first, _ Change) (waits bool, err error) {
+	return false, h.handler.OnChange(ctx, first)
 }
 
 func (h *callHandler) queues() bool { return false }

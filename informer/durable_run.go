@@ -201,7 +201,9 @@ func (d *durable) recall(ctx context.Context) error {
 		w.add(c)
 	}
 	for key, w := range d.works {
-		d.offer(ctx, key, w)
+		if err := d.offer(ctx, key, w, nil); err != nil {
+			return err
+		}
 	}
 	return d.acknowledge()
 }
@@ -288,7 +290,13 @@ func (d *durable) take(ctx context.Context, c Change, pass func()) error {
 	}
 	w.add(c)
 	if fresh || w.waiting && d.handler.queues() {
-		d.offer(ctx, c.Key, w)
+		var read *Change
+		if fresh {
+			read = &c
+		}
+		if err := d.offer(ctx, c.Key, w, read); err != nil {
+			return err
+		}
 	}
 	pass()
 	return d.acknowledge()

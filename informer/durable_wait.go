@@ -33,7 +33,9 @@ func (d *durable) answer(key string, at offset) {
 // attend takes the answers that have come, and offers again what is due. It fails if the handler has been set back.
 func (d *durable) attend(ctx context.Context) error {
 	d.takeAnswers()
-	d.offerDue(ctx)
+	if err := d.offerDue(ctx); err != nil {
+		return err
+	}
 	if d.stale || d.unnoted {
 		return d.acknowledge()
 	}
@@ -62,10 +64,10 @@ func (d *durable) takeAnswers() {
 }
 
 // offerDue offers again what is due.
-func (d *durable) offerDue(ctx context.Context) {
+func (d *durable) offerDue(ctx context.Context) error {
 	now := d.informer.clock.Now()
 	if d.dueAt.IsZero() || d.dueAt.After(now) {
-		return
+		return nil
 	}
 	d.dueAt = time.Time{}
 	for key, w := range d.works {
@@ -74,9 +76,12 @@ func (d *durable) offerDue(ctx context.Context) {
 		case w.due.After(now):
 			d.dueAt = earlier(d.dueAt, w.due)
 		default:
-			d.offer(ctx, key, w)
+			if err := d.offer(ctx, key, w, nil); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // earlier returns the earlier of two times, of which zero is never.

@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -230,5 +231,45 @@ func testResyncOfWhatChanges(t *testing.T, residency store.Residency) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// TestDurableHandlersHoldNoObjects: a durable handler holds the keys of what is due and of what fails, and a page of objects at most; one that wants
+// keys alone has nothing decoded.
+func TestDurableHandlersHoldNoObjects(t *testing.T) {
+	const due = 1000 // as many as there may be
+	for _, tc := range []struct {
+		name string
+		add  func(i *informer.Informer) error
+		most int64
+	}{
+		{"keys", func(i *informer.Informer) error {
+			_, err := i.AddDurableKeys("keys", func(cache.ObjectName) {})
+			return err
+		}, due / 10},
+		{"failing", func(i *informer.Informer) error {
+			_, err := i.AddDurableHandler("failing", informer.DurableHandlerFuncs{
+				ChangeFunc: func(context.Context, informer.Change) error { return errors.New("from the test") },
+			})
+			return err
+		}, due * 7 / 10},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := startMany(t, store.None, cache.ResourceEventHandlerFuncs{})
+				defer m.end()
+				if err := tc.add(m.informer); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled || s[0].Reset != informer.ResetNew {
+					t.Fatalf("%+v", s)
+				}
+				if n := m.codec.inMemory(); n > tc.most {
+					t.Errorf("%d decoded objects are in memory", n)
+				}
+			})
+		})
 	}
 }

@@ -165,7 +165,7 @@ func (v *View) Changes(ctx context.Context, after uint64) (p FeedPage, err error
 			return &SinceError{Since: after, Oldest: k.Oldest, Last: k.Last}
 		}
 		p = FeedPage{End: k.Last}
-		found, p.More, err = v.readFeed(b, st, after)
+		found, p.More, err = v.readFeed(b, st, after, true)
 		return err
 	})
 	if err != nil {

@@ -38,9 +38,13 @@ type FeedPage struct {
 
 // Feed is how a durable handler reads what has been committed of a collection, and keeps its place. Its methods may be called concurrently.
 type Feed struct {
-	c    *Collection
-	name string
+	c        *Collection
+	name     string
+	keysOnly bool
 }
+
+// KeysOnly returns the feed with pages whose changes have no Object: objects are neither copied nor decoded for them.
+func (f *Feed) KeysOnly() *Feed { return &Feed{c: f.c, name: f.name, keysOnly: true} }
 
 // Place returns how far the handler has come, and how often it was set back since Feed.
 func (f *Feed) Place() (place Place, resets int, err error) { return f.c.places.get(f.name) }
@@ -92,7 +96,7 @@ func (f *Feed) Read(ctx context.Context, after uint64) (p FeedPage, err error) {
 			return err
 		}
 		p = FeedPage{End: st.NextSeq - 1}
-		found, p.More, err = f.c.readFeed(b, st, after)
+		found, p.More, err = f.c.readFeed(b, st, after, !f.keysOnly)
 		return err
 	})
 	if err != nil {
@@ -121,7 +125,7 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 				return nil
 			}
 			end = string(k)
-			e, err := f.c.liveEntry(objects, end, data)
+			e, err := f.c.liveEntry(objects, end, data, !f.keysOnly)
 			if err != nil {
 				return err
 			}
@@ -138,7 +142,7 @@ func (f *Feed) Objects(ctx context.Context, after string, upTo uint64) (p FeedPa
 	return p, end, err
 }
 
-// Failing returns the changes of the keys from their numbers on, up to one, in order.
+// Failing returns the changes of the keys from their numbers on, up to one, in order. They have no Object: see Load.
 func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64) (p FeedPage, err error) {
 	var found []feedEntry
 	err = f.c.view(ctx, func(b *bolt.Bucket) error {
@@ -153,7 +157,7 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 			if data == nil {
 				continue
 			}
-			e, err := f.c.liveEntry(objects, key, data)
+			e, err := f.c.liveEntry(objects, key, data, false)
 			if err != nil {
 				return err
 			}
@@ -176,18 +180,66 @@ func (f *Feed) Failing(ctx context.Context, keys map[string]uint64, upTo uint64)
 	return p, err
 }
 
+// Load returns one change, by its Type, Key and Seq, with its Object. The page is empty if the change is not there any more: the object has changed
+// since, and its new state comes with its own number.
+func (f *Feed) Load(ctx context.Context, c FeedChange) (p FeedPage, err error) {
+	var found []feedEntry
+	err = f.c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, f.c.name)
+		if err != nil {
+			return err
+		}
+		_, tombstones, err := f.c.feedBuckets(b, st)
+		if err != nil {
+			return err
+		}
+		objects, err := f.c.objects(b)
+		if err != nil {
+			return err
+		}
+		var e feedEntry
+		if c.Type == Delete {
+			data := tombstones.Get(seqKey(c.Seq))
+			if data == nil {
+				return nil
+			}
+			e, err = f.c.goneEntry(seqKey(c.Seq), data, true)
+		} else {
+			data := objects.Get([]byte(c.Key))
+			if data == nil {
+				return nil
+			}
+			e, err = f.c.liveEntry(objects, c.Key, data, true)
+		}
+		if err == nil && e.Seq == c.Seq && e.key == c.Key {
+			found = append(found, e)
+		}
+		return err
+	})
+	if err != nil {
+		return FeedPage{}, err
+	}
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
+}
+
 // feedEntry is a change that has been copied out of its transaction and not been decoded.
 type feedEntry struct {
 	rawRecord
 	gone bool
+	// keyOnly: the object is not wanted.
+	keyOnly bool
 }
 
-func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedEntry, error) {
+func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte, whole bool) (feedEntry, error) {
 	h, payload, err := parseRecord(r.name, key, data)
 	if err != nil {
 		return feedEntry{}, err
 	}
-	e := feedEntry{rawRecord: rawRecord{key: key, header: h}}
+	e := feedEntry{rawRecord: rawRecord{key: key, header: h}, keyOnly: !whole}
+	if !whole {
+		return e, nil
+	}
 	if h.SealedBy == 0 {
 		payload = slices.Clone(payload)
 	}
@@ -199,7 +251,7 @@ func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte) (feedE
 }
 
 // readFeed merges live objects and tombstones, which never share a number.
-func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedEntry, more bool, err error) {
+func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (found []feedEntry, more bool, err error) {
 	seqs, tombstones, err := r.feedBuckets(b, st)
 	if err != nil {
 		return nil, false, err
@@ -218,10 +270,10 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedE
 		}
 		var e feedEntry
 		if goneKey == nil || liveKey != nil && string(liveKey) < string(goneKey) {
-			e, err = r.filedEntry(objects, liveKey, key)
+			e, err = r.filedEntry(objects, liveKey, key, whole)
 			liveKey, key = live.next()
 		} else {
-			e, err = r.goneEntry(goneKey, data)
+			e, err = r.goneEntry(goneKey, data, whole)
 			goneKey, data = gone.next()
 		}
 		if err != nil {
@@ -233,24 +285,27 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64) (found []feedE
 }
 
 // filedEntry returns the object that the feed has under a number.
-func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte) (feedEntry, error) {
+func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
 		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, legible(string(key)), ErrDamaged)
 	}
-	e, err := r.liveEntry(objects, string(key), data)
+	e, err := r.liveEntry(objects, string(key), data, whole)
 	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
 		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, legible(string(key)), seqKey, e.Seq, ErrDamaged)
 	}
 	return e, err
 }
 
-func (r *reader) goneEntry(seqKey, data []byte) (feedEntry, error) {
+func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
 	seq, ok := parseSeqKey(seqKey)
 	if !ok {
 		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, seqKey, ErrDamaged)
 	}
 	t, err := parseTombstone(r.name, seq, data)
+	if err == nil && !whole {
+		return feedEntry{gone: true, keyOnly: true, rawRecord: rawRecord{key: t.key, header: t.header}}, nil
+	}
 	if err == nil {
 		t.payload, err = r.opened(bucketTombstones, t.place(), t.header, t.payload)
 	}
@@ -271,7 +326,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 	}
 	keys := scanAfter(tombstones, string(seqKey(from-1)))
 	for k, data := keys.next(); k != nil; k, data = keys.next() {
-		e, err := c.goneEntry(k, data)
+		e, err := c.goneEntry(k, data, false)
 		if err != nil {
 			return err
 		}
@@ -288,6 +343,10 @@ func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Created: e.firstSeq()}
 		if e.gone {
 			change.Type, change.Created = Delete, 0
+		}
+		if e.keyOnly {
+			p.Changes = append(p.Changes, change)
+			continue
 		}
 		err := ErrIncompatible
 		if e.body.encoding != "" {
