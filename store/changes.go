@@ -141,7 +141,7 @@ func (r *reader) kept(b *bolt.Bucket) (Kept, error) {
 	}
 	k := Kept{For: st.retain, Last: st.NextSeq - 1}
 	if k.For > 0 && st.feedSince > 0 {
-		k.Oldest = st.feedSince - 1
+		k.Oldest = max(st.feedSince-1, st.feedLacks)
 	}
 	return k, nil
 }

@@ -9,9 +9,9 @@ import (
 
 // The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object
 // that is gone. Who has come to some number finds what has changed since behind it, and nothing else, however many objects there are. It is
-// kept while something consumes it: a durable handler (feed_places.go), or readers that are promised it (changes.go). It is whole from
-// state.feedSince on: records that are older may have no entry, and a new handler reads them by key. What is dropped from it moves feedSince
-// on, in the same transaction, and who has not come that far starts over.
+// kept while something consumes it: a durable handler (feed_places.go), or readers that are promised it (changes.go), from
+// state.feedSince on: records that are older may have no entry, and a new handler reads them by key. A delete that is dropped from it moves
+// state.feedLacks on, in the same transaction, and who has not come that far starts over.
 
 // feedWriter keeps the feed of a collection in one write transaction. All of its methods do nothing on nil: there is no feed.
 type feedWriter struct {
@@ -70,14 +70,14 @@ func (w *writer) beginFeed() error {
 
 // endFeed drops the feed.
 func (w *writer) endFeed() error {
-	w.feed, w.state.tombstones, w.state.feedSince = nil, 0, 0
+	w.feed, w.state.tombstones, w.state.feedSince, w.state.feedLacks = nil, 0, 0, 0
 	return dropFeed(w.bucket)
 }
 
 // breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last one is told so, too.
 func (s *state) breakFeed() {
+	s.feedLacks = s.NextSeq
 	s.NextSeq++
-	s.feedSince = s.NextSeq
 }
 
 // dropFeed removes them.

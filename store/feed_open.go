@@ -200,9 +200,10 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 	if err != nil {
 		return err
 	}
-	st.tombstones, st.feedSince = 0, 0
+	st.tombstones, st.feedSince, st.feedLacks = 0, 0, 0
 	if len(all) > 0 || st.retain > 0 {
 		st.breakFeed()
+		st.feedSince = st.NextSeq
 		if err := createFeed(b); err != nil {
 			return err
 		}

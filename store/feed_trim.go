@@ -45,7 +45,7 @@ func (f *feedWriter) settle() error {
 	return nil
 }
 
-// trim drops tombstones that nobody needs, or may need any more, and moves feedSince on with them. It returns the highest number among those that a
+// trim drops tombstones that nobody needs, or may need any more, and moves feedLacks on with them. It returns the highest number among those that a
 // handler has not passed; 0 if there is none.
 func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	passed, kept := uint64(math.MaxUint64), f.w.state.retain
@@ -71,7 +71,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 		if behind {
 			floor = seq
 		}
-		f.w.state.feedSince = max(f.w.state.feedSince, seq+1)
+		f.w.state.feedLacks = max(f.w.state.feedLacks, seq)
 		drop = append(drop, bytes.Clone(k))
 		left--
 	}

@@ -90,6 +90,7 @@ type infoRecord struct {
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 	Tombstones      int                   `msgpack:"tombstones,omitempty"`
 	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
+	FeedLacks       uint64                `msgpack:"feedLacks,omitempty"`
 	Retain          time.Duration         `msgpack:"retain,omitempty"`
 	Sealed          bool                  `msgpack:"sealed,omitempty"`
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
@@ -121,8 +122,10 @@ type state struct {
 	dictionary uint64
 	// tombstones is how many there are.
 	tombstones int
-	// feedSince is the number from which on the change feed is whole: every record and every delete is in it. 0 if there is none.
+	// feedSince is the number from which on every record is in the change feed; 0 if there is none.
 	feedSince uint64
+	// feedLacks is the highest number of which the change feed may lack a delete: who has not come to it starts over.
+	feedLacks uint64
 	// retain is how long deletes stay in the change feed for readers that nobody knows; 0: only handlers' are kept.
 	retain time.Duration
 	// usedAt is LastUsed by the store's steady time; zero: a build that did not know it.
@@ -168,7 +171,7 @@ func newInfoRecord(s state) *infoRecord {
 		Categories: s.Info.Resource.Categories, Columns: s.Info.Resource.Columns,
 		ResourceVersion: s.ResourceVersion, Complete: s.Complete, MustRelist: s.MustRelist,
 		Objects: s.Objects, NextSeq: s.NextSeq, Indexes: s.indexes, Dictionary: s.dictionary,
-		Tombstones: s.tombstones, FeedSince: s.feedSince, Retain: s.retain, Sealed: s.Sealed, PlainText: s.PlainText,
+		Tombstones: s.tombstones, FeedSince: s.feedSince, FeedLacks: s.feedLacks, Retain: s.retain, Sealed: s.Sealed, PlainText: s.PlainText,
 		LeftOut: leftOutRecords(s.LeftOut), LeftOutMore: s.LeftOutMore,
 	}
 	if !s.LastContact.IsZero() {
@@ -206,7 +209,7 @@ func (r *infoRecord) state() state {
 			Objects: r.Objects, NextSeq: r.NextSeq, Sealed: r.Sealed, PlainText: r.PlainText,
 			LeftOut: leftOutFrom(r.LeftOut), LeftOutMore: r.LeftOutMore,
 		},
-		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince, retain: max(r.Retain, 0),
+		indexes: r.Indexes, dictionary: r.Dictionary, tombstones: r.Tombstones, feedSince: r.FeedSince, feedLacks: r.FeedLacks, retain: max(r.Retain, 0),
 	}
 	if r.LastContact != 0 {
 		s.LastContact = time.Unix(0, r.LastContact)
