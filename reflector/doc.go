@@ -18,22 +18,30 @@
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
 //
-// # Verify: what is asked at every connect
+// # Verify and the guards: what is asked at every connect
 //
-// In this order: Options.Verify; the identities of up to five of the newest objects held; the
-// server's resourceVersion, by a list with limit=1.
+// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1; the watch; and, once that has been
+// accepted and before anything of it is delivered, the identities of up to five of the newest objects held.
 //
 //   - Our resourceVersion above the server's: relist, ReasonAhead. (A watch from the future is accepted
 //     and silently sends nothing.)
 //   - An object that is another one, or in another state, at a resourceVersion that we have passed: relist, ReasonRewound.
-//   - An object that is gone, or newer than our resourceVersion: an event for its key must come before
-//     the watch has reached the probe's resourceVersion; else relist, ReasonRewound. The look-ups come before the probe: so
-//     whatever they saw is below it, also if the object is written all the time.
+//   - An object that is gone, or newer than our resourceVersion: an event for it must come before the watch has reached
+//     the resourceVersion of a second probe; else relist, ReasonRewound.
+//   - An event about another object than the newest that we hold under its name, whose delete has not come: the same, once
+//     until the connection is lost.
+//
+// The look-ups follow the watch, since then their order proves something: whoever answers them is the server that has
+// accepted the watch, or a later one, and then the watch breaks. So it does not matter that client-go makes requests
+// again, or that they wait for a connection, while the server is replaced. A watch that breaks meanwhile, or an error of a
+// request, begins all of it anew.
 //
 // Five are looked up at the start and after every watch that ended with an error or before its time (an API server
-// ends its watches so when it is stopped or its storage is replaced), or if others on Options.Link found the link down since. After a watch that ended in order at its own time-out
-// (every five to ten minutes) one is, and after a drain none: a routine reconnect costs two requests of one object, and the
-// watch. What a lost connection left in doubt is looked up first at the next.
+// ends its watches so when it is stopped or its storage is replaced), or if more than a second passed before the next one
+// was accepted. A connection that is cut looks like one that the server ends, so only a watch that ended after its own
+// time-out, while we were waiting for an event, counts as ended in order. After that (every five to ten minutes) one is
+// looked up, and after a drain none: a routine reconnect costs two requests of one object, and the watch. What a lost
+// connection left in doubt is looked up first at the next.
 //
 // A look-up is a list with a field selector on name and namespace, unless Options.Lookup is set. If the answer is another
 // object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given up for this run; if one object is too

@@ -52,6 +52,10 @@ func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
 func (l *live) start() {
 	client := kubernetes.NewForConfigOrDie(l.s.Config())
 	lw := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {})
+	l.startWith(lw)
+}
+
+func (l *live) startWith(lw *cache.ListWatch) {
 	l.r = New(lw, l.m, l.o)
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())

@@ -56,6 +56,8 @@ type verdict struct {
 	// (the probe's counts too).
 	doubts doubts
 	by     string
+	// at: an answer has said where the server stands, and that was not behind us.
+	at bool
 }
 
 // lookUp is the guard against a rewound server that has overtaken us: it reads the newest
@@ -63,7 +65,7 @@ type verdict struct {
 func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 	v := verdict{doubts: doubts{}}
 	for _, held := range s.suspects(n) {
-		got, found, usable, err := s.lookUpOne(ctx, held.Key)
+		got, found, usable, at, err := s.lookUpOne(ctx, held.Key)
 		if errors.Is(err, errTooLong) {
 			if _, doubted := s.doubts[held.Key]; doubted {
 				v.doubts[held.Key] = held // what was seen of it has still to be explained
@@ -76,6 +78,7 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 		if !usable {
 			return verdict{}, nil
 		}
+		v.at = v.at || comparableRV(at) && !below(at, s.cur.rv)
 		switch examine(held, s.cur.rv, got, found) {
 		case contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
@@ -123,38 +126,39 @@ func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool
 	return f.ref, f.is, err
 }
 
-// lookUpOne reads one identity. It is not usable if this ListerWatcher can not look up.
-func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, found, usable bool, err error) {
+// lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this ListerWatcher
+// can not look up.
+func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, found, usable bool, at string, err error) {
 	if s.o.Lookup != nil {
 		ref, found, err = s.lookUpByHook(ctx, key)
-		return ref, found, true, err
+		return ref, found, true, "", err
 	}
 	if s.noLookups {
-		return ObjectRef{}, false, false, nil
+		return ObjectRef{}, false, false, "", nil
 	}
 	if s.heavy[key] {
-		return ObjectRef{}, false, true, errTooLong
+		return ObjectRef{}, false, true, "", errTooLong
 	}
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
-	list, _, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
+	list, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
 	if errors.Is(err, errTooLong) {
 		klog.FromContext(ctx).Info("An object is too large to be looked up over this link; the guard against a rewound server does without it", "key", key)
 		s.heavy[key] = true
 	}
 	if apierrors.IsBadRequest(err) {
 		s.giveUpLookups(ctx, "the server does not take the field selector")
-		return ObjectRef{}, false, false, nil
+		return ObjectRef{}, false, false, "", nil
 	}
 	if err != nil {
-		return ObjectRef{}, false, false, err
+		return ObjectRef{}, false, false, "", err
 	}
 	s.heard()
 	ref, found, other, err := s.pick(list, key)
 	if err == nil && !found && other {
 		s.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
-		return ObjectRef{}, false, false, nil
+		return ObjectRef{}, false, false, "", nil
 	}
-	return ref, found, true, err
+	return ref, found, true, m.GetResourceVersion(), err
 }
 
 // giveUpLookups turns the guard off for this run.

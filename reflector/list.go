@@ -331,7 +331,7 @@ func (l *list) finish(ctx context.Context) outcome {
 	}
 	s.moveTo(l.fold)
 	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
-	s.last, s.announced = lost, false
+	s.last, s.announced, s.unguarded = lost, false, false
 	s.lastList = s.o.Clock.Now()
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {

@@ -50,7 +50,7 @@ func TestAtMostFiveLookups(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		// The newest five, by key.
-		if r := g.s.seen()[2]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
+		if r := g.s.seen()[4]; r.FieldSelector != "metadata.name=29,metadata.namespace=a" || r.Limit != 1 {
 			t.Errorf("looked up with %s", asJSON(r))
 		}
 		g.stop()

@@ -38,6 +38,15 @@ func (n *newest) put(ref ObjectRef) {
 	}
 }
 
+// find returns the reference to an object, if it is one of them.
+func (n *newest) find(key string) (ObjectRef, bool) {
+	i := slices.IndexFunc(n.refs, func(r ObjectRef) bool { return r.Key == key })
+	if i < 0 {
+		return ObjectRef{}, false
+	}
+	return n.refs[i], true
+}
+
 // remove forgets an object.
 func (n *newest) remove(key string) {
 	n.refs = slices.DeleteFunc(n.refs, func(r ObjectRef) bool { return r.Key == key })

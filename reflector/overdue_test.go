@@ -26,7 +26,7 @@ func TestOverdue(t *testing.T) {
 		"a page and the folded watch": {
 			stuck: func(r request) bool { return r.Watch || r.Continue != "" }, texts: []string{"list ", "watch "},
 		},
-		"a look-up":          {stuck: request.probe, held: true, texts: []string{"look up a/"}},
+		"a look-up":          {stuck: func(r request) bool { return r.probe() && r.FieldSelector != "" }, held: true, texts: []string{"look up a/"}},
 		"the probe":          {stuck: func(r request) bool { return r.probe() && r.FieldSelector == "" }, held: true, texts: []string{"probe "}},
 		"the resuming watch": {stuck: func(r request) bool { return r.Watch }, held: true, texts: []string{"watch "}},
 	} {

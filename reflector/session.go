@@ -34,8 +34,15 @@ type session struct {
 	doubts doubts
 	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
 	leftOut []ObjectRef
-	// last is how the last watch ended.
-	last ending
+	// last is how the last watch ended, and endedAt when.
+	last    ending
+	endedAt time.Time
+	// contradicted: an event has contradicted what we hold since the connection was last lost.
+	contradicted bool
+	// slow: the last guards took longer than their watch had.
+	slow bool
+	// unguarded: the next watch that is accepted has yet to be held against what we hold.
+	unguarded bool
 	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
 	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
@@ -272,7 +279,8 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	}
 	s.report(ctx, err)
 	s.tellLink(err)
-	s.lastErr, s.last = err, lost
+	s.lastErr, s.last, s.endedAt = err, lost, s.o.Clock.Now()
+	s.contradicted = false
 	if isDenied(err) {
 		return outcome{Kind: denied}
 	}

@@ -83,6 +83,8 @@ func next(p position, o outcome) position {
 		return position{State: Watch}
 	case p.State == Verify && o.Kind == behind:
 		return position{State: Drain}
+	case p.State == Watch && o.Kind == behind:
+		return position{State: Drain}
 	case (p.State == Drain || p.State == Watch) && o.Kind == ended:
 		return position{State: Verify}
 	}

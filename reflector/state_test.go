@@ -27,6 +27,7 @@ func TestNext(t *testing.T) {
 		{position{Drain, ""}, due(ReasonRewound), position{Relist, ReasonRewound}},
 
 		{position{Watch, ""}, is(ended), position{Verify, ""}},
+		{position{Watch, ""}, is(behind), position{Drain, ""}},
 		{position{Watch, ""}, is(failed), position{Backoff, ""}},
 		{position{Watch, ""}, is(denied), position{Degraded, ""}},
 		{position{Watch, ""}, due(ReasonExpired), position{Relist, ReasonExpired}},

@@ -33,6 +33,8 @@ type stream struct {
 	begun, heard time.Time
 	// messages counts events and bookmarks; bookmarks those alone.
 	messages, bookmarks int
+	// slow: the guards took longer than the watch before had, so this one's end is believed.
+	slow bool
 	// resume: it is one if it holds, and has not been counted in Status.Resumes yet.
 	resume bool
 }
@@ -52,7 +54,7 @@ func (s *session) open(ctx context.Context, rv string, timeout time.Duration, ov
 func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout time.Duration, overdue func(error)) (*stream, error) {
 	seconds := int64(timeout / time.Second)
 	o.TimeoutSeconds, o.AllowWatchBookmarks = &seconds, true
-	st := &stream{timeout: timeout, begun: s.o.Clock.Now()}
+	st := &stream{timeout: time.Duration(seconds) * time.Second, begun: s.o.Clock.Now()}
 	s.r.board.update(func(b *Status) { b.Watches++ })
 	limited, cancel := context.WithCancel(ctx)
 	st.cancel = cancel
@@ -77,7 +79,9 @@ func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout ti
 func (s *session) accepted(st *stream) {
 	s.heard()
 	s.healthy()
-	s.connected()
+	if !s.unguarded { // else the guards are asked in this turn
+		s.connected()
+	}
 	st.resume = !s.fresh
 	s.fresh = false
 	if s.even {
@@ -145,9 +149,11 @@ func (s *session) closeStream() {
 	st.close(context.Background(), s)
 }
 
-// end tells how an orderly end is to be taken: full means at its own time-out.
+// end tells how an end without an error is to be taken. A connection that is cut looks the same as one that the server
+// ends; only time tells them apart. full means that the server ended the watch at its own time-out: we were waiting for
+// the next event from before that on, and the end came after it.
 func (st *stream) end(now time.Time) (full, lively bool) {
-	lived := now.Sub(st.begun)
-	full = lived >= st.timeout-time.Second
-	return full, full || lived >= livelyWatch
+	due := st.begun.Add(st.timeout)
+	full = !now.Before(due) && (!st.heard.After(due) || st.slow)
+	return full, full || now.Sub(st.begun) >= livelyWatch
 }

@@ -12,9 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// verify is the state Verify: it finds out whether the server is the one whose stream we hold, and
-// how far it has gone on. The look-ups come before the probe, so that a watch which has reached the
-// probe's resourceVersion has passed everything they saw.
+// verify is the state Verify: it finds out whether the server can be the one whose stream we hold, and how far it has
+// gone on. The look-ups follow once the watch has been accepted (see guard).
 func (s *session) verify(ctx context.Context) outcome {
 	s.even = false
 	if reason, err := s.verifyHook(ctx); err != nil {
@@ -28,15 +27,9 @@ func (s *session) verify(ctx context.Context) outcome {
 	if s.last == lost {
 		s.announced = false
 	}
-	if n := lookUpsAfter(s.last); n > 0 {
-		verdict, err := s.lookUp(ctx, n)
-		if err != nil {
-			return s.lose(ctx, err)
-		}
-		if verdict.rewound {
-			return s.listFor(ReasonRewound)
-		}
-		s.target, s.doubts = verdict.by, verdict.doubts
+	s.unguarded = true
+	if s.last != drainedOut {
+		s.target = ""
 	}
 	rv, err := s.probe(ctx)
 	if err != nil {
@@ -46,30 +39,92 @@ func (s *session) verify(ctx context.Context) outcome {
 }
 
 // lookUpsAfter is how many objects to look up at a connect. After a watch that ended in order at its time-out one will
-// do, for the case that the server was replaced at this very moment; after a drain none, since the look-ups were a
-// moment ago.
-func lookUpsAfter(e ending) int {
-	switch e {
-	case timedOut:
+// do; after a drain none, since the look-ups were a moment ago. But only if the next watch was accepted at once: else the
+// server may have been another one meanwhile.
+func (s *session) lookUpsAfter(e ending, accepted time.Time) int {
+	switch {
+	case e == lost || accepted.Sub(s.endedAt) > swiftly:
+		return maxLookups
+	case e == timedOut:
 		return 1
-	case drainedOut:
-		return 0
 	}
-	return maxLookups
+	return 0
+}
+
+// swiftly is less than an API server takes to be stopped, restored and started.
+const swiftly = time.Second
+
+// guard is asked of a watch that has been accepted, before anything of it is delivered: are the newest objects that we
+// hold what the server has? Whoever answers is the server that has accepted the watch, or a later one, and then the watch
+// breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no older than
+// the history that the watch tells.
+func (s *session) guard(ctx context.Context) outcome {
+	if !s.unguarded || !comparableRV(s.cur.rv) {
+		s.unguarded = false
+		return outcome{}
+	}
+	n := s.lookUpsAfter(s.last, s.stream.heard)
+	var v verdict
+	if n > 0 {
+		var err error
+		if v, err = s.lookUp(ctx, n); err != nil {
+			return s.lose(ctx, err)
+		}
+		if v.rewound {
+			return s.listFor(ReasonRewound)
+		}
+		s.doubts = v.doubts
+	}
+	if n == maxLookups && !v.at || len(s.doubts) > 0 && n > 0 {
+		if o := s.probeAgain(ctx, v.by); o.Kind != "" {
+			return o
+		}
+	}
+	s.unguarded, s.stream.heard = false, s.o.Clock.Now()
+	s.stream.slow = s.slow // over a thin link they would be asked for ever
+	s.slow = !s.stream.heard.Before(s.stream.begun.Add(s.stream.timeout))
+	s.healthy() // a request may have been overdue
+	return outcome{}
+}
+
+// probeAgain asks where the server stands after the look-ups: whatever they have seen must have come before the watch has
+// reached that.
+func (s *session) probeAgain(ctx context.Context, by string) outcome {
+	rv, err := s.probe(ctx)
+	switch {
+	case err != nil:
+		return s.lose(ctx, err)
+	case below(rv, s.cur.rv):
+		return s.ahead(ctx, rv)
+	case len(s.doubts) == 0:
+		return outcome{}
+	case rv == s.cur.rv:
+		return s.unexplainedAt(ctx, rv)
+	}
+	s.target = maxRV(s.target, maxRV(by, rv))
+	if s.pos.State == Watch {
+		s.closeStream() // a watch with a short time-out brings the bookmark sooner
+		return outcome{Kind: behind}
+	}
+	return outcome{}
+}
+
+// ahead says that the server is behind us.
+func (s *session) ahead(ctx context.Context, server string) outcome {
+	klog.FromContext(ctx).Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
+		"resourceVersion", s.cur.rv, "server", server)
+	return s.listFor(ReasonAhead)
 }
 
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
-	logger := klog.FromContext(ctx)
 	s.even = comparableRV(server) && server == s.cur.rv
 	switch {
 	case !comparableRV(server):
 		s.target, s.doubts = "", nil
 		return outcome{Kind: level}
 	case below(server, s.cur.rv):
-		logger.Info("Our resourceVersion is ahead of the server's: another cluster, or one restored from a backup",
-			"resourceVersion", s.cur.rv, "server", server)
-		return s.listFor(ReasonAhead)
+		return s.ahead(ctx, server)
 	case s.last == drainedOut && s.target == "", s.last == timedOut && len(s.doubts) == 0:
 		return outcome{Kind: level}
 	case s.last == drainedOut:
@@ -80,15 +135,20 @@ func (s *session) judge(ctx context.Context, server string) outcome {
 	default:
 		s.target = maxRV(s.target, server)
 	}
-	if server != s.cur.rv {
+	switch {
+	case server != s.cur.rv:
 		return outcome{Kind: behind}
-	}
-	// Nothing has happened since. Then nothing can explain a difference either.
-	if len(s.doubts) > 0 {
-		logger.Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound, "objects", len(s.doubts))
-		return s.listFor(ReasonRewound)
+	case s.last != lost && len(s.doubts) > 0:
+		return s.unexplainedAt(ctx, server)
 	}
 	return outcome{Kind: level}
+}
+
+// unexplainedAt: nothing has happened since. Then nothing can explain a difference either.
+func (s *session) unexplainedAt(ctx context.Context, server string) outcome {
+	klog.FromContext(ctx).Info("Objects that we hold differ at the server although its resourceVersion is ours: "+rewound,
+		"objects", len(s.doubts), "resourceVersion", server)
+	return s.listFor(ReasonRewound)
 }
 
 // verifyOpaque is for servers whose resourceVersions can not be compared: nothing can be checked. One

@@ -19,6 +19,10 @@ func (s *session) watch(ctx context.Context) outcome {
 		}
 		s.stream = st
 		s.accepted(st)
+		if o := s.guard(ctx); o.Kind != "" {
+			return o
+		}
+		s.connected()
 	}
 	if s.pos.State == Watch {
 		if err := s.synced(ctx); err != nil {
@@ -87,6 +91,11 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 	if s.pos.State == Drain && s.unexplained(ev) {
 		return s.drained(ctx)
 	}
+	if s.contradicts(ev) {
+		klog.FromContext(ctx).Info("An event is about another object than the one that we hold under its name: "+rewound,
+			"key", identityOf(ev).Key, "resourceVersion", eventRV(ev))
+		return s.listFor(ReasonRewound)
+	}
 	if err := s.deliver(ctx, ev); err != nil {
 		return s.sinkClosed(err)
 	}
@@ -105,6 +114,33 @@ func (s *session) unexplained(ev watch.Event) bool {
 		return false
 	}
 	return below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
+}
+
+// contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
+// takes the place of one whose delete has not come. Objects of other shards are not held.
+func (s *session) contradicts(ev watch.Event) bool {
+	if ev.Type == watch.Bookmark || s.contradicted {
+		return false
+	}
+	ref := identityOf(ev)
+	held, ok := s.doubts[ref.Key]
+	if !ok {
+		held, ok = s.newest.find(ref.Key)
+	}
+	if !ok || ref.UID == "" || held.UID == "" || ref.UID == held.UID || !comparableRV(ref.ResourceVersion) {
+		return false
+	}
+	if ours, err := s.o.Shard.Matches(ev.Object); !ours || err != nil || s.o.Admit != nil && s.o.Admit(ev.Object) != nil {
+		return false
+	}
+	s.contradicted = true // once a connection: a server that always does so is not listed in a circle
+	return true
+}
+
+// identityOf is what an event is about, as far as it says.
+func identityOf(ev watch.Event) ObjectRef {
+	ref, _ := identify(ev.Object)
+	return ref
 }
 
 // drained ends the drain: what the look-ups saw must have been explained by now.
@@ -138,7 +174,8 @@ func (s *session) watchFailed(ctx context.Context, err error) outcome {
 
 // streamEnded is an orderly end of the watch.
 func (s *session) streamEnded(ctx context.Context) outcome {
-	full, lively := s.stream.end(s.o.Clock.Now())
+	s.endedAt = s.o.Clock.Now()
+	full, lively := s.stream.end(s.endedAt)
 	if !lively {
 		return s.lose(ctx, s.describe("watch", ErrShortWatch))
 	}
