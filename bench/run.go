@@ -202,7 +202,25 @@ func (s *settings) publish(path string, stdout, stderr io.Writer) error {
 	if s.docs == "" {
 		return nil
 	}
+	if err := drawRestart(filepath.Join(filepath.Dir(s.docs), "img"), record); err != nil {
+		return err
+	}
 	return writeDocs(s.docs, record, names)
+}
+
+// drawRestart draws the picture of the README, of the most pods that were measured.
+func drawRestart(dir string, record report.Run) error {
+	most := 0
+	for _, r := range record.Rows {
+		if r.Kind == report.GoalsFor {
+			most = max(most, r.N)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	_, err := report.RestartPlot(dir, most, record.Rows)
+	return err
 }
 
 // drawAll draws a picture for each number of objects.

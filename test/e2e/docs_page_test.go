@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// step is what a reader of a page does: a command that is typed, or a file that is made.
+// step is a command that a reader of a page types.
 type step struct {
 	// line of the page where it is, from 1 on.
 	line int
@@ -17,78 +17,39 @@ type step struct {
 	first, end int
 	// interrupted says that the page ends it with Ctrl-C once it has printed its output.
 	interrupted bool
-	// hidden steps are in a comment: what happens outside of the page.
-	hidden bool
-	// file to make with content; the command is empty then.
-	file, content string
 }
 
-// parsePage returns the steps of a page in Markdown. They are
-//
-//	```console        a terminal: "$ command", "> what continues it", output, "^C"
-//	```yaml file=x    a file to make
-//	<!-- $ command -->  what happens outside of the page, on one line or on several
+// parsePage returns the steps of a page in Markdown, which are in its console blocks: "$ command", "> what continues
+// it", output, and "^C" to end it. Everything that a reader has to type is in one: a comment of HTML, which readers do
+// not see, is an error.
 func parsePage(text string) ([]step, error) {
 	var steps []step
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
-		line := lines[i]
-		info, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
-		comment, isComment := strings.CutPrefix(line, "<!--")
-		switch {
-		case isComment:
-			end := i
-			for !strings.Contains(lines[end], "-->") {
-				if end++; end == len(lines) {
-					return nil, fmt.Errorf("line %d: the comment does not end", i+1)
-				}
-			}
-			body := comment
-			if end > i {
-				body = comment + "\n" + strings.Join(lines[i+1:end+1], "\n")
-			}
-			steps = append(steps, hiddenSteps(strings.TrimSuffix(strings.TrimSpace(body), "-->"), i)...)
-			i = end
-		case fence:
-			end := i + 1
-			for end < len(lines) && strings.TrimSpace(lines[end]) != "```" {
-				end++
-			}
-			if end == len(lines) {
-				return nil, fmt.Errorf("line %d: the block does not end", i+1)
-			}
-			kind, attribute, _ := strings.Cut(info, " ")
-			name, isFile := strings.CutPrefix(attribute, "file=")
-			switch {
-			case kind == "console":
-				block, err := terminal(lines, i+1, end)
-				if err != nil {
-					return nil, err
-				}
-				steps = append(steps, block...)
-			case isFile:
-				steps = append(steps, step{line: i + 1, file: name, content: strings.Join(lines[i+1:end], "\n") + "\n"})
-			}
-			i = end
+		if strings.Contains(lines[i], "<!--") {
+			return nil, fmt.Errorf("line %d: a comment, which no reader sees", i+1)
 		}
+		kind, fence := strings.CutPrefix(strings.TrimSpace(lines[i]), "```")
+		if !fence {
+			continue
+		}
+		end := i + 1
+		for end < len(lines) && strings.TrimSpace(lines[end]) != "```" {
+			end++
+		}
+		if end == len(lines) {
+			return nil, fmt.Errorf("line %d: the block does not end", i+1)
+		}
+		if kind == "console" {
+			block, err := terminal(lines, i+1, end)
+			if err != nil {
+				return nil, err
+			}
+			steps = append(steps, block...)
+		}
+		i = end
 	}
 	return steps, nil
-}
-
-// hiddenSteps returns the commands of a comment; one that has no "$ " is only a comment.
-func hiddenSteps(body string, line int) []step {
-	var steps []step
-	for _, l := range strings.Split(body, "\n") {
-		command, ok := strings.CutPrefix(strings.TrimSpace(l), "$ ")
-		more, continued := strings.CutPrefix(strings.TrimSpace(l), "> ")
-		switch {
-		case ok:
-			steps = append(steps, step{line: line + 1, command: strings.TrimSpace(command), hidden: true})
-		case continued && len(steps) > 0:
-			steps[len(steps)-1].command += "\n" + more
-		}
-	}
-	return steps
 }
 
 // terminal returns the steps of the lines of a console block.
@@ -184,7 +145,7 @@ func update(text string, steps []step, printed [][]string) string {
 		for _, l := range s.output {
 			elides = elides || strings.TrimSpace(l) == elided
 		}
-		if s.hidden || s.command == "" || elides {
+		if elides {
 			continue
 		}
 		anew := lines[:s.first:s.first]

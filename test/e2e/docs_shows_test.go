@@ -8,9 +8,9 @@ import (
 
 func TestParsePage(t *testing.T) {
 	page := strings.Join([]string{
-		"# Title", "<!-- only a comment -->", "<!-- $ hidden one -->", "```yaml file=a.yaml", "a: 1", "```",
+		"# Title", "```yaml", "$ not: run", "```",
 		"```console", "$ first", "$ second <<x", "> more", "> x", "out 1", "…", "$ third", "running", "^C", "```",
-		"```go", "$ not run", "```", "<!--", "$ hidden two", "> goes on", "-->",
+		"```go", "$ not run", "```",
 	}, "\n")
 	steps, err := parsePage(page)
 	if err != nil {
@@ -18,28 +18,23 @@ func TestParsePage(t *testing.T) {
 	}
 	var got []string
 	for _, s := range steps {
-		line := s.command + s.file
-		if s.hidden {
-			line = "hidden: " + line
-		}
+		line := s.command
 		if s.interrupted {
 			line += " ^C"
 		}
-		got = append(got, line+" → "+strings.Join(s.output, "|")+s.content)
+		got = append(got, line+" → "+strings.Join(s.output, "|"))
 	}
-	want := []string{
-		"hidden: hidden one → ", "a.yaml → a: 1\n", "first → ", "second <<x\nmore\nx → out 1|…", "third ^C → running", "hidden: hidden two\ngoes on → ",
-	}
+	want := []string{"first → ", "second <<x\nmore\nx → out 1|…", "third ^C → running"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	printed := make([][]string, len(steps))
-	printed[2], printed[4] = []string{"new"}, []string{"a", "b"}
+	printed[0], printed[2] = []string{"new"}, []string{"a", "b"}
 	anew := update(page, steps, printed)
 	if want := strings.ReplaceAll(strings.ReplaceAll(page, "$ first", "$ first\nnew"), "running", "a\nb"); anew != want {
 		t.Errorf("updated:\n%s\nwant:\n%s", anew, want)
 	}
-	for _, wrong := range []string{"```console\nno command\n```", "```console\n$ a", "<!-- $ a"} {
+	for _, wrong := range []string{"```console\nno command\n```", "```console\n$ a", "<!-- $ a -->"} {
 		if _, err := parsePage(wrong); err == nil {
 			t.Errorf("%q was taken", wrong)
 		}

@@ -17,18 +17,23 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/larder-dev/larder/test/e2e/controlplane"
+	"github.com/larder-dev/larder/test/e2e/playground"
 )
 
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
-// pages are those whose every command is run, in this order, on one control plane.
-var pages = []string{"README.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
+// pages are those whose every command is run, in this order, on one playground.
+var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
 
-// TestDocs does what the README and the pages for the three users tell them to do, on a real API server, and compares what is printed with what the
-// pages show, but for figures, ages and ids. go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
+// TestDocs types what a reader of the README and of the walkthroughs sees, each page in an empty directory, on what
+// make playground runs, and compares what is printed with what the pages show, but for figures, ages and ids.
+// go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	cp := ownControlPlane(t)
+	if _, err := playground.Fill(t.Context(), cp.Config(controlplane.Writer)); err != nil {
+		t.Fatal(err)
+	}
 	bin := larderInPath(t)
 	binaries, err := controlplane.Binaries(t.Context())
 	if err != nil {
@@ -74,7 +79,6 @@ func larderInPath(t *testing.T) string {
 // shell is a bash in a directory of its own, with larder, kubectl and a kubeconfig.
 type shell struct {
 	t   *testing.T
-	cp  *controlplane.ControlPlane
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	dir string
@@ -87,7 +91,7 @@ type shell struct {
 
 func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shell {
 	t.Helper()
-	s := &shell{t: t, cp: cp, dir: t.TempDir(), more: make(chan struct{}, 1)}
+	s := &shell{t: t, dir: t.TempDir(), more: make(chan struct{}, 1)}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	writeKubeconfig(t, cp, kubeconfig)
 	s.cmd = exec.Command("bash", "--norc", "-m")
@@ -114,7 +118,7 @@ func newShell(t *testing.T, cp *controlplane.ControlPlane, path ...string) *shel
 		reading.Wait()
 		_ = out.Close()
 	})
-	s.do("", step{command: "true", hidden: true}, false) // what bash says of a terminal that it has not
+	s.do("", step{command: "true"}, false) // what bash says of a terminal that it has not
 	return s
 }
 
@@ -151,15 +155,6 @@ func (s *shell) read(out io.Reader) {
 func (s *shell) do(page string, st step, mayFail bool) []string {
 	s.t.Helper()
 	where := fmt.Sprintf("%s:%d", page, st.line)
-	if st.file != "" {
-		if err := os.WriteFile(filepath.Join(s.dir, st.file), []byte(st.content), 0o600); err != nil {
-			s.t.Fatalf("%s: %v", where, err)
-		}
-		return nil
-	}
-	if st.hidden && s.link(where, st.command) {
-		return nil
-	}
 	s.n++
 	done := fmt.Sprintf("--done %d ", s.n)
 	command := st.command
@@ -175,26 +170,10 @@ func (s *shell) do(page string, st step, mayFail bool) []string {
 	if code != "0" && !mayFail {
 		s.t.Fatalf("%s: %s: exit code %s\n%s", where, st.command, code, strings.Join(printed, "\n"))
 	}
-	if problem := shows(st.output, printed); problem != "" && !st.hidden && !*updateDocs {
+	if problem := shows(st.output, printed); problem != "" && !*updateDocs {
 		s.t.Errorf("%s: %s: %s\nprinted:\n%s", where, st.command, problem, strings.Join(printed, "\n"))
 	}
 	return printed
-}
-
-// link does what happens to the API server outside of a page: "apiserver stop" and "apiserver start".
-func (s *shell) link(where, command string) bool {
-	s.t.Helper()
-	switch command {
-	case "apiserver stop":
-		s.cp.StopAPIServer()
-	case "apiserver start":
-		if err := s.cp.StartAPIServer(s.t.Context()); err != nil {
-			s.t.Fatalf("%s: %v", where, err)
-		}
-	default:
-		return false
-	}
-	return true
 }
 
 // interrupt waits until the step that was started has printed what the page shows, and ends it as Ctrl-C does.

@@ -103,6 +103,30 @@ func TestPlots(t *testing.T) {
 	}
 }
 
+func TestRestartPlot(t *testing.T) {
+	dir := t.TempDir()
+	one := func(v float64) *float64 { return &v }
+	var rows []Row
+	for _, metric := range []string{"restart/synced_resumed", "restart/synced_disk", "restart/bytes"} {
+		rows = append(rows, Row{Metric: metric, Kind: GoalsFor, N: 100_000, Residency: all, Larder: one(2), ClientGo: one(200), ClientGoList: one(100)})
+	}
+	if drawn, err := RestartPlot(dir, 100_000, rows); err != nil || !drawn {
+		t.Fatalf("%v, %v; want a picture", drawn, err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, RestartPicture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Larder, Resumed", "Larder, Disk", "200 s", "font-family:Helvetica,Arial,sans-serif"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if drawn, err := RestartPlot(dir, 10_000, rows); err != nil || drawn {
+		t.Errorf("%v, %v of rows that are not there", drawn, err)
+	}
+}
+
 func TestFigure(t *testing.T) {
 	for _, c := range []struct {
 		value float64
