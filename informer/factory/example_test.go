@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/factory"
@@ -45,6 +46,38 @@ func ExampleNewSharedInformerFactory() {
 	all, err := pods.List(labels.Everything())
 	fmt.Println(len(all), err)
 	// Output: 1 <nil>
+}
+
+// The README's program: Run opens the store, and closes everything in the right order when the function returns.
+func ExampleNewSharedInformerFactory_run() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client := fake.NewClientset(examplePod())
+	dir, err := os.MkdirTemp("", "larder-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	handler := cache.ResourceEventHandlerFuncs{}
+
+	path := filepath.Join(dir, "larder.db")
+	err = informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
+		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Resumed}} // the default policy
+		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
+		if err != nil {
+			return err
+		}
+		f.Core().V1().Pods().Informer().AddEventHandler(handler)
+		s.StartFactories(f)
+		f.WaitForCacheSync(ctx.Done())
+		pods, err := f.Core().V1().Pods().Lister().List(labels.Everything())
+		fmt.Println(len(pods)) // a controller works until ctx ends
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// 1
+	// <nil>
 }
 
 // A dynamic informer for each resource that is asked for.
