@@ -168,7 +168,7 @@ func (p *pump) unheardOf(c store.Change) bool {
 func opOf(d fifo.Delta) (store.Op, bool) {
 	switch d.Type {
 	case cache.Added, cache.Updated:
-		return store.Op{Type: store.Upsert, Object: d.Object, Size: int(d.Bytes)}, true
+		return store.Op{Type: store.Upsert, Object: d.Object}, true
 	case cache.Deleted:
 		return store.Op{Type: store.Delete, Object: d.Object}, true
 	case fifo.LeftOut:

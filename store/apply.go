@@ -17,17 +17,14 @@ import (
 // is skipped leaves what is stored under its key as it is: a stale object does
 // less harm than one that seems to be gone.
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
-	late := c.store.o.commitsLate()
-	if late {
+	if c.store.o.commitsLate() {
 		if err := c.WaitRoom(ctx); err != nil {
 			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
 		}
 	}
 	for {
 		set := c.set.Load()
-		enc := c.encoder(set)
-		enc.late = late
-		e := enc.encode(b.Ops)
+		e := c.encoder(set).encode(b.Ops)
 		changes, err := c.applyEncoded(ctx, set, e, b)
 		switch {
 		case err == nil:
@@ -50,12 +47,6 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 			return nil, err
 		}
 	}
-	for _, x := range e.writes {
-		if err := x.encode(c.codec); err != nil {
-			return nil, fmt.Errorf("object %q: %w", x.key, err)
-		}
-	}
-	c.encodeGone(e.writes)
 	c.packer.pack(e.writes)
 	var last []*write
 	err = c.write(ctx, set, func(w *writer) (_ []*write, err error) {
@@ -71,7 +62,7 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 }
 
 func (c *Collection) encoder(set *indexSet) encoder {
-	return encoder{keyFunc: c.keyFunc, codec: c.codec, set: set}
+	return encoder{keyFunc: c.keyFunc, codec: c.codec, set: set, deletes: c.places.any()}
 }
 
 // pending is what a batch makes of one key.

@@ -16,13 +16,14 @@ type write struct {
 	del     bool
 	obj     runtime.Object // for a delete: what the event carried, or nil
 	uid, rv string
-	// payload is nil if it is made by the commit, of obj; payloadSize is about how long it is or will be.
+	// payload is what the codec has made of obj, before anybody else was given obj, and payloadSize how long it is. Of
+	// a delete it is that of the last state, and nil if nobody wants that.
 	payload     []byte
 	payloadSize int
-	// dict is what payload has been compressed with, of plainSize bytes; nil if it is as the codec wrote it.
-	dict      *dictionary
-	plainSize int
-	terms     map[string][]string
+	// packed is payload compressed with dict, as the file gets it; nil if it gets payload. Only who commits uses them.
+	packed []byte
+	dict   *dictionary
+	terms  map[string][]string
 	// sameObject: the file has the same state of the object, and only how it is stored changes.
 	sameObject bool
 	// gone is the delete, not committed either, of the object that the file has under the key; nil if there was none before x.
@@ -34,9 +35,8 @@ type encoder struct {
 	keyFunc cache.KeyFunc
 	codec   Codec // nil leaves out the payload
 	set     *indexSet
-	// late: what the codec can encode for certain is encoded by the commit. Of an object that
-	// changes many times before that, one state is.
-	late bool
+	// deletes: what deletes carry is encoded too, since durable handlers will be told of it.
+	deletes bool
 }
 
 // encoded is a batch that is ready for a transaction.
@@ -53,9 +53,12 @@ func (e encoder) encode(ops []Op) encoded {
 	b := encoded{writes: make([]*write, 0, len(ops)), leftOut: map[string]LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
-		if err == nil && !x.del {
-			x.payloadSize = op.Size
+		switch {
+		case err != nil:
+		case !x.del:
 			err = e.fill(x)
+		case e.deletes && x.obj != nil:
+			_ = x.encode(e.codec) // without it the delete is told as the object was stored
 		}
 		if err != nil {
 			if reportable(err) {
@@ -113,7 +116,7 @@ func (e encoder) identify(op Op) (*write, error) {
 // fill adds payload and index terms.
 func (e encoder) fill(x *write) error {
 	if e.codec != nil {
-		if err := e.fillPayload(x); err != nil {
+		if err := x.encode(e.codec); err != nil {
 			return refuse(LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
 		}
 	}
@@ -125,35 +128,16 @@ func (e encoder) fill(x *write) error {
 	return nil
 }
 
-// sureEncoder is a codec that can encode every object of its type.
-type sureEncoder interface {
-	// encodes reports whether it is certain that obj can be encoded.
-	encodes(obj runtime.Object) bool
-	// encodedSize returns how long the payload of such an obj is.
-	encodedSize(obj runtime.Object) int
-}
-
-func (e encoder) fillPayload(x *write) error {
-	if sure, ok := e.codec.(sureEncoder); ok && e.late && sure.encodes(x.obj) {
-		if x.payloadSize <= 0 {
-			x.payloadSize = sure.encodedSize(x.obj)
-		}
-		return nil
-	}
-	err := x.encode(e.codec)
-	x.payloadSize = len(x.payload)
-	return err
-}
-
-// encode makes the payload, if there is none yet.
+// encode makes the payload.
 func (x *write) encode(codec Codec) error {
-	if x.del || x.payload != nil {
-		return nil
-	}
 	err := guard("the codec", func() (err error) {
 		x.payload, err = codec.Append(nil, x.obj)
 		return err
 	})
+	if err != nil {
+		x.payload = nil
+	}
+	x.payloadSize = len(x.payload)
 	return err
 }
 

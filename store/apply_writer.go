@@ -281,13 +281,14 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	if old.found && old.UID == x.uid {
 		h.Created = old.firstSeq()
 	}
+	payload := x.payload
 	if x.dict != nil {
-		h.Dictionary, h.Size = x.dict.id, x.plainSize
+		payload, h.Dictionary, h.Size = x.packed, x.dict.id, len(x.payload)
 		if err := w.useDictionary(x.dict); err != nil {
 			return err
 		}
 	}
-	if err := w.putRecord(x.key, h, x.payload); err != nil {
+	if err := w.putRecord(x.key, h, payload); err != nil {
 		return err
 	}
 	if err := w.moveTerms(x.key, old.Terms, terms); err != nil {

@@ -38,9 +38,6 @@ type Op struct {
 	Object any
 	// LeftOut is the object of a LeaveOut, which has no Object.
 	LeftOut LeftOut
-	// Size is about how many bytes the object takes encoded, if the caller knows that already, so that a codec which encodes later
-	// need not find out. It counts for Options.CommitBytes, and for what Bounded keeps. Default 0: found out.
-	Size int
 }
 
 // Batch is a run of the event stream, in order, that Apply commits in one

@@ -82,15 +82,6 @@ func (c *protobufCodec) Name() string                   { return encodingProtobu
 func (c *protobufCodec) Fingerprint() string            { return c.fingerprint }
 func (c *protobufCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
 
-// encodes implements sureEncoder. What is nested in a RawExtension may not be possible to encode.
-func (c *protobufCodec) encodes(obj runtime.Object) bool { return !c.nested && c.Check(obj) == nil }
-
-// encodedSize implements sureEncoder.
-func (c *protobufCodec) encodedSize(obj runtime.Object) int {
-	apiVersion, kind := typeMeta(obj)
-	return obj.(protobufMessage).Size() + len(apiVersion) + len(kind) + 2
-}
-
 func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	if err := c.Check(obj); err != nil {
 		return dst, err

@@ -105,13 +105,6 @@ func BenchmarkRelistUnchanged10000(b *testing.B) {
 }
 
 func BenchmarkApply100(b *testing.B) {
-	benchApply100(b, func(*corev1.Pod) int { return 0 })
-}
-
-// BenchmarkApplySized100 is given the sizes, as the informer has them.
-func BenchmarkApplySized100(b *testing.B) { benchApply100(b, (*corev1.Pod).Size) }
-
-func benchApply100(b *testing.B, size func(*corev1.Pod) int) {
 	c := benchCollection(b)
 	benchList(b, c, benchTotal+1)
 	b.ReportAllocs()
@@ -122,7 +115,7 @@ func benchApply100(b *testing.B, size func(*corev1.Pod) int) {
 		for i, obj := range benchPods(b, 5000, 100, rv) {
 			pod := obj.(*corev1.Pod)
 			pod.Status.Message = strconv.Itoa(rv + i)
-			batch.Ops = append(batch.Ops, Op{Object: pod, Size: size(pod)})
+			batch.Ops = append(batch.Ops, Op{Object: pod})
 		}
 		rv += 100
 		batch.ResourceVersion = strconv.Itoa(rv)

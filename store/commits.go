@@ -155,7 +155,9 @@ func (s *Store) Flush(ctx context.Context) error {
 		return fmt.Errorf("commit what is pending: %w", context.Cause(ctx))
 	}
 	begun := time.Now()
-	bad := encodeSnapshots(snaps)
+	for c, snap := range snaps {
+		c.packer.pack(snap.writes())
+	}
 	place, err := s.takeWriter(ctx, committing)
 	if err != nil {
 		turn()
@@ -163,7 +165,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 	done := make(chan error, 1)
 	go func() { // which has turn and place, so Close waits for it
-		err := s.commit(snaps, bad)
+		err := s.commit(snaps)
 		before := s.noteCommit(snaps, err)
 		place() // not before memory knows which handlers the commit has set back: another write would write their old places
 		s.logCommit(before, err)
@@ -224,25 +226,12 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	return snaps
 }
 
-// encodeSnapshots makes them ready to be written, and returns what can not be.
-func encodeSnapshots(snaps map[*Collection]*snapshot) map[*Collection]map[string]error {
-	bad := map[*Collection]map[string]error{}
-	for c, snap := range snaps {
-		bad[c] = snap.encode(c.codec)
-		c.packer.pack(snap.packable())
-		if c.places.any() {
-			snap.encodeGone(c.codec)
-		}
-	}
-	return bad
-}
-
 // commit writes the snapshots in one transaction. The caller has the writer's place.
-func (s *Store) commit(snaps map[*Collection]*snapshot, bad map[*Collection]map[string]error) error {
+func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 	used := s.usedNotes.take()
 	err := s.updateHeld(committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
-			if err := c.writeSnapshot(tx, snap, bad[c]); err != nil {
+			if err := c.writeSnapshot(tx, snap); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)
 			}
 		}

@@ -174,39 +174,6 @@ func (x *write) follow(before *write) {
 	}
 }
 
-// encodeGone makes the payloads of what x deletes. What can not be encoded is told as it was stored.
-func (x *write) encodeGone(codec Codec) {
-	for _, gone := range []*write{x, x.gone} {
-		if gone == nil || !gone.del || gone.obj == nil || gone.payload != nil {
-			continue
-		}
-		err := guard("the codec", func() (err error) {
-			gone.payload, err = codec.Append(nil, gone.obj)
-			return err
-		})
-		if err != nil {
-			gone.payload = nil
-		}
-	}
-}
-
-// encodeGone encodes what deletes carry, if there is a feed that keeps it.
-func (c *Collection) encodeGone(writes []*write) {
-	if !c.places.any() {
-		return
-	}
-	for _, x := range writes {
-		x.encodeGone(c.codec)
-	}
-}
-
-func (s *snapshot) encodeGone(codec Codec) {
-	s.tree.Ascend(func(x *write) bool {
-		x.encodeGone(codec)
-		return true
-	})
-}
-
 // seqKey is the key of a sequence number.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 

@@ -32,7 +32,7 @@ func mustCommit(t *testing.T, s *Store, snaps map[*Collection]*snapshot) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.commit(snaps, encodeSnapshots(snaps))
+	err = s.commit(snaps)
 	_ = s.noteCommit(snaps, err)
 	place()
 	if err != nil {

@@ -68,14 +68,20 @@ func (c *Collection) pendingTerms(added *indexSet, known map[*write]map[string][
 	return terms
 }
 
-// addedTerms returns the terms of x with those of more functions. One that fails does not file it.
+// addedTerms returns the terms of x with those of more functions. One that fails does not file it. They are those of
+// the bytes: handlers have been given obj.
 func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
 	terms := maps.Clone(x.terms)
 	if terms == nil {
 		terms = map[string][]string{}
 	}
+	obj, undecodable := c.decodePlain(x.key, body{encoding: c.codec.Name(), payload: x.payload})
 	for name, fn := range added.funcs {
-		values, err := indexValues(name, fn, x.obj)
+		var values []string
+		err := undecodable
+		if err == nil {
+			values, err = indexValues(name, fn, obj)
+		}
 		if err != nil {
 			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(), "key", x.key)
 		}

@@ -41,6 +41,9 @@ func (o *overlay) resetLocked() {
 // size is roughly what x takes in memory, and in a transaction.
 func (x *write) size() int {
 	n := 128 + len(x.key) + len(x.uid) + len(x.rv) + x.payloadSize
+	if x.gone != nil {
+		n += x.gone.payloadSize
+	}
 	for name, values := range x.terms {
 		n += len(name) + 48
 		for _, value := range values {
@@ -129,9 +132,6 @@ func (o *overlay) committed(s *snapshot) (shrunk int, clean bool) {
 	defer o.mu.Unlock()
 	before := o.bytes
 	o.epoch++ // the file may be written without the overlay now: who captured what leaves must not lay it over that
-	if s.leftOut {
-		o.forgotten++
-	}
 	if o.batches == s.batches {
 		o.resetLocked()
 		return before, true

@@ -5,36 +5,29 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// snapshot is what one commit writes of one collection. It does not change, but for leftOut and places.
+// snapshot is what one commit writes of one collection. It does not change, but for places.
 type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
 	batches uint64
-	leftOut bool // some objects, by encode
 	// idle: nothing is pending but the places of durable handlers.
 	idle bool
 	// places are those that the transaction has written; nil if there are no durable handlers.
 	places *placesSnapshot
 }
 
-// encode makes the payloads that are missing. It returns why those that can not be made can not.
-func (s *snapshot) encode(codec Codec) (bad map[string]error) {
+// writes returns everything, in key order.
+func (s *snapshot) writes() []*write {
+	all := make([]*write, 0, s.tree.Len())
 	s.tree.Ascend(func(x *write) bool {
-		if err := x.encode(codec); err != nil {
-			if bad == nil {
-				bad = map[string]error{}
-			}
-			bad[x.key] = err
-		}
+		all = append(all, x)
 		return true
 	})
-	s.leftOut = len(bad) > 0
-	return bad
+	return all
 }
 
-// writeSnapshot writes a snapshot in a transaction. Objects that could not be encoded are left out; since handlers
-// were told of them, the next start has to list.
-func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]error) error {
+// writeSnapshot writes a snapshot in a transaction.
+func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 	b, err := collectionBucket(tx, c.name)
 	if err != nil {
 		return err
@@ -49,9 +42,6 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]e
 		}
 	}
 	snap.tree.Ascend(func(x *write) bool {
-		if bad[x.key] != nil {
-			return true
-		}
 		var old stored
 		if old, err = w.get(x.key); err == nil {
 			err = w.replace(x, old)
@@ -67,10 +57,6 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]e
 			return err
 		}
 	}
-	for key, why := range bad {
-		c.store.logger().Error(why, "An object could not be encoded after all; the next start will list", "collection", c.id.String(), "key", key)
-		w.state.MustRelist = "an object could not be encoded when it was committed"
-	}
 	if err := w.feed.settle(); err != nil {
 		return err
 	}
@@ -78,8 +64,8 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot, bad map[string]e
 	return putState(b, c.name, w.state)
 }
 
-// stillStored returns those of the refs that are to what is stored. Since a batch took note of them a rebuild may have lost
-// some, and some could not be encoded.
+// stillStored returns those of the refs that are to what is stored. Since a batch took note of them a rebuild may have
+// lost some.
 func (w *writer) stillStored(refs []ObjectRef) (have []ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)

@@ -115,20 +115,9 @@ func packSome(dict *dictionary, writes []*write) {
 			continue
 		}
 		if packed := dict.pack(x.payload); packed != nil {
-			x.payload, x.dict, x.plainSize = packed, dict, len(x.payload)
+			x.packed, x.dict = packed, dict
 		}
 	}
-}
-
-// packable returns what has a payload that is stored as a record.
-func (s *snapshot) packable() (writes []*write) {
-	s.tree.Ascend(func(x *write) bool {
-		if x.payload != nil && !x.del {
-			writes = append(writes, x)
-		}
-		return true
-	})
-	return writes
 }
 
 // packed returns x with its payload compressed, and leaves x as it is.

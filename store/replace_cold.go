@@ -60,7 +60,6 @@ func (m *coldReplace) flush(ctx context.Context, items []Op, finish func(*writer
 		slices.SortStableFunc(page.writes, func(a, b *write) int { return strings.Compare(a.key, b.key) })
 		c.packer.pack(page.writes)
 		c.packer.pack(events.writes)
-		c.encodeGone(events.writes)
 
 		var t coldTx
 		err := m.r.write(ctx, set, func(w *writer) ([]*write, error) {

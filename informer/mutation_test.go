@@ -1,0 +1,214 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// forms are the ways in which the pods of a server come.
+var forms = map[store.Representation]struct {
+	example runtime.Object
+	of      func(pod *corev1.Pod) runtime.Object
+}{
+	store.Typed: {&corev1.Pod{}, func(pod *corev1.Pod) runtime.Object { return pod }},
+	store.Unstructured: {&unstructured.Unstructured{}, func(pod *corev1.Pod) runtime.Object {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+		if err != nil {
+			panic(err)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}},
+	store.Metadata: {&metav1.PartialObjectMetadata{}, func(pod *corev1.Pod) runtime.Object {
+		return meta.AsPartialObjectMetadata(pod)
+	}},
+}
+
+// formed is a server whose pods come in another form.
+type formed struct {
+	informer.TestServer
+	of func(pod *corev1.Pod) runtime.Object
+}
+
+func (f formed) List(o metav1.ListOptions) (runtime.Object, error) {
+	return f.ListWithContext(context.Background(), o)
+}
+
+func (f formed) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := f.TestServer.ListWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	pods := list.(*corev1.PodList)
+	out := &metav1.List{ListMeta: pods.ListMeta}
+	for _, pod := range pods.Items {
+		out.Items = append(out.Items, runtime.RawExtension{Object: f.of(pod.DeepCopy())})
+	}
+	return out, nil
+}
+
+func (f formed) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return f.WatchWithContext(context.Background(), o)
+}
+
+func (f formed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := f.TestServer.WatchWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(w, func(ev watch.Event) (watch.Event, bool) {
+		if pod, ok := ev.Object.(*corev1.Pod); ok && ev.Type != watch.Bookmark {
+			ev.Object = f.of(pod)
+		}
+		return ev, true
+	}), nil
+}
+
+// spoil does to an object what no handler may.
+func spoil(obj any) {
+	if m, err := meta.Accessor(obj); err == nil {
+		m.SetAnnotations(map[string]string{"spoilt": "yes"})
+		m.SetLabels(map[string]string{"value": "spoilt"})
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Spec.NodeName = "spoilt"
+	}
+}
+
+// sound reports an object that is not as the server sent it: its value is the last part of its name.
+func sound(t *testing.T, what string, obj any) {
+	t.Helper()
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	pod, typed := obj.(*corev1.Pod)
+	if m.GetLabels()["value"] != "x" || len(m.GetAnnotations()) > 0 || typed && pod.Spec.NodeName != "" {
+		t.Errorf("%s: %s is stored as a handler left it: %v %v", what, m.GetName(), m.GetLabels(), m.GetAnnotations())
+	}
+}
+
+// Issue 16, A3: what handlers do to the objects that they get stays in the process.
+func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
+	residencies := map[string]store.Residency{"All": store.All, "Bounded": store.Bounded(1 << 20), "None": store.None}
+	for representation, form := range forms {
+		for name, residency := range residencies {
+			t.Run(fmt.Sprintf("%s/%s", representation, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv, path := informer.NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
+					open := func() (*store.Store, *informer.Informer) {
+						quiet := logr.Discard()
+						st, err := store.Open(path, store.Options{Logger: &quiet})
+						if err != nil {
+							t.Fatal(err)
+						}
+						i, err := informer.New(formed{srv, form.of}, form.example, informer.Options{
+							Identity: store.Identity{
+								GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Representation: representation,
+							},
+							Store: st, Residency: residency, Logger: &quiet, ResyncPeriod: 30 * time.Second,
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return st, i
+					}
+					run := func(i *informer.Informer) (stop func()) {
+						ctx, cancel := context.WithCancel(t.Context())
+						done := make(chan struct{})
+						go func() {
+							defer close(done)
+							i.RunWithContext(ctx)
+						}()
+						synctest.Wait()
+						return func() { cancel(); <-done }
+					}
+					srv.Write("a/listed", "x")
+					srv.Write("a/updated", "old")
+					srv.Write("a/deleted", "x")
+					st, i := open()
+					calls := map[string]int{}
+					_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+						AddFunc:    func(obj any) { calls["add"]++; spoil(obj) },
+						UpdateFunc: func(old, new any) { calls["update"]++; spoil(old); spoil(new) },
+						DeleteFunc: func(obj any) { calls["delete"]++; spoil(obj) },
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					again := errors.New("to be told again in the next process")
+					durable := informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c informer.Change) error {
+						if c.Type == informer.Delete {
+							return again
+						}
+						return nil
+					}}
+					if _, err := i.AddDurableHandler("durable", durable); err != nil {
+						t.Fatal(err)
+					}
+					stop := run(i)
+					srv.Write("a/added", "x")
+					srv.Write("a/updated", "x")
+					srv.Delete("a/deleted")
+					synctest.Wait()
+					time.Sleep(2 * time.Minute) // commits and resyncs
+					srv.Write("a/updated", "x")
+					synctest.Wait()
+					stop()
+					if calls["add"] != 4 || calls["update"] < 5 || calls["delete"] != 1 {
+						t.Errorf("the handler was called %v", calls)
+					}
+					if err := st.Close(); err != nil {
+						t.Fatal(err)
+					}
+
+					st, i = open()
+					stored := i.GetIndexer().List()
+					if len(stored) != 3 {
+						t.Errorf("%d objects are stored", len(stored))
+					}
+					for _, obj := range stored {
+						sound(t, "in the next process", obj)
+					}
+					told := 0
+					durable.ChangeFunc = func(_ context.Context, c informer.Change) error {
+						if c.Type == informer.Delete {
+							told++
+							sound(t, "of the delete", c.Object)
+						}
+						return nil
+					}
+					if _, err := i.AddDurableHandler("durable", durable); err != nil {
+						t.Fatal(err)
+					}
+					stop = run(i)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					if stop(); told != 1 {
+						t.Errorf("the delete was told %d times", told)
+					}
+					if err := st.Close(); err != nil {
+						t.Fatal(err)
+					}
+				})
+			})
+		}
+	}
+}
