@@ -172,6 +172,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 	// This asks the ListerWatcher what it supports, and may log.
 	errorSource := cache.NewReflectorWithOptions(i.lw, i.example, cache.NewStore(cache.MetaNamespaceKeyFunc),
 		cache.ReflectorOptions{Name: i.name(), TypeDescription: i.o.ObjectDescription})
+	lw := withSemantics(i.lw)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
@@ -188,7 +189,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		store: i.store, queue: i.queue, transform: i.transform, attrs: attrs, skip: i.skip, drains: &i.drainsPushed,
 	}
 	i.errorSource = errorSource
-	r := reflector.New(withSemantics(i.lw), s, reflector.Options{
+	r := reflector.New(lw, s, reflector.Options{
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
