@@ -28,6 +28,8 @@ type settings struct {
 	pods, only    string
 	results, docs string
 	render, into  string
+	starts        string
+	startSizes    []int
 }
 
 // quickEffort and quickRuns are those of a run that is to take less than ten minutes.
@@ -46,6 +48,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	flags.IntVar(&s.ConfigMaps, "configmaps", 2000, "`number` of ConfigMaps of 100 KB; 0 for none")
 	flags.IntVar(&s.Widgets, "widgets", 1_000_000, "`number` of small custom resources; 0 for none")
 	flags.IntVar(&s.Runs, "runs", fullRuns, "how `often` each case is run")
+	flags.StringVar(&s.starts, "starts", "", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods")
 	flags.StringVar(&s.only, "only", "", "run only scenarios whose name matches this regular `expression`")
 	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
 	flags.BoolVar(&s.EmbeddedOnly, "embedded", false, "use the embedded API server throughout")
@@ -95,6 +98,9 @@ func (s *settings) finish(given []string) error {
 		s.Pods = append(s.Pods, n)
 	}
 	var err error
+	if s.startSizes, err = numbers(s.starts); err != nil {
+		return fmt.Errorf("-starts: %w", err)
+	}
 	if s.Profile != "" {
 		if s.Profile, err = filepath.Abs(s.Profile); err == nil {
 			err = os.MkdirAll(s.Profile, 0o755)
@@ -114,6 +120,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(s.startSizes) > 0 {
+		return s.measureStarts(ctx, args, stdout, stderr)
 	}
 	path := s.render
 	var failed error

@@ -212,7 +212,7 @@ func TestListMetadataRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.URL.Path != "/api/v1/namespaces/web/configmaps" || got.URL.Query().Encode() != "continue=c&labelSelector=app%3Da&limit=2" ||
-		got.Header.Get("Accept") != "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" {
+		got.Header.Get("Accept") != acceptMetadata {
 		t.Errorf("asked for %s, %v", got.URL, got.Header)
 	}
 	if list.ResourceVersion != "7" || len(list.Items) != 1 || list.Items[0].UID != "u" {

@@ -99,9 +99,11 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 	if r.Store, err = store.Open(o.File, so); err != nil {
 		return err
 	}
+	id := store.Identity{GroupVersionResource: o.Kind.GVR}
 	options := informer.Options{
 		Store:         r.Store,
-		Identity:      store.Identity{GroupVersionResource: o.Kind.GVR},
+		Identity:      id,
+		ListMetadata:  informer.ListMetadata(c.rest, id),
 		SyncPolicy:    o.Spec.Policy,
 		Indexers:      cache.Indexers{NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		IndexVersions: IndexVersions(),
