@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -30,7 +29,7 @@ const auditPatience = 10 * time.Second
 // serverCheck are the flags of check --against-server.
 type serverCheck struct {
 	asked   bool
-	cluster *genericclioptions.ConfigFlags
+	cluster *clusterFlags
 }
 
 func (o *serverCheck) add(cmd *cobra.Command) {

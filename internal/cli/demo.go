@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -46,7 +45,7 @@ your cluster: the demo makes a namespace of its own there, fills it with pods th
 
 // remoteFlags returns the connection flags if the user has set one, or nil. KUBECONFIG alone does not
 // count: nobody should find the demo in a cluster that they did not name.
-func remoteFlags(cmd *cobra.Command, cluster *genericclioptions.ConfigFlags) *genericclioptions.ConfigFlags {
+func remoteFlags(cmd *cobra.Command, cluster *clusterFlags) *clusterFlags {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newConfigFlags().AddFlags(connection)
 	named := false
@@ -58,7 +57,7 @@ func remoteFlags(cmd *cobra.Command, cluster *genericclioptions.ConfigFlags) *ge
 }
 
 // runDemo runs the demo on the embedded server, or on the cluster of the flags.
-func runDemo(ctx context.Context, s IO, o demo.Options, flags *genericclioptions.ConfigFlags) error {
+func runDemo(ctx context.Context, s IO, o demo.Options, flags *clusterFlags) error {
 	if flags != nil {
 		config, err := clientConfig(flags)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -21,34 +20,25 @@ const (
 	clientBurst = 100
 )
 
-// newConfigFlags returns kubectl's connection flags. The namespace is a flag
-// of each command, and discovery is not cached in files.
-func newConfigFlags() *genericclioptions.ConfigFlags {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.Namespace = nil
-	flags.CacheDir = nil
-	return flags
-}
-
 // clientConfig reads the kubeconfig, or what a pod is given; it does not contact the server.
-func clientConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
-	loader := flags.ToRawKubeConfigLoader()
+func clientConfig(flags *clusterFlags) (*rest.Config, error) {
+	loader := flags.loader()
 	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, unusable(err)
 	}
 	files := kubeconfigFiles(loader)
-	if err := checkContext(raw, *flags.Context, files); err != nil {
+	if err := checkContext(raw, flags.overrides.CurrentContext, files); err != nil {
 		return nil, err
 	}
-	config, err := flags.ToRESTConfig()
+	config, err := loader.ClientConfig()
 	switch {
-	case err != nil && len(raw.Contexts)+len(raw.Clusters) == 0 && *flags.APIServer == "":
+	case err != nil && len(raw.Contexts)+len(raw.Clusters) == 0 && flags.overrides.ClusterInfo.Server == "":
 		return nil, noCluster(raw, files)
 	case err != nil:
 		return nil, unusable(err)
 	}
-	if *flags.APIServer == "" && !namesCluster(raw, flags) && isFallback(config) {
+	if flags.overrides.ClusterInfo.Server == "" && !namesCluster(raw, flags) && isFallback(config) {
 		return nil, noCluster(raw, files)
 	}
 	config = rest.CopyConfig(config)
@@ -90,10 +80,10 @@ func contextNames(raw clientcmdapi.Config) string {
 }
 
 // namesCluster reports whether the kubeconfig has the cluster that is asked for.
-func namesCluster(raw clientcmdapi.Config, flags *genericclioptions.ConfigFlags) bool {
-	name := *flags.ClusterName
+func namesCluster(raw clientcmdapi.Config, flags *clusterFlags) bool {
+	name := flags.overrides.Context.Cluster
 	if name == "" {
-		context := *flags.Context
+		context := flags.overrides.CurrentContext
 		if context == "" {
 			context = raw.CurrentContext
 		}

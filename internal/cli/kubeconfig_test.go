@@ -40,7 +40,7 @@ func TestNoWarnings(t *testing.T) {
 	}))
 	defer server.Close()
 	flags := newConfigFlags()
-	*flags.APIServer = server.URL
+	flags.overrides.ClusterInfo.Server = server.URL
 	config, err := clientConfig(flags)
 	if err != nil {
 		t.Fatal(err)

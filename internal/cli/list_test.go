@@ -124,7 +124,7 @@ func TestManagedFields(t *testing.T) {
 				t.Errorf("%s, single %t: managedFields %t, want %t", format, single, got, want)
 			}
 			f := withOutput(format)
-			f.cli.JSONYamlPrintFlags.ShowManagedFields = true
+			f.managedFields = true
 			if !strings.Contains(printAll(t, f, single, false, widgets, u), "somebody") {
 				t.Errorf("%s, single %t: no managedFields", format, single)
 			}

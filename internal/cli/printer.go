@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // printer prints objects one after the other; finish ends the output.
@@ -22,23 +21,22 @@ type printer interface {
 
 // printFlags are the flags that say how to print, by the names that kubectl gives them.
 type printFlags struct {
-	output      string
-	cli         *genericclioptions.PrintFlags
-	noHeaders   bool
-	showLabels  bool
-	showKind    bool
-	labels      []string
-	sortBy      string
-	templateArg *string
+	output        string
+	template      string
+	allowMissing  bool // keys in templates
+	managedFields bool
+	noHeaders     bool
+	showLabels    bool
+	showKind      bool
+	labels        []string
+	sortBy        string
 }
 
 func newPrintFlags() printFlags {
-	f := genericclioptions.NewPrintFlags("")
-	arg := f.TemplatePrinterFlags.TemplateArgument
-	return printFlags{output: formatTable, cli: f, templateArg: arg}
+	return printFlags{output: formatTable, allowMissing: true}
 }
 
-// The formats that cli-runtime does not have.
+// The formats that are not for whole objects.
 const (
 	formatTable       = "table"
 	formatWide        = "wide"
@@ -48,15 +46,16 @@ const (
 
 // formats are all that -o takes.
 func formats() []string {
-	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, genericclioptions.NewPrintFlags("").AllowedFormats()...)
+	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
 	slices.Sort(all[2:])
 	return all
 }
 
 func (f *printFlags) add(cmd *cobra.Command) {
-	f.cli.JSONYamlPrintFlags.AddFlags(cmd)
-	f.cli.NamePrintFlags.AddFlags(cmd)
-	f.cli.TemplatePrinterFlags.AddFlags(cmd)
+	cmd.Flags().BoolVar(&f.managedFields, "show-managed-fields", false, "keep managedFields in JSON and YAML")
+	cmd.Flags().StringVar(&f.template, "template", "", "`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
+	_ = cmd.MarkFlagFilename("template")
+	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing, "leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
 	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(formats(), ", "))
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")
@@ -72,7 +71,7 @@ func (f *printFlags) table() bool {
 
 // format is what -o says; a --template alone is a go-template.
 func (f *printFlags) format() string {
-	if *f.templateArg != "" && (f.output == formatTable || f.output == "") {
+	if f.template != "" && (f.output == formatTable || f.output == "") {
 		return "go-template"
 	}
 	if f.output == "" {
@@ -116,18 +115,16 @@ func (f *printFlags) printer(s IO, single, allNamespaces bool) (printer, error) 
 func (f *printFlags) plain(s IO, single bool) (printer, error) {
 	name, value, _ := strings.Cut(f.format(), "=")
 	if value == "" {
-		value = *f.templateArg
+		value = f.template
 	}
 	if name == formatColumns || name == formatColumnsFile {
 		return newColumnsPrinter(s.Out, name, value, f.noHeaders)
 	}
-	f.cli.OutputFormat = new(string)
-	*f.cli.OutputFormat = f.format()
-	delegate, err := f.cli.ToPrinter()
+	delegate, err := f.objectPrinter(f.format())
 	if err != nil {
 		return nil, fmt.Errorf("-o %s: %w", name, err)
 	}
-	keep := f.cli.JSONYamlPrintFlags.ShowManagedFields
+	keep := f.managedFields
 	switch lower := strings.ToLower(name); {
 	case lower == "name":
 		return &namePrinter{eachPrinter{w: visibleWriter{s.Out}, to: delegate}}, nil

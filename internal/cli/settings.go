@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/store"
 )
@@ -117,15 +115,15 @@ func (o *syncOptions) fromConfig(c *config.Config) (settings, error) {
 }
 
 // connection lets the configuration say what the connection flags do not.
-func (o *syncOptions) connection(c *configured) *genericclioptions.ConfigFlags {
+func (o *syncOptions) connection(c *configured) *clusterFlags {
 	if c == nil {
 		return o.cluster
 	}
-	if *o.cluster.KubeConfig == "" && c.config.Kubeconfig != "" {
-		o.cluster.KubeConfig = &c.config.Kubeconfig
+	if o.cluster.kubeconfig == "" && c.config.Kubeconfig != "" {
+		o.cluster.kubeconfig = c.config.Kubeconfig
 	}
-	if *o.cluster.Context == "" && c.config.Context != "" {
-		o.cluster.Context = &c.config.Context
+	if o.cluster.overrides.CurrentContext == "" && c.config.Context != "" {
+		o.cluster.overrides.CurrentContext = c.config.Context
 	}
 	return o.cluster
 }

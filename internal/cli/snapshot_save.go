@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
@@ -22,7 +21,7 @@ import (
 // saveOptions are the flags of snapshot save.
 type saveOptions struct {
 	from       fromFlag
-	cluster    *genericclioptions.ConfigFlags
+	cluster    *clusterFlags
 	selects    selectFlags
 	redact     redactFlag
 	recipients recipientFlags

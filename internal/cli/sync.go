@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/internal/source"
@@ -28,7 +27,7 @@ var secrets = resource{
 type syncOptions struct {
 	store          storeFlag
 	config         string
-	cluster        *genericclioptions.ConfigFlags
+	cluster        *clusterFlags
 	namespaces     []string
 	allNamespaces  bool
 	labels, fields string

@@ -35,7 +35,7 @@ func newEventPrinter(w io.Writer, s IO, o *getOptions, answers []answer) (*event
 		return nil, err
 	}
 	p := &eventPrinter{
-		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.cli.JSONYamlPrintFlags.ShowManagedFields,
+		current: answers[0].resource, several: len(answers) > 1, w: w, to: to, format: strings.ToLower(o.print.format()), events: o.events, asked: o.eventsAsked, managed: o.print.managedFields,
 	}
 	return p, to.begin(answers[0].choice, p.several)
 }

@@ -8,17 +8,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
 )
 
 // client is a client with connections of its own, whose bytes are counted.
 type client struct {
-	corev1.CoreV1Interface
+	// of the group "", version v1. A clientset would make the program larger by 10 MB.
+	rest.Interface
 	userAgent string
 	received  atomic.Int64
 
@@ -46,7 +49,9 @@ func newClient(cluster Cluster, userAgent string) (*client, error) {
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &clientTransport{client: c, next: next} })
 	var err error
-	c.CoreV1Interface, err = corev1.NewForConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion()
+	c.Interface, err = rest.RESTClientFor(config)
 	return c, err
 }
 
@@ -123,11 +128,6 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
-	pods := c.Pods(namespace)
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return pods.Watch(ctx, o)
-		},
-	}, traits)
+	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
+	return cache.ToListWatcherWithWatchListSemantics(informer.ListWatch(c, id), traits)
 }

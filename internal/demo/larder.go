@@ -49,14 +49,13 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 		return nil, err
 	}
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	rest := c.RESTClient()
-	l.informer, err = informer.New(c.listWatch(o.namespace, c.CoreV1Interface), &corev1.Pod{}, informer.Options{
+	l.informer, err = informer.New(c.listWatch(o.namespace, c.Interface), &corev1.Pod{}, informer.Options{
 		Store:       l.store,
 		Identity:    store.Identity{GroupVersionResource: pods, Namespace: o.namespace},
 		Resource:    store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
 		SyncPolicy:  o.policy,
-		ClusterID:   informer.KubeSystemUID(rest),
-		OpenAPIHash: informer.OpenAPIHash(rest, corev1.SchemeGroupVersion),
+		ClusterID:   informer.KubeSystemUID(c),
+		OpenAPIHash: informer.OpenAPIHash(c, corev1.SchemeGroupVersion),
 		Logger:      &discard,
 	})
 	if err == nil {

@@ -31,7 +31,7 @@ func startPlain(ctx context.Context, cluster Cluster, namespace, userAgent strin
 	if err != nil {
 		return nil, err
 	}
-	var traits any = c.CoreV1Interface
+	var traits any = c.Interface
 	if withList {
 		traits = listOnly{}
 	}

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 )
 
@@ -70,7 +71,7 @@ func newWorld(cluster Cluster) (*world, error) {
 // makeNamespace makes the namespace.
 func (w *world) makeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	_, err := w.client.Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	err := w.client.Post().Resource("namespaces").Body(ns).Do(ctx).Error()
 	w.made = err == nil || mayHaveTakenEffect(err)
 	if err != nil {
 		return fmt.Errorf("create the namespace %s: %w", w.namespace, err)
@@ -112,13 +113,16 @@ func (w *world) create(ctx context.Context, n int) error {
 }
 
 func (w *world) createPod(ctx context.Context, name string) error {
-	_, err := w.client.Pods(w.namespace).Create(ctx, newPod(name), metav1.CreateOptions{})
-	return err
+	return w.pods(w.client.Post()).Body(newPod(name)).Do(ctx).Error()
 }
 
 func (w *world) deletePod(ctx context.Context, name string) error {
-	return w.client.Pods(w.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
+	now := &metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
+	return w.pods(w.client.Delete()).Name(name).Body(now).Do(ctx).Error()
 }
+
+// pods has a request be about the pods of the namespace.
+func (w *world) pods(r *rest.Request) *rest.Request { return r.Namespace(w.namespace).Resource("pods") }
 
 // change changes one in a hundred pods, creates half as many and deletes a fifth of that. round names what is created.
 func (w *world) change(ctx context.Context, now state, round int) (changes, error) {
@@ -137,11 +141,9 @@ func (w *world) change(ctx context.Context, now state, round int) (changes, erro
 	for i := range creates {
 		done.created = append(done.created, fmt.Sprintf("%s/new-%d-%03d", w.namespace, round, i))
 	}
-	pods := w.client.Pods(w.namespace)
 	err := inParallel(ctx, done.updated, func(ctx context.Context, key string) error {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, round)
-		_, err := pods.Patch(ctx, nameOf(key), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
+		return w.pods(w.client.Patch(types.MergePatchType)).Name(nameOf(key)).Body([]byte(patch)).Do(ctx).Error()
 	})
 	if err == nil {
 		err = inParallel(ctx, done.created, func(ctx context.Context, key string) error { return w.createPod(ctx, nameOf(key)) })
@@ -157,8 +159,8 @@ func (w *world) list(ctx context.Context) (state, error) {
 	now := state{}
 	o := metav1.ListOptions{Limit: 1000}
 	for {
-		page, err := w.client.Pods(w.namespace).List(ctx, o)
-		if err != nil {
+		var page corev1.PodList
+		if err := w.pods(w.client.Get()).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(&page); err != nil {
 			return nil, fmt.Errorf("list the pods to compare with: %w", err)
 		}
 		for i := range page.Items {
@@ -192,10 +194,10 @@ func (w *world) remove(ctx context.Context) error {
 }
 
 func (w *world) removeOnce(ctx context.Context) error {
-	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
-	err := w.client.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
+	now := &metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
+	err := w.pods(w.client.Delete()).Body(now).Do(ctx).Error()
 	if err == nil {
-		err = w.client.Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
+		err = w.client.Delete().Resource("namespaces").Name(w.namespace).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

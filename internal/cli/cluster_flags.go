@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clusterFlags are kubectl's flags that say which cluster, and as whom. They are made of clientcmd: cli-runtime's bring
+// kustomize with them, which makes the program larger by 3 MB.
+type clusterFlags struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+	asExtra    []string // KEY=VALUE
+	loader     func() clientcmd.ClientConfig
+}
+
+// newConfigFlags returns the flags without those for a namespace or a password. loader returns what reads the
+// kubeconfig, once: the flags must not change after it has been called.
+func newConfigFlags() *clusterFlags {
+	f := &clusterFlags{overrides: clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults}}
+	f.loader = sync.OnceValue(f.newLoader)
+	return f
+}
+
+func (f *clusterFlags) newLoader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.DefaultClientConfig = &clientcmd.DefaultClientConfig
+	rules.ExplicitPath = f.kubeconfig
+	for _, extra := range f.asExtra {
+		if key, value, ok := strings.Cut(extra, "="); ok {
+			as := &f.overrides.AuthInfo
+			if as.ImpersonateUserExtra == nil {
+				as.ImpersonateUserExtra = map[string][]string{}
+			}
+			as.ImpersonateUserExtra[key] = append(as.ImpersonateUserExtra[key], value)
+		}
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+}
+
+// AddFlags adds the flags.
+func (f *clusterFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kubeconfig, clientcmd.RecommendedConfigPathFlag, "", "Path to the kubeconfig file to use for CLI requests.")
+	flags.StringArrayVar(&f.asExtra, "as-user-extra", nil,
+		"User extras to impersonate for the operation, this flag can be repeated to specify multiple values for the same key.")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
+}
