@@ -10,7 +10,7 @@ LINTER := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod -n golangci-lint
 # Where the linter sees the modules together.
 WORKSPACE := $(CURDIR)/test/tools/lint.work
 # The modules with code of ours, but for test/cluster; test/tools only pins tools.
-MODULES := . informer/controllerruntime examples bench test/e2e
+MODULES := . informer/controllerruntime examples bench test/e2e test/release
 PACKAGES := $(patsubst %,./%/...,$(MODULES))
 # Those that users import.
 LIBRARIES := . informer/controllerruntime
@@ -96,6 +96,7 @@ unit-others: race
 	@$(STEP) "unit tests of the controller-runtime adapter" env CGO_ENABLED=1 $(RACE) $(GO) -C informer/controllerruntime test -race -vet=off ./...
 	@$(STEP) "unit tests of the benchmark" env CGO_ENABLED=1 $(RACE) $(GO) -C bench test -race -vet=off ./...
 	@$(GO) -C test/cluster test ./cmd/build
+	@$(STEP) "tests of a release" $(GO) -C test/release test ./...
 
 .PHONY: e2e
 e2e: cluster ## tests on a real kube-apiserver, of the examples too
@@ -145,6 +146,20 @@ cross: ## go vet for other systems (PLATFORMS), tests too
 	@for p in $(PLATFORMS); do for m in $(LIBRARIES); do \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(STEP) "vet $$m for $$p" $(GO) -C $$m vet ./...; \
 	done; done
+
+.PHONY: release
+release: ## static programs, an OCI image and checksums of HEAD in dist/, built twice and compared; with VERSION=vX.Y.Z: prints how to tag
+ifdef VERSION
+	@$(GO) -C test/release run . -tags $(VERSION)
+else
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	for n in 1 2; do \
+		git clone -q . "$$tmp/$$n"; \
+		$(STEP) "release, build $$n of 2" $(GO) -C "$$tmp/$$n/test/release" run . -out "$$tmp/dist$$n" >/dev/null; \
+	done; \
+	cmp "$$tmp/dist1/SHA256SUMS" "$$tmp/dist2/SHA256SUMS"; \
+	rm -rf dist; mv "$$tmp/dist1" dist; cat dist/SHA256SUMS
+endif
 
 .PHONY: linter
 linter:

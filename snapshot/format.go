@@ -9,6 +9,9 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
+// FormatVersion is the version of the format of the files that Writer writes.
+const FormatVersion = formatNow
+
 // The numbers of the format: README.md explains them.
 const (
 	magic    = "\x89LARDER\n"

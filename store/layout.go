@@ -3,6 +3,9 @@ package store
 // The buckets and keys of the file; see doc.go for the drawing.
 const formatVersion = 1
 
+// FormatVersion is the version of the format of the files that this package writes.
+const FormatVersion = formatVersion
+
 var (
 	bucketLarder    = []byte("larder")
 	bucketDocuments = []byte("documents") // name → record of what a program keeps beside collections; see document.go

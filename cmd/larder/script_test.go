@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -25,6 +27,7 @@ func TestScripts(t *testing.T) {
 			c := newCluster(env)
 			env.Values[clusterKey{}] = c
 			env.Defer(c.close)
+			env.Setenv("OWNER", fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

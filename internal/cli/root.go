@@ -24,7 +24,7 @@ LARDER_STORE names the store where no flag does, and a file may stand before the
 
 Exit codes: 0 done; 1 what was asked for failed, was not found, or has problems; 2 the command was used wrongly. larder diff: 0 no
 difference; 1 a difference; 2 used wrongly; 3 not compared.`,
-		Version:       versionLine(),
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ difference; 1 a difference; 2 used wrongly; 3 not compared.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newKeygen(s), newDemo(s), newVersion(s), newCompletion(s))
+	root.AddCommand(newSync(s), newGet(s), newWatch(s), newStatus(s), newCheck(s), newDiff(s), newSnapshot(s), newCompact(s), newKeygen(s), newDemo(s), newChown(), newVersion(s), newCompletion(s))
 	for _, sub := range root.Commands() {
 		if sub.ValidArgsFunction == nil && len(sub.ValidArgs) == 0 {
 			sub.ValidArgsFunction = cobra.NoFileCompletions

@@ -6,23 +6,48 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
 )
 
 func newVersion(s IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, the commit and the formats of files",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(s.Out, versionLine())
+			_, err := fmt.Fprintln(s.Out, versionText())
 			return err
 		},
 	}
 }
 
-// versionLine is the version with what it was built by and for.
-func versionLine() string {
-	return fmt.Sprintf("larder %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// versionText is the version with what it was built by and for, from which commit, and the formats that it writes.
+func versionText() string {
+	return fmt.Sprintf("larder %s (%s, %s/%s)\ncommit %s\nstore format %d, snapshot format %d",
+		version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit(), store.FormatVersion, snapshot.FormatVersion)
+}
+
+// commit is what was built, with the time of the commit, as far as go build has recorded it: what is installed as
+// larder@VERSION is known by its version alone.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["vcs.revision"] == "" {
+		return "unknown"
+	}
+	text := settings["vcs.revision"] + " of " + settings["vcs.time"]
+	if settings["vcs.modified"] == "true" {
+		text += ", with changes"
+	}
+	return text
 }
 
 // version returns the module's version, or what is known of the commit that was built.

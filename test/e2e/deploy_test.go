@@ -108,7 +108,7 @@ func checkPod(t *testing.T, u *unstructured.Unstructured) {
 	}
 	owner := fmt.Sprintf("%d:%d", *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup)
 	store := pod.InitContainers[0].VolumeMounts[0].MountPath
-	if got, want := pod.InitContainers[0].Command, []string{"/bin/busybox", "chown", "-R", owner, store}; !slices.Equal(got, want) {
+	if got, want := pod.InitContainers[0].Command, []string{"/usr/local/bin/larder", "chown", owner, store}; !slices.Equal(got, want) {
 		t.Errorf("the init container runs %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,102 @@
+// Command release builds what a release of Larder consists of: a static program for each platform, an OCI image for
+// Linux, and their checksums. The same commit and the same Go give the same bytes, wherever the checkout is.
+//
+//	release [-out DIR] [-platforms LIST] [-image LIST]   builds
+//	release -tags VERSION                                prints the commands that tag VERSION
+package main
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	out := flag.String("out", "dist", "`directory` for what is built")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,linux/arm,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "what to build the program for")
+	image := flag.String("image", "linux/amd64,linux/arm64,linux/arm", "what the image is for; each must be among the platforms")
+	tags := flag.String("tags", "", "print the commands that tag `VERSION`, and build nothing")
+	flag.Parse()
+	err := error(nil)
+	if *tags != "" {
+		err = printTags(os.Stdout, *tags)
+	} else {
+		err = release(*out, strings.Split(*platforms, ","), strings.Split(*image, ","))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// release builds everything into dir, which it makes.
+func release(dir string, platforms, imagePlatforms []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	programs := map[string]string{}
+	var names []string
+	for _, p := range platforms {
+		name, err := buildProgram(dir, p)
+		if err != nil {
+			return err
+		}
+		programs[p] = filepath.Join(dir, name)
+		names = append(names, name)
+	}
+	if err := checkSize(programs["linux/amd64"]); err != nil {
+		return err
+	}
+	var images []imageFor
+	for _, p := range imagePlatforms {
+		program, ok := programs[p]
+		if !ok {
+			return fmt.Errorf("the image is to be for %s, for which no program is built", p)
+		}
+		images = append(images, imageFor{platform: p, program: program})
+	}
+	const archive = "larder-image.tar"
+	digest, err := writeImage(filepath.Join(dir, archive), images)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s  %s\n", digest, archive)
+	return writeSums(dir, append(names, archive))
+}
+
+// mostBytes is how large the stripped program for linux/amd64 may be. A clientset of all groups, or cli-runtime's
+// genericclioptions with kustomize, would be too much.
+const mostBytes = 45 << 20
+
+func checkSize(program string) error {
+	if program == "" {
+		return nil
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	if info.Size() >= mostBytes {
+		return fmt.Errorf("%s has %d bytes, at most %d are wanted: see what has come in, with go tool nm -size -sort size", program, info.Size(), mostBytes)
+	}
+	return nil
+}
+
+// writeSums writes SHA256SUMS, which sha256sum -c reads.
+func writeSums(dir string, names []string) error {
+	slices.Sort(names)
+	var sums strings.Builder
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), name)
+	}
+	fmt.Print(sums.String())
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
