@@ -39,7 +39,7 @@ func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer
 		return err
 	}
 	defer c.mu.Unlock()
-	if c.replacing != nil {
+	if c.isReplacing() {
 		return ErrReplacing
 	}
 	return c.writeObjectsLocked(ctx, set, fn)

@@ -33,15 +33,17 @@ type Collection struct {
 	// mu is held for each write transaction but those that commit what is pending, and never while code of the user runs.
 	mu patient.Mutex
 	// front is held while a batch is taken into the overlay, which waits for no disk. Who has both took mu first.
-	front     sync.Mutex
-	replacing *replacement // the open one; set with mu and front held, read with either
-	closed    bool         // guarded by front
-	lost      error        // why Close could not commit what was pending; guarded by front
-	released  atomic.Bool  // another may open it
-	ending    atomic.Bool  // Close was called
-	claimed   *claim       // of its name
-	idled     atomic.Bool  // indexes that nobody claims have been marked
-	reported  atomic.Bool  // changes of objects have been reported in this process
+	front sync.Mutex
+	// replacing is the open replacement, or nil; guarded by front. It is set with mu held too, so that it stays nil for as
+	// long as whoever has found it so holds mu.
+	replacing *replacement
+	closed    bool        // guarded by front
+	lost      error       // why Close could not commit what was pending; guarded by front
+	released  atomic.Bool // another may open it
+	ending    atomic.Bool // Close was called
+	claimed   *claim      // of its name
+	idled     atomic.Bool // indexes that nobody claims have been marked
+	reported  atomic.Bool // changes of objects have been reported in this process
 
 	pause pause // of those who write, taken before any lock
 
@@ -295,7 +297,7 @@ func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	if c.replacing != nil {
+	if c.isReplacing() {
 		return ErrReplacing
 	}
 	return c.writeLocked(ctx, nil, func(w *writer) error {

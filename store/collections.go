@@ -133,7 +133,7 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 	}
 	c.claimed = claimed
 	if o.Residency.kind == residentAll && !c.readOnly {
-		c.startFilling(false)
+		c.startFilling()
 	}
 	return c, nil
 }

@@ -114,7 +114,7 @@ func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 		written := make(chan error, 1)
 		go func() { written <- applyPod(t, c, podAt(0, "2000")) }()
 		<-entered
-		c.startFilling(false)
+		c.startFilling()
 		<-c.resident.Load().read // the old state
 		release()
 		if err := <-written; !errors.Is(err, ErrOutcomeUnknown) {

@@ -109,6 +109,7 @@ type Replacement interface {
 	Commit(ctx context.Context, b Batch) (Result, error)
 	// Abort forgets what was taken in. It does nothing after the last Commit. What has been
 	// reported stays, in a collection that is not complete, or must be listed anew; the next
-	// list in this process is a diff over it.
+	// list in this process is a diff over it. It waits ten seconds at most for a disk that does not finish a write:
+	// what a large list has staged in the file stays there then, until the next one begins.
 	Abort()
 }

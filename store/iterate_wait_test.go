@@ -18,7 +18,7 @@ func TestIterateWaitsForNoWrite(t *testing.T) {
 		written := make(chan error, 1)
 		go func() { written <- c.SetMustRelist(t.Context(), "asked to") }()
 		<-entered
-		c.startFilling(false)
+		c.startFilling()
 		n, iterated := 0, make(chan error, 1)
 		go func() {
 			iterated <- c.Iterate(t.Context(), "", func(string, runtime.Object) error {

@@ -3,9 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/storetest"
@@ -101,4 +104,126 @@ func TestCompactionWaitsForNoReader(t *testing.T) {
 	if err := <-read; err != nil {
 		t.Errorf("the reader: %v", err)
 	}
+}
+
+// TestAddIndexersHoldsUpNoCommit: while AddIndexers waits for another write of its collection, the others' changes wait
+// for the disk alone.
+func TestAddIndexersHoldsUpNoCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		g := store.GateCommits(s)
+		c, other := openPods(t, s, nil), openOthers(t, s)
+		entered, release := g.Hold()
+		ended := make(chan error, 2)
+		go func() { ended <- c.SetMustRelist(t.Context(), "why") }()
+		<-entered
+		go func() { ended <- c.AddIndexers(t.Context(), cache.Indexers{"late": storetest.ByName}, nil) }()
+		synctest.Wait()
+		apply(t, other, "1", upsert("a/x", "1"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "a write of") {
+			t.Errorf("the commit has to wait for the write that hangs, and says: %v", err)
+		}
+		release()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// openOthers opens a collection beside that of openPods.
+func openOthers(t *testing.T, s *store.Store) *store.Collection {
+	t.Helper()
+	id := storetest.Pods
+	id.Namespace = "others"
+	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: storetest.PodCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAbortGivesUp: a list that is staged in the file is given up although the disk hangs, and the next one begins.
+func TestAbortGivesUp(t *testing.T) {
+	for name, staged := range map[string]int{"in memory": 1 << 20, "in the file": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := storetest.Open(t, byHand())
+				g := store.GateCommits(s)
+				c := openPods(t, s, nil)
+				relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+				store.SetLimits(c, staged, 1<<20)
+				r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Page(t.Context(), pods(upsert("a/y", "6"))); err != nil {
+					t.Fatal(err)
+				}
+				entered, release := g.Hold()
+				hung, aborted := make(chan error, 1), make(chan struct{})
+				late := cache.Indexers{"late": storetest.ByName}
+				go func() { hung <- c.AddIndexers(t.Context(), late, nil) }()
+				<-entered
+				go func() { r.Abort(); close(aborted) }()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				select {
+				case <-aborted:
+				default:
+					t.Error("Abort waits for the disk")
+				}
+				release()
+				if err := <-hung; err != nil {
+					t.Error(err)
+				}
+				<-aborted
+				relist(t, c, store.ReplaceOptions{}, "7", upsert("a/z", "7"))
+				wantStrings(t, "after the next list", list(t, c), "a/z uid=uid-a/z rv=7")
+			})
+		})
+	}
+}
+
+// slowCodec decodes once it is told to.
+type slowCodec struct {
+	store.Codec
+	decode chan struct{}
+}
+
+func (c slowCodec) Decode(data []byte) (runtime.Object, error) {
+	<-c.decode
+	return c.Codec.Decode(data)
+}
+
+// TestCloseWhileObjectsAreRead: a collection whose objects have been read from the file, and that waits for a write that
+// hangs before it uses them, closes at once.
+func TestCloseWhileObjectsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		g := store.GateCommits(s)
+		relisted := openPods(t, s, nil)
+		relist(t, relisted, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+		if err := relisted.Close(); err != nil {
+			t.Fatal(err)
+		}
+		codec := slowCodec{storetest.PodCodec(), make(chan struct{})}
+		c := openPodsWith(t, s, store.CollectionOptions{Codec: codec, Residency: store.All})
+		entered, release := g.Hold()
+		hung := make(chan error, 1)
+		go func() { hung <- c.SetMustRelist(context.Background(), "why") }()
+		<-entered
+		close(codec.decode)
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Errorf("while the disk hangs: %v", err)
+		}
+		release()
+		if err := <-hung; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -52,7 +52,7 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	err := c.setReplacing(ctx, r)
 	if err == nil {
 		if err = c.begin(ctx, r); err != nil {
-			_ = c.setReplacing(context.Background(), nil)
+			c.endReplacing()
 		}
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	}
 	if _, cold := r.mode.(*coldReplace); cold {
 		if c.resident.Load() != nil {
-			c.startFilling(true)
+			c.fillEmpty(ctx)
 		}
 		if c.bounded != nil {
 			c.bounded.clear()
@@ -69,7 +69,7 @@ func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replac
 	return r, nil
 }
 
-// setReplacing opens r, or closes the open one if r is nil. The other methods that write refuse while there is one.
+// setReplacing opens r. The other methods that write refuse until endReplacing.
 func (c *Collection) setReplacing(ctx context.Context, r *replacement) error {
 	if err := c.lockWrites(ctx); err != nil {
 		return err
@@ -80,11 +80,24 @@ func (c *Collection) setReplacing(ctx context.Context, r *replacement) error {
 	switch {
 	case c.readOnly:
 		return ErrReadOnly
-	case r != nil && c.replacing != nil:
+	case c.replacing != nil:
 		return ErrReplacing
 	}
 	c.replacing = r
 	return nil
+}
+
+// endReplacing closes the open replacement. It waits for no disk.
+func (c *Collection) endReplacing() {
+	c.front.Lock()
+	defer c.front.Unlock()
+	c.replacing = nil
+}
+
+func (c *Collection) isReplacing() bool {
+	c.front.Lock()
+	defer c.front.Unlock()
+	return c.replacing != nil
 }
 
 // begin prepares r. The list is held against the file, so what is pending has to be there.
@@ -218,7 +231,7 @@ func (r *replacement) Abort() {
 
 func (r *replacement) close() {
 	r.done = true
-	_ = r.c.setReplacing(context.Background(), nil)
+	r.c.endReplacing()
 }
 
 // write is Collection.write for the open replacement. Whoever shares the store may

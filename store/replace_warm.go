@@ -283,7 +283,9 @@ func (m *warmReplace) listedRV(ctx context.Context, key string) (rv string, err 
 }
 
 func (m *warmReplace) abort() {
-	if err := m.staging.discard(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	if err := m.staging.discard(ctx); err != nil {
 		m.r.c.store.logger().Info("A relist that was given up is still staged in the file; the next one drops it",
 			"collection", m.r.c.id.String(), "err", err)
 	}

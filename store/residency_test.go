@@ -257,7 +257,7 @@ func TestWaitResidentWhileFillingsFollow(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		c.startFilling(false)
+		c.startFilling()
 	}
 	waiter.Wait()
 	if err := c.WaitResident(t.Context()); err != nil || c.inMemory() == nil {

@@ -75,17 +75,18 @@ func (r *resident) apply(last []*write) {
 	}
 }
 
-// startFilling makes the collection resident anew, from nothing if the file is known to have nothing. It is called when the collection is
-// opened, when a rebuild of the file may have lost objects of it, when the first list begins, and when one has replaced
-// objects that could not be read.
-func (c *Collection) startFilling(empty bool) {
+// startFilling makes the collection resident anew. It is called when the collection is opened, when a rebuild of the
+// file may have lost objects of it, and when a list has replaced objects that could not be read.
+func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
+
+// fillEmpty is startFilling when the first list begins: the file has nothing. If ctx ends before another write of the
+// collection does, the objects come to memory when the list has been stored.
+func (c *Collection) fillEmpty(ctx context.Context) {
 	r := c.beginFilling()
-	if empty {
-		r.err = c.open(r)
-		close(r.ended)
-		return
+	defer close(r.ended)
+	if r.err = c.open(ctx, r); r.err != nil {
+		r.fail(r.err)
 	}
-	c.fillInBackground(r)
 }
 
 // beginFilling puts nothing in the place of the objects in memory, so that reads go to the file.
@@ -170,7 +171,7 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 			return err
 		}
 	}
-	return c.open(r)
+	return c.open(ctx, r)
 }
 
 // decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
@@ -233,10 +234,12 @@ func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, 
 }
 
 // open lets reads use r, unless another has taken its place. An error is why they can not.
-func (c *Collection) open(r *resident) error {
+func (c *Collection) open(ctx context.Context, r *resident) error {
 	if !c.mu.TryLock() {
 		close(r.read)
-		c.mu.Lock()
+		if err := c.lockWrites(ctx); err != nil {
+			return err
+		}
 	}
 	defer c.mu.Unlock()
 	c.front.Lock()
@@ -334,7 +337,7 @@ func (r *resident) addTerms(added *indexSet, terms moreTerms) bool {
 // forgetResidents lets reads go to the file: something that is in memory may have been lost there.
 func (c *Collection) forgetResidents() {
 	if c.resident.Load() != nil {
-		c.startFilling(false)
+		c.startFilling()
 	}
 	if c.bounded != nil {
 		c.bounded.clear()
@@ -349,7 +352,7 @@ func (c *Collection) refill() {
 	}
 	select {
 	case <-r.ended:
-		c.startFilling(false)
+		c.startFilling()
 	default:
 	}
 }
