@@ -193,7 +193,7 @@ func (i *Informer) start(ctx context.Context) *pump {
 		Name: i.name(), TypeDescription: i.o.ObjectDescription, ExpectedType: i.example, Admit: admit(i.Identity()), PageSize: i.o.PageSize,
 		Shard:        i.Identity().Shards(),
 		ListMetadata: i.o.ListMetadata, MetadataPays: i.metadataPays,
-		Verify: attrs.verify, Lookup: i.o.Lookup,
+		Verify: attrs.verify, Lookup: i.o.Lookup, Same: i.sameness(),
 		OnError: i.reportError, OnContact: i.contact, OnLive: func(bool) { i.reviewSource() }, Clock: i.clock, Link: i.link(), RelistSpread: i.o.RelistSpread,
 	})
 	i.reflector = r

@@ -58,7 +58,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if !info.Complete {
 		return reflector.Checkpoint{}, nil
 	}
-	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion}
+	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > mostCompared}
 	for _, r := range info.Newest {
 		c.Newest = append(c.Newest, reflector.ObjectRef(r))
 	}

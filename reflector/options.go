@@ -60,6 +60,12 @@ type Options struct {
 	// one from a cache. Its calls are bounded as those of Verify. Default: a list of
 	// ListMetadata, or else of the ListerWatcher, with a field selector on name and namespace.
 	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
+	// Same, if set, reports whether the server has exactly the objects that the sink holds, each in the same state (UID and
+	// resourceVersion), and the resourceVersion of the consistent list that it has made for that, if it has made one. It is
+	// asked once, of the first watch that is accepted in a run that resumes, in the place of the probe, and has a second: a yes
+	// stands for the look-ups and the drain. Whatever else it says, or if it fails, they are made. Bounded as Verify, otherwise.
+	// Not asked if Checkpoint says Large, or names objects as LeftOut. Default: probe, look-ups and drain.
+	Same func(ctx context.Context) (resourceVersion string, same bool, err error)
 	// OnError is called, by one goroutine, with each error that ended a connection, before the reflector backs off: also that of a
 	// watch beside a list, a 410 too; and once with each request that is overdue (ErrOverdue), while it goes on.
 	OnError func(ctx context.Context, err error)

@@ -43,6 +43,8 @@ type session struct {
 	slow bool
 	// unguarded: the next watch that is accepted has yet to be held against what we hold.
 	unguarded bool
+	// compared: Options.Same has been asked in this run, or must not be. comparing: the next watch that is accepted asks it.
+	compared, comparing bool
 	// even: the last probe found the server at our resourceVersion, so a watch from there needs no history.
 	even bool
 	// fresh: nothing has been watched since the list, so the next watch is not a resume.
@@ -102,9 +104,10 @@ type session struct {
 	// sinkErr is why the sink made us stop.
 	sinkErr error
 
-	// What Options.Verify and Options.Lookup are called through.
+	// What Options.Verify, Options.Lookup and Options.Same are called through.
 	verifier guest.Guest[Reason]
 	finder   guest.Guest[found]
+	samer    guest.Guest[comparedWith]
 }
 
 // ending is how a watch ended, which says how far the server we reach next can be taken for the one we left.
@@ -125,6 +128,7 @@ func newSession(r *Reflector) *session {
 		watchLists: !watchlist.DoesClientNotSupportWatchListSemantics(r.lw),
 		verifier:   guest.Guest[Reason]{What: "Options.Verify", Wait: callWait},
 		finder:     guest.Guest[found]{What: "Options.Lookup", Wait: callWait},
+		samer:      guest.Guest[comparedWith]{What: "Options.Same", Wait: callWait},
 	}
 	s.listing.l, s.listing.down = r.o.Link, s.showDown
 	return s
@@ -244,6 +248,7 @@ func (s *session) restore(ctx context.Context) outcome {
 		s.newest.put(ref)
 	}
 	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
+	s.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same
 	return outcome{Kind: resumable}
 }
 

@@ -27,6 +27,8 @@ type Checkpoint struct {
 	// LeftOut are objects that the sink was given in this state, and could not take in. They are looked up before the
 	// watch begins, and delivered again.
 	LeftOut []ObjectRef
+	// Large: so many objects are held that Options.Same is not to be asked.
+	Large bool
 }
 
 // Sink takes the stream of what happened. The reflector calls it from one

@@ -39,7 +39,7 @@ type outcomeKind string
 const (
 	resumable outcomeKind = "resumable" // Restore, or Relist for want of anything: there is something to watch from
 	level     outcomeKind = "level"     // Verify: nothing to drain
-	behind    outcomeKind = "behind"    // Verify: the server has moved on
+	behind    outcomeKind = "behind"    // Verify: the server has moved on, or that is yet to be asked; Watch: it had
 	drained   outcomeKind = "drained"   // Drain: everything the probe had seen is delivered
 	ended     outcomeKind = "ended"     // Drain, Watch: the watch ended in order
 	listed    outcomeKind = "listed"    // Relist: the list is delivered

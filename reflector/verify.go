@@ -31,6 +31,9 @@ func (s *session) verify(ctx context.Context) outcome {
 	if s.last != drainedOut {
 		s.target = ""
 	}
+	if s.comparing = s.compares(); s.comparing {
+		return outcome{Kind: behind} // as far as is known: guard asks
+	}
 	rv, err := s.probe(ctx)
 	if err != nil {
 		return s.lose(ctx, err)
@@ -64,6 +67,15 @@ func (s *session) guard(ctx context.Context) outcome {
 		return outcome{}
 	}
 	n := s.lookUpsAfter(s.last, s.stream.heard)
+	if s.comparing {
+		same, o := s.compare(ctx)
+		if o.Kind != "" {
+			return o
+		}
+		if same {
+			n = 0
+		}
+	}
 	var v verdict
 	if n > 0 {
 		var err error

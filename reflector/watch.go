@@ -23,6 +23,9 @@ func (s *session) watch(ctx context.Context) outcome {
 			return o
 		}
 		s.connected()
+		if s.pos.State == Drain && s.target == "" { // Options.Same has shown that nothing was missed
+			return s.drained(ctx)
+		}
 	}
 	if s.pos.State == Watch {
 		if err := s.synced(ctx); err != nil {

@@ -100,6 +100,7 @@ func TestRequestsCount(t *testing.T) {
 		{"list", "limit=1", Requests{Probes: 1}},
 		{"list", "limit=1&continue=x", Requests{Pages: 1}},
 		{"list", "limit=1&fieldSelector=metadata.name%3Da%2Cmetadata.namespace%3Db", Requests{Lookups: 1}},
+		{"list", "limit=51&timeoutSeconds=1", Requests{Compares: 1}},
 		{"watch", "resourceVersion=5", Requests{Watches: 1}},
 		{"watch", "resourceVersion=5&sendInitialEvents=true", Requests{WatchLists: 1}},
 		{"watch", "", Requests{WatchLists: 1}},

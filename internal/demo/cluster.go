@@ -32,8 +32,10 @@ type Requests struct {
 	Lists int
 	Pages int
 	// Probes are lists with limit=1 that only ask for the server's resourceVersion; Lookups ask for one object by name.
-	Probes  int
-	Lookups int
+	// Compares ask for a page of metadata, to compare it with what is held.
+	Probes   int
+	Lookups  int
+	Compares int
 	// Watches counts those that begin at a resourceVersion, WatchLists those that ask for the whole state first.
 	Watches    int
 	WatchLists int
@@ -49,6 +51,8 @@ func (r *Requests) Count(verb string, query url.Values) {
 	case verb != "list":
 	case strings.Contains(query.Get("fieldSelector"), "metadata.name="):
 		r.Lookups++
+	case query.Get("timeoutSeconds") != "": // as no other list does; the form is not in an audit log
+		r.Compares++
 	case query.Get("limit") == "1" && query.Get("continue") == "":
 		r.Probes++
 	default:

@@ -67,7 +67,8 @@ func (r Requests) String() string {
 	for _, part := range []struct {
 		n    int
 		name string
-	}{{r.WatchLists, "watch of the whole state"}, {r.Watches, "watch"}, {r.Probes, "probe"}, {r.Lookups, "look-up"}} {
+	}{{r.WatchLists, "watch of the whole state"}, {r.Watches, "watch"}, {r.Probes, "probe"}, {r.Lookups, "look-up"},
+		{r.Compares, "page of metadata"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, plural(part.name, part.n)))
 		}
@@ -88,6 +89,8 @@ func plural(name string, n int) string {
 	switch {
 	case n == 1:
 		return name
+	case strings.HasPrefix(name, "page of"):
+		return "pages" + strings.TrimPrefix(name, "page")
 	case strings.HasPrefix(name, "watch"):
 		return "watches" + strings.TrimPrefix(name, "watch")
 	}

@@ -12,8 +12,8 @@ import (
 
 // Counts are requests served since the start, or since ResetCounts.
 type Counts struct {
-	// Lists counts every page; Probes are not among them.
-	Lists, Probes, Watches, Gets, Discovery, Writes int
+	// Lists counts every page; Probes and Compares are not among them.
+	Lists, Probes, Compares, Watches, Gets, Discovery, Writes int
 	// ListedObjects and SentEvents (without bookmarks and errors) count what was sent.
 	ListedObjects, SentEvents int
 	// BytesSent on the wire, headers included.
@@ -33,7 +33,8 @@ type counter struct {
 }
 
 // Counts returns the counters for one resource, or for all of them with the empty one.
-// A list with limit=1 and no continue token is a probe.
+// A list with limit=1 and no continue token is a probe; one that asks for a time-out, which only an informer's comparison by
+// metadata at a start does (informer.Options.ListMetadata), is a compare.
 func (s *Server) Counts(gvr schema.GroupVersionResource) Counts {
 	c := &s.counters
 	c.mu.Lock()
@@ -51,6 +52,7 @@ func (s *Server) Counts(gvr schema.GroupVersionResource) Counts {
 func (a *Counts) add(b Counts) {
 	a.Lists += b.Lists
 	a.Probes += b.Probes
+	a.Compares += b.Compares
 	a.Watches += b.Watches
 	a.Gets += b.Gets
 	a.Discovery += b.Discovery
@@ -130,6 +132,8 @@ func (c *counters) request(gvr schema.GroupVersionResource, verb string, r *http
 		one.counts.Lists++
 	case verbProbe:
 		one.counts.Probes++
+	case verbCompare:
+		one.counts.Compares++
 	case verbWatch:
 		one.counts.Watches++
 	case verbGet:

@@ -32,6 +32,7 @@ type request struct {
 const (
 	verbList       = "list"
 	verbProbe      = "probe"
+	verbCompare    = "compare"
 	verbWatch      = "watch"
 	verbGet        = "get"
 	verbCreate     = "create"
@@ -119,6 +120,8 @@ func verbOf(q *request) string {
 		return verbWatch
 	case q.r.Method == http.MethodGet && q.name != "":
 		return verbGet
+	case q.r.Method == http.MethodGet && q.options.token == "" && q.r.URL.Query().Get("timeoutSeconds") != "":
+		return verbCompare
 	case q.r.Method == http.MethodGet && q.options.limit == 1 && q.options.token == "":
 		return verbProbe
 	case q.r.Method == http.MethodGet:
@@ -147,7 +150,7 @@ func (s *Server) serveResource(q *request) {
 	}
 	var err error
 	switch q.verb {
-	case verbList, verbProbe:
+	case verbList, verbProbe, verbCompare:
 		err = s.serveList(q)
 	case verbWatch:
 		err = s.serveWatch(q)

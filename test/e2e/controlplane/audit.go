@@ -28,7 +28,7 @@ type Request struct {
 
 // Probe reports whether it is a list that only asks for the server's resourceVersion.
 func (r Request) Probe() bool {
-	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup()
+	return r.Verb == "list" && r.Query.Get("limit") == "1" && r.Query.Get("continue") == "" && !r.Lookup() && !r.Compare()
 }
 
 // Lookup reports whether it is a list of one object, by name.
@@ -36,8 +36,12 @@ func (r Request) Lookup() bool {
 	return r.Verb == "list" && strings.Contains(r.Query.Get("fieldSelector"), "metadata.name=")
 }
 
-// List reports whether it is a list, and neither a Probe nor a Lookup.
-func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() }
+// Compare reports whether it is the page of metadata that an informer compares with what it holds when it starts again. An
+// audit log does not tell the form that was asked for; no other list asks for a time-out.
+func (r Request) Compare() bool { return r.Verb == "list" && r.Query.Get("timeoutSeconds") != "" }
+
+// List reports whether it is a list, and none of a Probe, a Lookup and a Compare.
+func (r Request) List() bool { return r.Verb == "list" && !r.Probe() && !r.Lookup() && !r.Compare() }
 
 // Watch reports whether it is a watch.
 func (r Request) Watch() bool { return r.Verb == "watch" }

@@ -20,13 +20,16 @@ func TestRequestKinds(t *testing.T) {
 		"limit=2000":                            "list",
 		"":                                      "list",
 		"limit=1&fieldSelector=metadata.name=a": "lookup",
+		"limit=1&timeoutSeconds=1":              "compare",
+		"limit=2000&timeoutSeconds=1":           "compare",
 	} {
 		q, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := Request{Verb: "list", Query: q}
-		got := map[bool]string{true: "list"}[r.List()] + map[bool]string{true: "probe"}[r.Probe()] + map[bool]string{true: "lookup"}[r.Lookup()]
+		got := map[bool]string{true: "list"}[r.List()] + map[bool]string{true: "probe"}[r.Probe()] + map[bool]string{true: "lookup"}[r.Lookup()] +
+			map[bool]string{true: "compare"}[r.Compare()]
 		if got != want {
 			t.Errorf("?%s is a %q, want %q", query, got, want)
 		}

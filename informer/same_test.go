@@ -1,0 +1,106 @@
+package informer_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestRestartOfAQuietCollection: a collection that fits into a page of metadata is compared with the server's by that page. If nothing has changed, HasSynced
+// waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there when HasSynced says so. Issue 16, C.
+func TestRestartOfAQuietCollection(t *testing.T) {
+	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
+	pod := func(name, version string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: map[string]string{"version": version}}}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(t *testing.T, s *fakeapi.Server)
+		quiet  bool
+	}{
+		{"quiet", func(*testing.T, *fakeapi.Server) {}, true},
+		{"updated", func(t *testing.T, s *fakeapi.Server) { _, err := s.Update(pods, pod("2", "new")); check(t, err) }, false},
+		{"created", func(t *testing.T, s *fakeapi.Server) { _, err := s.Create(pods, pod("4", "new")); check(t, err) }, false},
+		{"deleted", func(t *testing.T, s *fakeapi.Server) { check(t, s.Delete(pods, "a", "2")) }, false},
+		{"created again", func(t *testing.T, s *fakeapi.Server) {
+			check(t, s.Delete(pods, "a", "2"))
+			_, err := s.Create(pods, pod("2", "new"))
+			check(t, err)
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := fakeapi.New(fakeapi.Options{})
+			check(t, s.Start())
+			defer s.Stop()
+			for _, name := range []string{"1", "2", "3"} {
+				_, err := s.Create(pods, pod(name, "old"))
+				check(t, err)
+			}
+			file := filepath.Join(t.TempDir(), "pods.db")
+			restart(t, s, file)
+			tt.change(t, s)
+			_, err := s.Create(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
+			check(t, err)
+			s.ResetCounts()
+			held, probed := restart(t, s, file)
+			want := map[string]string{}
+			for _, u := range s.List(pods) {
+				want[u.GetName()] = u.GetResourceVersion()
+			}
+			if !maps.Equal(held, want) {
+				t.Errorf("when it had synced it held %v, the server has %v", held, want)
+			}
+			if probed == tt.quiet {
+				t.Errorf("probed: %t", probed)
+			}
+		})
+	}
+}
+
+// restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had to look objects up, or to probe the server.
+func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
+	t.Helper()
+	quiet := logr.Discard()
+	st, err := store.Open(file, store.Options{Logger: &quiet})
+	check(t, err)
+	defer func() { check(t, st.Close()) }()
+	config := s.Config()
+	client := kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
+	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
+		Store: st, Identity: id, ListMetadata: informer.ListMetadata(client, id), Logger: &quiet,
+	})
+	check(t, err)
+	done := make(chan struct{})
+	before := len(s.Requests())
+	stop := make(chan struct{})
+	go func() { defer close(done); inf.Run(stop) }()
+	<-inf.HasSyncedChecker().Done()
+	held = map[string]string{}
+	for _, obj := range inf.GetStore().List() {
+		p := obj.(*corev1.Pod)
+		held[p.Name] = p.ResourceVersion
+	}
+	probed = slices.ContainsFunc(s.Requests()[before:], func(r string) bool { return strings.Contains(r, "limit=1&") || strings.HasSuffix(r, "limit=1") })
+	close(stop)
+	<-done
+	return held, probed
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

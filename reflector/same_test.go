@@ -1,0 +1,164 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// sameAs are options whose Same gives that answer.
+func sameAs(rv string, same bool, err error) Options {
+	return Options{Same: func(context.Context) (string, bool, error) { return rv, same, err }}
+}
+
+// TestSame: what is held is what the server has, so no bookmark is waited for, and nothing else is asked. The bookmark moves
+// the sink on all the same.
+func TestSame(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, sameAs("108", true, nil))
+		g.wantLog("SYNCED")
+		if st := g.r.Status(); st.State != Watch || !st.Live || st.Lookups != 0 || st.Probes != 0 || st.Watches != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.sleep(time.Second)
+		g.wantLog("SYNCED", "BOOKMARK 108")
+		g.sleep(time.Minute)
+		if st := g.r.Status(); st.Probes != 1 || st.Watches != 2 || st.Lists != 0 || g.m.syncs() != 1 {
+			t.Errorf("after the short watch: %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestSameIsAskedOfTheAcceptedWatch: an answer from before it may be another server's than the one that tells the history.
+func TestSameIsAskedOfTheAcceptedWatch(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		refusals, refused, asked := 3, 0, 0
+		g.restart(func() {
+			g.s.other(7)
+			g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+				if refused < refusals {
+					refused++
+					return nil, io.EOF
+				}
+				return nil, nil
+			}
+		}, Options{Same: func(context.Context) (string, bool, error) {
+			g.barrier()
+			if asked++; refused < refusals {
+				t.Errorf("asked when the watch had been refused %d times", refused)
+			}
+			return "108", true, nil
+		}})
+		g.sleep(time.Minute)
+		if st := g.r.Status(); asked != 1 || g.m.syncs() != 1 || st.Lookups != 0 {
+			t.Errorf("asked %d times; status %+v", asked, st)
+		}
+		g.stop()
+	})
+}
+
+// TestSameButLeftOut: what was left out is not held, so the question is not asked.
+func TestSameButLeftOut(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		left := []ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
+		g.restart(func() { g.m.cp = &Checkpoint{ResourceVersion: "101", LeftOut: left} }, Options{Same: func(context.Context) (string, bool, error) {
+			t.Error("asked")
+			return "101", true, nil
+		}})
+		g.sleep(10 * time.Second)
+		if g.m.syncs() == 0 {
+			t.Error("not synced")
+		}
+		g.stop()
+	})
+}
+
+// TestLateNo: the bookmark of a watch that is so old may have come already, so another one is asked for.
+func TestLateNo(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{Same: func(context.Context) (string, bool, error) {
+			time.Sleep(earlyTime + time.Millisecond)
+			return "108", false, nil
+		}})
+		g.sleep(1400 * time.Millisecond)
+		if st := g.r.Status(); g.m.syncs() != 1 || st.Watches != 2 || st.Probes != 1 || st.Lookups != 1 {
+			t.Errorf("status %+v", st)
+		}
+		g.stop()
+	})
+}
+
+// TestNotTheSame: whatever else Same says, the guards and the drain go on as without, and it is asked once.
+func TestNotTheSame(t *testing.T) {
+	calls := 0
+	counted := func(o Options) Options {
+		inner := o.Same
+		o.Same = func(ctx context.Context) (string, bool, error) { calls++; return inner(ctx) }
+		return o
+	}
+	hanging := Options{Same: func(ctx context.Context) (string, bool, error) { <-ctx.Done(); return "108", true, nil }}
+	for name, o := range map[string]Options{
+		"no": sameAs("108", false, nil), "an error": sameAs("108", true, errors.New("from the test")),
+		"older than we are": sameAs("100", true, nil), "not comparable": sameAs("x", true, nil), "too late": hanging,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				calls = 0
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				g.restart(func() { g.s.put("a/y", "1"); g.s.other(6) }, counted(o))
+				if g.m.syncs() != 0 {
+					t.Error("synced before the drain")
+				}
+				g.sleep(5 * time.Second)
+				g.converged()
+				if st := g.r.Status(); g.m.syncs() != 1 || st.Lookups == 0 || st.Probes == 0 || len(st.Relists) != 0 || calls != 1 {
+					t.Errorf("status %+v, asked %d times", st, calls)
+				}
+				g.sleep(time.Minute) // in which there is another connect
+				if calls != 1 {
+					t.Errorf("asked %d times", calls)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestSameAndARewind: what the guards find they find.
+func TestSameAndARewind(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.fill(5)
+		g.start(Options{})
+		g.restart(func() { g.s.rv = 80; g.s.history, g.s.ledger = nil, nil }, sameAs("80", true, nil))
+		g.sleep(20 * time.Second)
+		g.wantRelist(ReasonAhead)
+		g.stop()
+	})
+}
+
+// TestStopWhileItIsCompared: Run returns with nothing running.
+func TestStopWhileItIsCompared(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.restart(func() { g.s.other(7) }, Options{Same: func(ctx context.Context) (string, bool, error) {
+			<-ctx.Done()
+			return "", false, ctx.Err()
+		}})
+		g.stop()
+	})
+}
