@@ -72,7 +72,8 @@ type Options struct {
 	OpenAPIHash func(ctx context.Context) (string, error)
 	// ListMetadata lists by metadata what the ListerWatcher lists, with the same scope; see the function ListMetadata. Where the stored objects are large (8 KiB, and four
 	// times their metadata, by the first 64) a list after lost history then asks for that first, and fetches only the bodies of those objects that have
-	// changed; or page after page, from where they are more than a quarter. Audits compare by it, and look-ups use it. Default: whole objects.
+	// changed; or page after page, from where they are more than a quarter. Audits compare by it, look-ups use it, and so
+	// does a start with the policy Resumed (see HasSynced in the package's documentation). Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Lookup: see reflector.Options.Lookup.
 	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)

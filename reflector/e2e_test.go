@@ -27,6 +27,7 @@ type live struct {
 	r      *Reflector
 	cancel context.CancelFunc
 	done   chan error
+	client kubernetes.Interface // of a run through a flakyLink
 }
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")

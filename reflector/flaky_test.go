@@ -1,11 +1,13 @@
 package reflector
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,10 +146,57 @@ func flakyRound(t *testing.T, r *rand.Rand) {
 	l.wait("equal after the rewind", l.equal)
 }
 
+// TestOvertakenRewindWhileItIsCompared: the server is restored, and written past us, at a random moment of a start that
+// compares what is held with the server's. None is missed.
+func TestOvertakenRewindWhileItIsCompared(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for n := range 20 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, uint64(n)))
+			l := newLive(t, 30)
+			snap := l.s.Snapshot()
+			l.put("lost", "1")
+			l.put("cm-001", "lost")
+			l.remove("cm-003")
+			l.wait("equal", l.equal)
+			l.stop()
+			l.o.Same = l.same
+			link := newFlakyLink(t, l.s.Config().Host[len("http://"):])
+			l.through(link)
+			time.Sleep(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+			link.cut()
+			if err := l.s.Restore(snap); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 + r.IntN(10) {
+				l.put(fmt.Sprintf("cm-%03d", i+10), "2")
+			}
+			link.pass()
+			l.wait("equal after the rewind", l.equal)
+		})
+	}
+}
+
+// same is Options.Same, through the link.
+func (l *live) same(ctx context.Context) (string, bool, error) {
+	list, err := l.client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", false, err
+	}
+	held, same := l.m.state(), true
+	for _, cm := range list.Items {
+		same = same && strings.HasPrefix(held["default/"+cm.Name], fmt.Sprintf("%s %s ", cm.UID, cm.ResourceVersion))
+	}
+	return list.ResourceVersion, same && len(held) == len(list.Items), nil
+}
+
 // through starts the reflector with a client whose connections go through the link.
 func (l *live) through(link *flakyLink) {
 	cfg := rest.CopyConfig(l.s.Config())
 	cfg.Host = "http://" + link.l.Addr().String()
 	client := kubernetes.NewForConfigOrDie(cfg)
+	l.client = client
 	l.startWith(cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", func(*metav1.ListOptions) {}))
 }

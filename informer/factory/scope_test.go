@@ -87,7 +87,7 @@ func selectOdd(calls *int) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		*calls++
 		o.LabelSelector, o.FieldSelector = "value=x", "spec.nodeName!=node-2"
-		o.ResourceVersion, o.Limit, o.TimeoutSeconds = "0", 3, ptr.To[int64](7)
+		o.ResourceVersion, o.Limit, o.TimeoutSeconds = "0", 33, ptr.To[int64](7)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestTweakListOptions(t *testing.T) {
 				if q.Get("labelSelector") != "value=x" || !strings.HasPrefix(q.Get("fieldSelector"), "spec.nodeName!=node-2") {
 					t.Errorf("%s %v", r.Verb, q)
 				}
-				if q.Get("resourceVersion") == "0" || q.Get("limit") == "3" || q.Get("timeoutSeconds") == "7" {
+				if q.Get("resourceVersion") == "0" || q.Get("limit") == "33" || q.Get("timeoutSeconds") == "7" {
 					t.Errorf("%s %v", r.Verb, q)
 				}
 				if strings.Contains(q.Get("fieldSelector"), "metadata.name=") {

@@ -12,8 +12,8 @@ import (
 
 // Fault decides what happens to one request; see InjectFault.
 type Fault struct {
-	// Verb "list", "probe" (a list with limit=1, which "list" does not match), "watch", "get", "create", "update",
-	// "patch", "delete" or "discovery" (all that is about no resource); resource such as "pods". Empty matches any.
+	// Verb "list", "probe" (a list with limit=1) and "compare" (one with a time-out), which "list" does not match, "watch",
+	// "get", "create", "update", "patch", "delete" or "discovery" (all that is about no resource); resource such as "pods". Empty matches any.
 	Verb     string
 	Resource string
 	// Times is how many requests it applies to; 0 is until Clear.
