@@ -164,11 +164,15 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Fatal(err)
 					}
 					stop := run(i)
+					// One at a time: who spoils an object while the informer looks at it races with it.
 					srv.Write("a/added", "x")
+					synctest.Wait()
 					srv.Write("a/updated", "x")
+					synctest.Wait()
 					srv.Delete("a/deleted")
 					synctest.Wait()
 					time.Sleep(2 * time.Minute) // commits and resyncs
+					synctest.Wait()
 					srv.Write("a/updated", "x")
 					synctest.Wait()
 					stop()

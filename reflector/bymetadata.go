@@ -64,6 +64,9 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	if err != nil {
 		return l.wholeInstead(ctx, err)
 	}
+	if key := l.rewound(refs); key != "" {
+		return l.listForRewound(ctx, key)
+	}
 	taken := l.s.listing.lend()
 	lacking, err := l.s.sink.Known(ctx, refs)
 	taken()

@@ -32,12 +32,21 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 		switch {
 		case ctx.Err() != nil:
 			return outcome{Kind: stop}
-		case isDenied(err), apierrors.IsBadRequest(err), errors.Is(err, errTooLong), errors.Is(err, errOthers):
+		case isDenied(err), apierrors.IsBadRequest(err), errors.Is(err, errOthers):
 			klog.FromContext(ctx).Info("An object that was left out cannot be looked up; listing", "key", held.Key, "err", err)
 			return s.listFor(ReasonLeftOut)
+		case err != nil && isCut(err) && s.cutLookups == maxCutLookups:
+			// It comes in no time that this link gives it. It stays recorded, for the next start; the others go on.
+			klog.FromContext(ctx).Info("An object that was left out does not come over the link; going on without it", "key", held.Key, "err", err)
+			s.leftOut, s.cutLookups = s.leftOut[1:], 0
+			continue
 		case err != nil:
+			if isCut(err) {
+				s.cutLookups++
+			}
 			return s.lose(ctx, s.describe("look up "+held.Key+" of", err))
 		}
+		s.cutLookups = 0
 		switch examine(held, s.cur.rv, got, obj != nil) {
 		case contradicts:
 			klog.FromContext(ctx).Info("An object that was left out is another one at the server: "+rewound, "key", held.Key,
@@ -53,6 +62,9 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	}
 	return o
 }
+
+// maxCutLookups is how often an object that was left out is asked for again after an answer that was cut.
+const maxCutLookups = 2
 
 // deliverAgain delivers an object that is older than the place in the stream.
 func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {

@@ -154,6 +154,9 @@ func (l *list) take(ctx context.Context, p page) outcome {
 	l.showErr()
 	l.pages.backoff.reset()
 	if !l.begun {
+		if l.unsure() && below(p.rv, l.s.cur.rv) {
+			return l.s.ahead(ctx, p.rv)
+		}
 		if err := l.begin(ctx, p.rv); err != nil {
 			return l.s.sinkClosed(err)
 		}
@@ -176,6 +179,15 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 			l.tail.ensure(ctx)
 		}
 	}
+	refs := make([]ObjectRef, 0, len(p.items))
+	for _, obj := range p.items {
+		if ref, err := l.s.refOf(obj); err == nil {
+			refs = append(refs, ref)
+		}
+	}
+	if key := l.rewound(refs); key != "" {
+		return l.listForRewound(ctx, key)
+	}
 	if err := l.deliver(ctx, p.items); err != nil {
 		return l.s.sinkClosed(err)
 	}
@@ -183,6 +195,33 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 		l.tail.hurry(ctx)
 	}
 	return outcome{}
+}
+
+// unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one timeline
+// only, and nobody has asked this server since the connection was lost whether it is on ours.
+func (l *list) unsure() bool { return !l.reason.Rewrites() && comparableRV(l.s.cur.rv) }
+
+// rewound returns the key of one of the newest objects that we hold which is in another state in the list, at a
+// resourceVersion that we have passed: the server has another history than ours.
+func (l *list) rewound(items []ObjectRef) string {
+	if !l.unsure() || len(l.s.newest.refs) == 0 {
+		return ""
+	}
+	for _, got := range items {
+		for _, held := range l.s.newest.refs {
+			if held.Key == got.Key && examine(held, l.s.cur.rv, got, true) == contradicts {
+				return held.Key
+			}
+		}
+	}
+	return ""
+}
+
+// listForRewound gives the list up for one that compares bodies.
+func (l *list) listForRewound(ctx context.Context, key string) outcome {
+	klog.FromContext(ctx).Info("An object of the list is in another state than the one that we hold of it: "+rewound, "key", key,
+		"resourceVersion", l.s.cur.rv)
+	return l.s.listFor(ReasonRewound)
 }
 
 // begin starts the Replace.

@@ -34,6 +34,8 @@ type session struct {
 	doubts doubts
 	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
 	leftOut []ObjectRef
+	// cutLookups counts how often in a row the look-up of the first of them was cut.
+	cutLookups int
 	// last is how the last watch ended, and endedAt when.
 	last    ending
 	endedAt time.Time
@@ -241,11 +243,11 @@ func (s *session) restore(ctx context.Context) outcome {
 	if cp.ResourceVersion != "" {
 		s.moveTo(cursor{rv: cp.ResourceVersion})
 	}
+	for _, ref := range cp.Newest {
+		s.newest.put(ref) // a list is held against them, too
+	}
 	if reason != "" {
 		return outcome{Kind: mustList, Reason: reason}
-	}
-	for _, ref := range cp.Newest {
-		s.newest.put(ref)
 	}
 	s.resumes, s.leftOut = cp.ResourceVersion, cp.LeftOut
 	s.compared = cp.Large || len(cp.LeftOut) > 0 // what was left out is not held, so nothing can be the same

@@ -61,13 +61,14 @@ func closeMapped(f *os.File) error {
 	return errors.Join(unlock(f), f.Close())
 }
 
-// hasName reports whether the open file is the one at path.
+// hasName reports whether the open file is the one at path, which is resolved: a symbolic link that has come there since
+// leads to the file, and is not it.
 func hasName(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	named, err := os.Stat(path)
+	named, err := os.Lstat(path)
 	return err == nil && os.SameFile(open, named)
 }
 

@@ -285,9 +285,17 @@ func (g *gathered) finish(
 	st.advance(b)
 	st.Newest = nil
 	for _, ref := range g.newest {
-		if left := newerRV(g.objects[ref.Key].ResourceVersion, ref.ResourceVersion); !left && len(st.Newest) < newestRefs {
-			st.Newest = append(st.Newest, ref)
+		if len(st.Newest) == newestRefs {
+			break
 		}
+		if _, left := g.objects[ref.Key]; left { // what is held may be in this state all the same
+			if now, found, err := held(ref.Key); err != nil {
+				return err
+			} else if !found || now != ref {
+				continue
+			}
+		}
+		st.Newest = append(st.Newest, ref)
 	}
 	return nil
 }
