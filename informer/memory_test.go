@@ -66,8 +66,10 @@ func manyPods(n int) (cache.ListerWatcher, *watch.FakeWatcher) {
 	}
 	w := watch.NewFakeWithChanSize(8, false)
 	return &cache.ListWatch{
-		ListFunc:  func(metav1.ListOptions) (kruntime.Object, error) { return list.DeepCopy(), nil },
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (kruntime.Object, error) {
+			return list.DeepCopy(), nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return w, nil },
 	}, w
 }
 

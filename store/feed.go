@@ -75,9 +75,9 @@ func (w *writer) endFeed() error {
 }
 
 // breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last one is told so, too.
-func (s *state) breakFeed() {
-	s.feedLacks = s.NextSeq
-	s.NextSeq++
+func (st *state) breakFeed() {
+	st.feedLacks = st.NextSeq
+	st.NextSeq++
 }
 
 // dropFeed removes them.

@@ -67,7 +67,9 @@ func ExampleNewSharedInformerFactory_run() {
 		if err != nil {
 			return err
 		}
-		f.Core().V1().Pods().Informer().AddEventHandler(handler)
+		if _, err := f.Core().V1().Pods().Informer().AddEventHandler(handler); err != nil {
+			return err
+		}
 		s.StartFactories(f)
 		f.WaitForCacheSync(ctx.Done())
 		pods, err := f.Core().V1().Pods().Lister().List(labels.Everything())

@@ -3,6 +3,7 @@ package requirements_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -84,7 +85,7 @@ func goCommand(t *testing.T, dir string, args ...string) []byte {
 	out, err := cmd.Output()
 	if err != nil {
 		var stderr []byte
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			stderr = exit.Stderr
 		}
 		t.Fatal(fmt.Errorf("go %s in %s: %w: %s", strings.Join(args, " "), dir, err, stderr))

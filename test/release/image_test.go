@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func filesOf(t *testing.T, r io.Reader) map[string][]byte {
 	files := map[string][]byte{}
 	for archive := tar.NewReader(r); ; {
 		h, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

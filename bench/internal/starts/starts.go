@@ -96,7 +96,7 @@ func (m *measurement) row(ctx context.Context, n int, busy bool) (Row, error) {
 		return Row{}, err
 	}
 	file := filepath.Join(m.dir, fmt.Sprintf("pods-%d-%t.db", n, busy))
-	defer os.Remove(file)
+	defer func() { _ = os.Remove(file) }()
 	if _, err := m.start(ctx, subjects[1], file, n); err != nil {
 		return Row{}, err
 	}
