@@ -288,11 +288,14 @@ func (g *gathered) finish(
 		if len(st.Newest) == newestRefs {
 			break
 		}
-		if _, left := g.objects[ref.Key]; left { // what is held may be in this state all the same
+		if l, left := g.objects[ref.Key]; left {
+			if newerRV(l.ResourceVersion, ref.ResourceVersion) {
+				continue // the server has it in a newer state
+			}
 			if now, found, err := held(ref.Key); err != nil {
 				return err
 			} else if !found || now != ref {
-				continue
+				continue // this is the state that could not be stored
 			}
 		}
 		st.Newest = append(st.Newest, ref)
