@@ -147,7 +147,7 @@ func (o *opening) openBolt(mapped int) (*handle, error) {
 		db, err := bolt.Open(o.path, 0o600, &bolt.Options{
 			Timeout:         1, // the file is locked already; do not wait
 			ReadOnly:        o.readOnly,
-			FreelistType:    bolt.FreelistMapType,
+			FreelistType:    bolt.FreelistArrayType, // with the map the file grows for ever (docs/adr/0006)
 			InitialMmapSize: mapped,
 			PageSize:        o.pageSize,
 			MaxSize:         clampInt(o.maxSize),
