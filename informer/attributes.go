@@ -141,33 +141,57 @@ func (a *attributes) compareKnown(ctx context.Context, have store.Attributes) {
 	}
 }
 
-// refresh reads from the server. An error is one of the connection; an answer that does not say what was asked
-// is not, since such a server can be watched all the same. The hash is tried again at the next connect.
+// refresh reads from the server, both at once. An error is one of the connection; an answer that does not say what was
+// asked is not, since such a server can be watched all the same. The hash is tried again at the next connect.
 func (a *attributes) refresh(ctx context.Context) error {
+	id, hash := a.read(ctx)
 	if a.clusterID != nil {
-		switch id, err := a.clusterID(ctx); {
-		case err == nil:
-			a.want.ClusterID = id
-		case !isAnswer(err):
-			return err
+		switch {
+		case id.err == nil:
+			a.want.ClusterID = id.value
+		case !isAnswer(id.err):
+			return id.err
 		default:
 			a.want.ClusterID = ""
-			a.unguarded(ctx, whatCluster, err)
+			a.unguarded(ctx, whatCluster, id.err)
 		}
 	}
-	if a.openAPIHash == nil || !a.openAPIRead.IsZero() && a.clock.Since(a.openAPIRead) < openAPIEvery {
+	if hash == nil {
 		return nil
 	}
-	hash, err := a.openAPIHash(ctx)
-	a.want.OpenAPI = hash
-	if err != nil {
+	a.want.OpenAPI = hash.value
+	if hash.err != nil {
 		a.want.OpenAPI = ""
-		a.unguarded(ctx, whatSchema, err)
+		a.unguarded(ctx, whatSchema, hash.err)
 	}
-	if err == nil || isAnswer(err) {
+	if hash.err == nil || isAnswer(hash.err) {
 		a.openAPIRead = a.clock.Now()
 	}
 	return nil
+}
+
+// attribute is what the server said of one.
+type attribute struct {
+	value string
+	err   error
+}
+
+// read asks for the cluster's id, and for the schema's hash if it is due; else hash is nil.
+func (a *attributes) read(ctx context.Context) (id attribute, hash *attribute) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	if a.openAPIHash != nil && (a.openAPIRead.IsZero() || a.clock.Since(a.openAPIRead) >= openAPIEvery) {
+		hash = new(attribute)
+		beside.Go(func() { hash.value, hash.err = a.openAPIHash(ctx) })
+	}
+	if a.clusterID != nil {
+		if id.value, id.err = a.clusterID(ctx); id.err != nil && !isAnswer(id.err) {
+			cancel() // the connection is bad for the other one, too
+		}
+	}
+	return id, hash
 }
 
 // callTime is how long Options.ClusterID and OpenAPIHash may each take, and callWait how long they may go on after their context has

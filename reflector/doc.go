@@ -20,9 +20,9 @@
 //
 // # Verify and the guards: what is asked at every connect
 //
-// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1 (or else Options.Same, see
-// below, after the watch); the watch; and, once that has been accepted and before anything of it is delivered, the
-// identities of up to five of the newest objects held.
+// In this order: Options.Verify; the server's resourceVersion, by a list with limit=1; the watch; and, once that has been
+// accepted and before anything of it is delivered, the identities of up to five of the newest objects held. Where
+// Options.Same is set, a run that resumes begins with the watch, and then asks Options.Verify and Same at once (see below).
 //
 //   - Our resourceVersion above the server's: relist, ReasonAhead. (A watch from the future is accepted
 //     and silently sends nothing.)
@@ -64,8 +64,8 @@
 // sends bookmarks, and other resources move its resourceVersion, nothing can prove it: then four such watches in a
 // row that lived their whole time and were silent have to do.
 //
-// Where Options.Same is set, the first watch of a run that resumes asks that instead, once it has been accepted, and
-// there is no probe before it: if the server has exactly what is held, by UID and resourceVersion, nothing was
+// Where Options.Same is set, the first watch of a run that resumes asks that instead, once it has been accepted, and beside
+// it Options.Verify, so that a start is two round trips: if the server has exactly what is held, by UID and resourceVersion, nothing was
 // missed, and Synced is called without look-ups and without a drain. The watch goes on, and its bookmark moves the
 // sink on. Any other answer is what a probe is: look-ups follow, and its resourceVersion is the aim of the drain.
 // Since the watch comes first, the page is of the server that has accepted it, or of a later one, and then the watch

@@ -47,8 +47,8 @@ type Options struct {
 	// MetadataPays, if set, is asked before each such list whether bodies are so much larger than metadata that it is worth an additional request for each
 	// that is fetched. Default: yes.
 	MetadataPays func(ctx context.Context) bool
-	// Verify, if set, is called at every (re)connect before the watch is
-	// opened, and before a list: it compares what the contents depend on (the cluster's id, the codec…) with what is
+	// Verify, if set, is called at every (re)connect before anything of the watch is delivered, beside Same or else before the
+	// watch is opened, and before a list: it compares what the contents depend on (the cluster's id, the codec…) with what is
 	// stored, and returns the reason for a relist, or none. An error counts as a failed
 	// connection: back off, try again. It is called again before its relist is committed,
 	// and must not ask for another one for what that relist repairs. It has 90 s: a call that has not returned five seconds after

@@ -162,3 +162,48 @@ func TestStopWhileItIsCompared(t *testing.T) {
 		g.stop()
 	})
 }
+
+// TestVerifyBesideSame: in the first connect of a resumed run Options.Verify is asked at once with Same, of the server that
+// has accepted the watch, and has the last word.
+func TestVerifyBesideSame(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason Reason
+		err    error
+		log    []string // before any time has passed
+	}{
+		"another cluster": {reason: ReasonCluster, log: []string{"BEGIN ClusterChanged", "PAGE 1", "END 108", "SYNCED"}},
+		"an error":        {err: errors.New("from the test")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				verified := make(chan struct{})
+				calls, accepted := 0, false
+				g.restart(func() {
+					g.s.other(7)
+					g.s.onWatch = func(context.Context, request) (watch.Interface, error) { accepted = true; return nil, nil }
+				}, Options{
+					Verify: func(context.Context) (Reason, error) {
+						if calls++; calls > 1 {
+							return "", nil
+						}
+						g.barrier()
+						if !accepted {
+							t.Error("asked before the watch was accepted")
+						}
+						close(verified)
+						return c.reason, c.err
+					},
+					Same: func(context.Context) (string, bool, error) { <-verified; return "108", true, nil },
+				})
+				g.wantLog(c.log...)
+				g.sleep(time.Minute)
+				if st := g.r.Status(); g.m.syncs() != 1 || c.reason != "" && st.Relists[c.reason] != 1 {
+					t.Errorf("status %+v, %d times synced", st, g.m.syncs())
+				}
+				g.stop()
+			})
+		})
+	}
+}

@@ -16,10 +16,10 @@ import (
 // gone on. The look-ups follow once the watch has been accepted (see guard).
 func (s *session) verify(ctx context.Context) outcome {
 	s.even = false
-	if reason, err := s.verifyHook(ctx); err != nil {
-		return s.lose(ctx, err)
-	} else if reason != "" {
-		return s.listFor(reason)
+	if s.comparing = s.compares(); !s.comparing {
+		if o := s.verifying(ctx)(); o.Kind != "" {
+			return o
+		}
 	}
 	if !comparableRV(s.cur.rv) {
 		return s.verifyOpaque()
@@ -31,8 +31,8 @@ func (s *session) verify(ctx context.Context) outcome {
 	if s.last != drainedOut {
 		s.target = ""
 	}
-	if s.comparing = s.compares(); s.comparing {
-		return outcome{Kind: behind} // as far as is known: guard asks
+	if s.comparing {
+		return outcome{Kind: behind} // as far as is known: guard asks, everything at once
 	}
 	rv, err := s.probe(ctx)
 	if err != nil {
@@ -68,7 +68,11 @@ func (s *session) guard(ctx context.Context) outcome {
 	}
 	n := s.lookUpsAfter(s.last, s.stream.heard)
 	if s.comparing {
+		verified := s.verifying(ctx)
 		same, o := s.compare(ctx)
+		if v := verified(); v.Kind != "" {
+			o = v
+		}
 		if o.Kind != "" {
 			return o
 		}
@@ -170,6 +174,31 @@ func (s *session) verifyOpaque() outcome {
 		return s.listFor(ReasonNotResumable)
 	}
 	return outcome{Kind: level}
+}
+
+// verifying begins to call Options.Verify. The function that it returns has to be called, and waits for the answer; its outcome
+// is empty if the answer is yes.
+func (s *session) verifying(ctx context.Context) (answer func() outcome) {
+	if s.o.Verify == nil {
+		return func() outcome { return outcome{} }
+	}
+	var reason Reason
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reason, err = s.verifyHook(ctx)
+	}()
+	return func() outcome {
+		<-done
+		switch {
+		case err != nil:
+			return s.lose(ctx, err)
+		case reason != "":
+			return s.listFor(reason)
+		}
+		return outcome{}
+	}
 }
 
 // verifyHook calls Options.Verify. That it succeeds is no sign of life: it may have asked nobody.
