@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // fieldChange is what is different of two states of an object at one place.
@@ -186,7 +184,7 @@ func (d *fieldDiff) yaml(path []string, value any, name string) []string {
 	if list, ok := value.([]any); ok && len(list) == 0 {
 		return nil
 	}
-	text, err := yaml.Marshal(value)
+	text, err := toYAML(value)
 	if err != nil {
 		return []string{fmt.Sprint(value)}
 	}

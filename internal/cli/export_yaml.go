@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/larder-dev/larder/internal/yamldir"
 	"github.com/larder-dev/larder/snapshot"
@@ -93,7 +92,7 @@ func (y *yamlExport) object(c snapshot.Collection, object map[string]any) error 
 	if y.files.Has(path) {
 		return nil
 	}
-	text, err := yaml.Marshal(object)
+	text, err := toYAML(object)
 	if err != nil {
 		return fmt.Errorf("%s can not be written as YAML", path) // the reason may quote it
 	}

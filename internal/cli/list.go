@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
 
 	"github.com/larder-dev/larder/internal/columns"
 )
@@ -96,7 +95,7 @@ func jsonItem(v any) (string, error) {
 }
 
 func yamlItem(v any) (string, error) {
-	data, err := yaml.Marshal([]any{v})
+	data, err := toYAML([]any{v})
 	return string(data), err
 }
 

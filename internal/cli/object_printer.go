@@ -3,9 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
@@ -24,9 +26,9 @@ func (f *printFlags) objectPrinter(format string) (printers.ResourcePrinter, err
 	case "json":
 		p = &printers.JSONPrinter{}
 	case "yaml":
-		p = &printers.YAMLPrinter{}
+		p = yamlPrinter()
 	case "kyaml":
-		p = &printers.KYAMLPrinter{}
+		p = printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error { return toKYAML(obj, w) })
 	default:
 		return f.templatePrinter(format)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
-	"sigs.k8s.io/yaml/kyaml"
 
 	"github.com/larder-dev/larder/internal/source"
 )
@@ -88,9 +86,9 @@ func (p *eventPrinter) document(e event) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(e)
 	case "kyaml":
-		return new(kyaml.Encoder).FromObject(e, p.w)
+		return toKYAML(e, p.w)
 	}
-	data, err := yaml.Marshal(e)
+	data, err := toYAML(e)
 	if err != nil {
 		return err
 	}
