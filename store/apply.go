@@ -53,7 +53,7 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 		if changes, last, err = w.apply(e.writes); err != nil {
 			return nil, err
 		}
-		w.state.markLeftOut(changes)
+		w.state.excuse(changes, e.writes)
 		w.state.noteBatch(last, e)
 		w.state.advance(b)
 		return last, nil
@@ -84,7 +84,7 @@ func (w *writer) apply(writes []*write) (_ []Change, last []*write, _ error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			p = &pending{old: old}
+			p = &pending{found: old.found, old: old}
 			if p.obj, err = w.c.before(x.key, old); err != nil {
 				return nil, nil, err
 			}
@@ -119,7 +119,7 @@ func (w *writer) replace(x *write, old stored) (err error) {
 
 // change says what x does to p, and does it.
 func (p *pending) change(x *write) Change {
-	ch := Change{Type: cache.Updated, Key: x.key, Old: p.obj, New: x.obj}
+	ch := Change{Type: cache.Updated, Key: x.key, Old: p.obj, New: x.obj, Contradicts: p.contradicts(x)}
 	if p.last != nil {
 		x.follow(p.last)
 	}

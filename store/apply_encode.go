@@ -16,6 +16,8 @@ type write struct {
 	del     bool
 	obj     runtime.Object // for a delete: what the event carried, or nil
 	uid, rv string
+	// event is Op.Event; empty if the op before it, of the same key and batch, was skipped.
+	event cache.DeltaType
 	// payload is what the codec has made of obj, before anybody else was given obj, and payloadSize how long it is. Of
 	// a delete it is that of the last state, and nil if nobody wants that.
 	payload     []byte
@@ -68,8 +70,11 @@ func (e encoder) encode(ops []Op) encoded {
 			b.leftOut[l.Key] = l
 			continue
 		}
+		if _, skipped := b.leftOut[x.key]; skipped {
+			x.event = ""
+			delete(b.leftOut, x.key)
+		}
 		b.writes = append(b.writes, x)
-		delete(b.leftOut, x.key)
 	}
 	return b
 }
@@ -80,7 +85,7 @@ func (e encoder) identify(op Op) (*write, error) {
 	if l := op.LeftOut; op.Type == LeaveOut {
 		return &write{key: l.Key, uid: l.UID, rv: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
-	x := &write{del: op.Type == Delete}
+	x := &write{del: op.Type == Delete, event: op.Event}
 	err := guard("the key function", func() (err error) {
 		x.key, err = e.keyFunc(op.Object)
 		return err

@@ -36,6 +36,9 @@ type Op struct {
 	// Object is the object as the event carried it (for Delete: its last
 	// state, or a cache.DeletedFinalStateUnknown).
 	Object any
+	// Event is the type of the watch event, cache.Added, cache.Updated or cache.Deleted, if it was sent by a watch from
+	// what the collection holds: then Change.Contradicts says whether it can follow that. Default: not asked.
+	Event cache.DeltaType
 	// LeftOut is the object of a LeaveOut, which has no Object.
 	LeftOut LeftOut
 }
@@ -63,9 +66,11 @@ type Change struct {
 	// New is the object now stored. For Deleted it is nil when a relist found
 	// the object gone, and else the event's object.
 	New runtime.Object
-	// LeftOut: the object was left out until now, or may have been (Info.LeftOutMore), so that an event that does not
-	// fit what was stored is no surprise. It is set by Apply only.
-	LeftOut bool
+	// Contradicts: no server whose history leads to what was stored sends Op.Event after it: the key had an object with
+	// another UID, or none that could be modified or deleted. It was applied all the same. It is not set where that
+	// shows nothing: the object was left out, or may have been (Info.LeftOutMore), the collection has to be listed
+	// (Info.Complete, Info.MustRelist), or the event is no newer than Info.ResourceVersion. Only Apply sets it.
+	Contradicts bool
 }
 
 // Skipped is an object that was left out of a batch because it can not be

@@ -98,16 +98,6 @@ func (i *Info) mayLack(key string) bool {
 	return found || i.LeftOutMore
 }
 
-// markLeftOut notes which of the changes are of objects that were left out before. It precedes noteBatch.
-func (i *Info) markLeftOut(changes []Change) {
-	if len(i.LeftOut) == 0 && !i.LeftOutMore {
-		return
-	}
-	for n := range changes {
-		changes[n].LeftOut = i.mayLack(changes[n].Key)
-	}
-}
-
 // noteBatch takes what a batch wrote off the record, and adds what it left out. Newest must not name an object that
 // the server has in a newer state: that would look like a server that was rewound.
 func (i *Info) noteBatch(last []*write, e encoded) {

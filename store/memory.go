@@ -102,13 +102,16 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 		ch := changeOf(x.key, old, x.obj)
 		if x.del {
 			ch = Change{Type: cache.Deleted, Key: x.key, Old: old, New: x.obj}
+		}
+		ch.Contradicts = (&pending{found: old != nil, obj: old}).contradicts(x)
+		if x.del {
 			m.removeLocked(x.key)
 		} else {
 			m.putLocked(x)
 		}
 		res.Changes = append(res.Changes, ch)
 	}
-	m.info.markLeftOut(res.Changes)
+	m.info.excuse(res.Changes, e.writes)
 	m.info.noteBatch(e.writes, e)
 	m.advanceLocked(b)
 	m.reported = true

@@ -1,0 +1,160 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// event returns the op of a watch event. The UID is that of the key, unless another one is given.
+func event(typ cache.DeltaType, key, rv string, uid ...string) store.Op {
+	pod := storetest.Pod(key, "uid-"+key, rv)
+	if len(uid) > 0 {
+		pod = storetest.Pod(key, uid[0], rv)
+	}
+	op := store.Op{Object: pod, Event: typ}
+	if typ == cache.Deleted {
+		op.Type = store.Delete
+	}
+	return op
+}
+
+// failing returns the op with an object that the indexes refuse.
+func failing(op store.Op) store.Op {
+	op.Object.(*corev1.Pod).Labels = map[string]string{storetest.FailLabel: "error"}
+	return op
+}
+
+func leaveOut(key, rv string) store.Op {
+	ref := store.ObjectRef{Key: key, UID: "uid-" + key, ResourceVersion: rv}
+	return store.Op{Type: store.LeaveOut, LeftOut: store.LeftOut{ObjectRef: ref, Reason: store.LeftOutTransform}}
+}
+
+const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
+
+// TestContradictions: the collection was listed at 10, with a/x and a/y. (Issue 16, A13.)
+func TestContradictions(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, ops []store.Op
+		want        string
+	}{
+		"what follows": {nil, []store.Op{
+			event(added, "a/z", "11"), event(updated, "a/x", "12"), event(deleted, "a/y", "13"), event(added, "a/y", "14", "new"),
+			event(updated, "a/y", "15", "new"), event(deleted, "a/y", "16", "new"), event(added, "a/y", "17"),
+		}, ""},
+		"modified, not held":       {nil, []store.Op{event(updated, "a/z", "11")}, "a/z@11 "},
+		"deleted, not held":        {nil, []store.Op{event(deleted, "a/z", "11")}, "a/z@11 "},
+		"deleted twice":            {nil, []store.Op{event(deleted, "a/x", "11"), event(deleted, "a/x", "12")}, "a/x@12 "},
+		"modified after a delete":  {nil, []store.Op{event(deleted, "a/x", "11"), event(updated, "a/x", "12")}, "a/x@12 "},
+		"added, another UID":       {nil, []store.Op{event(added, "a/x", "11", "new")}, "a/x@11 "},
+		"modified, another UID":    {nil, []store.Op{event(updated, "a/x", "11", "new")}, "a/x@11 "},
+		"deleted, another UID":     {nil, []store.Op{event(deleted, "a/x", "11", "new")}, "a/x@11 "},
+		"then all is well":         {nil, []store.Op{event(updated, "a/z", "11"), event(updated, "a/z", "12")}, "a/z@11 "},
+		"added again":              {nil, []store.Op{event(added, "a/x", "11")}, ""},
+		"no UID":                   {nil, []store.Op{event(added, "a/x", "11", ""), event(updated, "a/x", "12", "new")}, ""},
+		"not asked":                {nil, []store.Op{event("", "a/z", "11"), event("", "a/x", "12", "new")}, ""},
+		"a delete without state":   {nil, []store.Op{{Type: store.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: "a/z"}}}, ""},
+		"no newer than held":       {nil, []store.Op{event(deleted, "a/z", "10"), event(updated, "a/w", "9")}, ""},
+		"not comparable":           {nil, []store.Op{event(updated, "a/z", "x"), event(added, "a/x", "", "new")}, ""},
+		"left out":                 {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/z", "12")}, ""},
+		"left out, deleted":        {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(deleted, "a/z", "12")}, ""},
+		"left out, and settled":    {[]store.Op{leaveOut("a/z", "11"), event(deleted, "a/z", "12")}, []store.Op{event(deleted, "a/z", "13")}, "a/z@13 "},
+		"another one was left out": {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/w", "12")}, "a/w@12 "},
+		"refused by an index":      {[]store.Op{failing(event(added, "a/z", "11"))}, []store.Op{event(updated, "a/z", "12")}, ""},
+		"replaced, refused":        {[]store.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))}, []store.Op{event(updated, "a/x", "13", "new")}, ""},
+		"left out in the batch":    {nil, []store.Op{leaveOut("a/z", "11"), event(updated, "a/z", "12")}, ""},
+		"refused in the batch": {nil, []store.Op{
+			event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new")), event(updated, "a/x", "13", "new"),
+			failing(event(added, "a/z", "14")), event(deleted, "a/z", "15"), event(added, "a/z", "16", "new"),
+		}, ""},
+		"one had no key":       {[]store.Op{{Object: &corev1.Secret{}}}, []store.Op{event(updated, "a/z", "12"), event(added, "a/x", "13", "new")}, ""},
+		"over several batches": {[]store.Op{event(deleted, "a/x", "11")}, []store.Op{event(added, "a/x", "12", "new"), event(updated, "a/x", "13", "new")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachCollection(t, func(t *testing.T, c store.Interface) {
+				listPods(t, c, "10", "a/x", "a/y")
+				apply(t, c, "", test.before...)
+				if got := contradictions(apply(t, c, "20", test.ops...)); got != test.want {
+					t.Errorf("%q contradict, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestContradictionsOfAnIncompleteCollection: what is held is no state of the server's, and a list is due anyway.
+func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
+	eachCollection(t, func(t *testing.T, c store.Interface) {
+		ops := []store.Op{event(updated, "a/z", "11"), event(added, "a/x", "12", "new")}
+		if got := contradictions(apply(t, c, "", ops...)); got != "" {
+			t.Errorf("before a list: %q", got)
+		}
+		listPods(t, c, "10", "a/x")
+		if err := c.SetMustRelist(context.Background(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		if got := contradictions(apply(t, c, "", ops...)); got != "" {
+			t.Errorf("before another list: %q", got)
+		}
+		listPods(t, c, "20", "a/x")
+		if got := contradictions(apply(t, c, "", event(updated, "a/z", "21"))); got != "a/z@21 " {
+			t.Errorf("after it: %q", got)
+		}
+	})
+}
+
+// contradictions are the keys and resourceVersions of the changes that contradict.
+func contradictions(res store.Result) (out string) {
+	for _, ch := range res.Changes {
+		if ch.Contradicts {
+			out += fmt.Sprintf("%s@%s ", ch.Key, ch.New.(*corev1.Pod).ResourceVersion)
+		}
+	}
+	return out
+}
+
+// listPods makes the contents those of a list of the keys.
+func listPods(t *testing.T, c store.Interface, rv string, keys ...string) {
+	t.Helper()
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if _, err := r.Page(context.Background(), []runtime.Object{storetest.Pod(key, "uid-"+key, rv)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more := true; more; {
+		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: rv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = res.More
+	}
+}
+
+// eachCollection runs the test with every kind of collection.
+func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
+	t.Run("memory", func(t *testing.T) {
+		c, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, c)
+	})
+	for name, o := range map[string]store.Options{"": {}, ", each batch committed": {CommitInterval: -1}} {
+		for residency, r := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None} {
+			t.Run(residency+name, func(t *testing.T) {
+				test(t, openPodsAs(t, storetest.Open(t, o), byNamespaceAndColor, r))
+			})
+		}
+	}
+}
