@@ -1,6 +1,11 @@
 package informer
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
 
 // TestServer is the API server of pods that the tests have, for those that use exported names only.
 type TestServer struct{ *server }
@@ -19,6 +24,28 @@ func (s TestServer) Compact() { s.compact() }
 
 // Disconnect ends all watches.
 func (s TestServer) Disconnect() { s.disconnect() }
+
+// Silently makes fn's changes without an event, as those that a restored server has lost.
+func (s TestServer) Silently(fn func()) {
+	s.setSilent(true)
+	defer s.setSilent(false)
+	fn()
+}
+
+// Bookmark sends one on every watch.
+func (s TestServer) Bookmark() { s.bookmark() }
+
+// AtPage calls fn before the second page that is asked for.
+func (s TestServer) AtPage(fn func()) { s.atPage = sync.OnceFunc(fn) }
+
+// Fail ends all watches with an error.
+func (s TestServer) Fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		w.send(watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError}})
+	}
+}
 
 // Lists returns how many lists have been begun. Look-ups and probes are none.
 func (s TestServer) Lists() int {

@@ -18,8 +18,10 @@ import (
 // pump is the writer: see Informer for the steps. Its methods run in one goroutine.
 type pump struct {
 	*Informer
-	relist  func(reflector.Reason)
-	delayed *delayedRelist
+	relist func(reflector.Reason)
+	// contradicted is reflector.Reflector.Contradicted.
+	contradicted func() bool
+	delayed      *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
 
@@ -152,6 +154,7 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 	p.waitRoom(ctx)
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
 		if !redone { // else an earlier attempt may have removed what handlers know
+			p.heedContradiction(ctx, changes)
 			changes = slices.DeleteFunc(changes, p.unheardOf)
 		}
 		p.tell(changes, redone)
@@ -168,13 +171,22 @@ func (p *pump) unheardOf(c store.Change) bool {
 func opOf(d fifo.Delta) (store.Op, bool) {
 	switch d.Type {
 	case cache.Added, cache.Updated:
-		return store.Op{Type: store.Upsert, Object: d.Object}, true
+		return store.Op{Type: store.Upsert, Object: d.Object, Event: eventOf(d)}, true
 	case cache.Deleted:
-		return store.Op{Type: store.Delete, Object: d.Object}, true
+		return store.Op{Type: store.Delete, Object: d.Object, Event: eventOf(d)}, true
 	case fifo.LeftOut:
 		return store.Op{Type: store.LeaveOut, LeftOut: d.Object.(store.LeftOut)}, true
 	}
 	return store.Op{}, false
+}
+
+// eventOf is the type of an event of which the stream says where it is in the history; empty for others: those of strays,
+// and what is delivered again.
+func eventOf(d fifo.Delta) cache.DeltaType {
+	if d.ResourceVersion == "" {
+		return ""
+	}
+	return d.Type
 }
 
 // tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the

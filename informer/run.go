@@ -198,7 +198,10 @@ func (i *Informer) start(ctx context.Context) *pump {
 	})
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
-	return &pump{Informer: i, relist: r.Relist, delayed: delayed, replay: i.processor.start(), ended: make(chan struct{})}
+	return &pump{
+		Informer: i, relist: r.Relist, contradicted: r.Contradicted, delayed: delayed, replay: i.processor.start(),
+		ended: make(chan struct{}),
+	}
 }
 
 // link is shared with the other informers of the store; those without a store have none to share.

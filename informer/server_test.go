@@ -35,6 +35,8 @@ type server struct {
 	log        []string                                      // what a handler that misses nothing is told
 	body       string                                        // of each pod that is written; annotation makes its metadata larger
 	annotation string
+	silent     bool   // changes are made without an event
+	atPage     func() // called before each page but the first; set before use
 }
 
 func newServer() *server {
@@ -92,6 +94,9 @@ func (s *server) delete(key string) {
 }
 
 func (s *server) sendLocked(e watch.Event) {
+	if s.silent {
+		return
+	}
 	s.history = append(s.history, e)
 	for w := range s.watches {
 		w.send(e)
@@ -105,6 +110,12 @@ func (s *server) compact() {
 	s.compacted, s.history = s.rv, nil
 	clear(s.pages)
 	s.disconnectLocked()
+}
+
+func (s *server) setSilent(silent bool) {
+	s.mu.Lock()
+	s.silent = silent
+	s.mu.Unlock()
 }
 
 func (s *server) disconnect() {
@@ -181,6 +192,9 @@ func (s *server) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 		case <-time.After(s.pageDelay):
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		if s.atPage != nil {
+			s.atPage()
 		}
 	}
 	s.mu.Lock()

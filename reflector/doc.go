@@ -29,8 +29,10 @@
 //   - An object that is another one, or in another state, at a resourceVersion that we have passed: relist, ReasonRewound.
 //   - An object that is gone, or newer than our resourceVersion: an event for it must come before the watch has reached
 //     the resourceVersion of a second probe; else relist, ReasonRewound.
-//   - An event about another object than the newest that we hold under its name, whose delete has not come: the same, once
-//     until the connection is lost.
+//   - An event that cannot follow what is held: about an object with another UID than that under its key, or a MODIFIED or
+//     DELETED for a key without an object. The reflector sees it of the newest objects and of those in doubt, and does
+//     not deliver it; the sink, which holds them all, says so of the others (Reflector.Contradicted). Either is a relist,
+//     ReasonRewound, once until the connection is lost: a server that is merely odd is not listed in a circle.
 //
 // The look-ups follow the watch, since then their order proves something: whoever answers them is the server that has
 // accepted the watch, or a later one, and then the watch breaks. So it does not matter that client-go makes requests
@@ -48,11 +50,13 @@
 // object (a ListerWatcher that overwrites the selector), or the server refuses the selector, look-ups are given up for this run; if one object is too
 // large to come over the link before the server ends the answer, it is not looked up any more. A probe whose one object is so lists one that is not there.
 //
-// No guard sees a server that was restored from a backup and has overtaken us, if in the lost part of history
-// nothing happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
-// history's events have pushed the proof out of the newest objects, but before the drain is over.
-// What was created in the lost part is then missing, and what was deleted in it remains, until somebody who compares everything (the informer's
-// audit) asks Relist. Nor is seen a change without a new resourceVersion (a new default of a CRD).
+// The look-ups miss a server that was restored from a backup and has overtaken us, if in the lost part of history nothing
+// happened to the objects that are looked up, or each was changed again since; or if the process dies after the new
+// history's events have pushed the proof out of the newest objects, but before the drain is over. Then what was created
+// in the lost part remains, and what was deleted in it is missing, until the first event about one of these objects, which
+// cannot follow what is held. If none comes, and for what was merely changed in the lost part, it takes somebody who
+// compares everything (the informer's audit) and asks Relist. Nor is seen a change without a new resourceVersion (a new
+// default of a CRD).
 //
 // # Drained
 //

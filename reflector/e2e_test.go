@@ -58,6 +58,7 @@ func (l *live) start() {
 
 func (l *live) startWith(lw *cache.ListWatch) {
 	l.r = New(lw, l.m, l.o)
+	l.m.contradicted = l.r.Contradicted
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
 	l.done = make(chan error, 1)

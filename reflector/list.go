@@ -372,6 +372,9 @@ func (l *list) finish(ctx context.Context) outcome {
 	s.newest, s.doubts, s.target = l.newest.result(), nil, ""
 	s.last, s.announced, s.unguarded = lost, false, false
 	s.lastList = s.o.Clock.Now()
+	if l.reason.Rewrites() {
+		s.r.rewritten()
+	}
 	s.r.board.update(func(st *Status) { st.NotResumable = rv == "" })
 	if rv == "" {
 		klog.FromContext(ctx).Info("The server's resourceVersions can not be compared: every start will list", "resourceVersion", l.fold.rv)

@@ -17,6 +17,8 @@ type Reflector struct {
 
 	mu      sync.Mutex
 	asked   Reason        // guarded by mu; a list that Relist asked for
+	rewound bool          // guarded by mu; a list that Contradicted asked for
+	spent   bool          // guarded by mu; a contradiction has led to a list since the connection was last lost
 	running bool          // guarded by mu; Run was called
 	wake    chan struct{} // holds one token while asked is set
 }
@@ -58,7 +60,53 @@ func (r *Reflector) Relist(reason Reason) {
 	}
 }
 
-// takeAsked returns the list that Relist asked for, once.
+// Contradicted says that an event cannot follow what the sink held: one about an object with another UID than that under
+// its key, or a MODIFIED or DELETED for a key without an object. No history has both, so the server was rewound. It
+// returns whether a list for ReasonRewound follows, and does not wait. There is one at most until the connection is lost:
+// a server that is merely odd must not be listed in a circle.
+//
+// The sink calls it only of events that it was given a resourceVersion with, and not of those between BeginReplace and
+// EndReplace.
+func (r *Reflector) Contradicted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spent {
+		return r.rewound
+	}
+	r.spent, r.rewound = true, true
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// spend reports that a contradiction leads to a list now, unless another one has since the connection was last lost.
+func (r *Reflector) spend() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spent {
+		return false
+	}
+	r.spent = true
+	return true
+}
+
+// lost allows the next contradiction to lead to a list.
+func (r *Reflector) lost() {
+	r.mu.Lock()
+	r.spent = false
+	r.mu.Unlock()
+}
+
+// rewritten says that a list has compared bodies: the events before it contradict nothing any more.
+func (r *Reflector) rewritten() {
+	r.mu.Lock()
+	r.rewound = false
+	r.mu.Unlock()
+}
+
+// takeAsked returns the list that Relist or Contradicted asked for, once.
 func (r *Reflector) takeAsked() Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +115,10 @@ func (r *Reflector) takeAsked() Reason {
 	default:
 	}
 	reason := r.asked
-	r.asked = ""
+	if r.rewound {
+		reason = stronger(reason, ReasonRewound)
+	}
+	r.asked, r.rewound = "", false
 	return reason
 }
 

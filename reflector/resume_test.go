@@ -59,6 +59,7 @@ func (g *rig) start(o Options) {
 	if g.lwHangs {
 		g.r = New(hanging{g.s}, g.m, o)
 	}
+	g.m.contradicted = g.r.Contradicted
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancel(context.Background())
 	g.done = make(chan error, 1)

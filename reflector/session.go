@@ -39,8 +39,6 @@ type session struct {
 	// last is how the last watch ended, and endedAt when.
 	last    ending
 	endedAt time.Time
-	// contradicted: an event has contradicted what we hold since the connection was last lost.
-	contradicted bool
 	// slow: the last guards took longer than their watch had.
 	slow bool
 	// unguarded: the next watch that is accepted has yet to be held against what we hold.
@@ -287,7 +285,7 @@ func (s *session) lose(ctx context.Context, err error) outcome {
 	s.report(ctx, err)
 	s.tellLink(err)
 	s.lastErr, s.last, s.endedAt = err, lost, s.o.Clock.Now()
-	s.contradicted = false
+	s.r.lost()
 	if isDenied(err) {
 		return outcome{Kind: denied}
 	}

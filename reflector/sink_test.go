@@ -34,6 +34,8 @@ type memory struct {
 	onPage      func()
 	onSynced    func(rv string)
 	noNewest    bool
+	// contradicted is Reflector.Contradicted; nil if it is not to be called.
+	contradicted func() bool
 }
 
 func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{}} }
@@ -90,6 +92,7 @@ func (m *memory) Event(_ context.Context, t watch.EventType, obj runtime.Object,
 		into = m.replace
 		m.touched[key] = true
 	} else {
+		m.hold(t, key, cm, rv)
 		m.move(rv)
 	}
 	if t == watch.Deleted {
@@ -98,6 +101,15 @@ func (m *memory) Event(_ context.Context, t watch.EventType, obj runtime.Object,
 		into[key] = cm
 	}
 	return nil
+}
+
+// hold calls contradicted for an event that cannot follow what is held.
+func (m *memory) hold(t watch.EventType, key string, cm *corev1.ConfigMap, rv string) {
+	held := m.objects[key]
+	fits := held == nil && t == watch.Added || held != nil && held.UID == cm.UID
+	if m.contradicted != nil && !fits && rv != "" && below(m.rv, cm.ResourceVersion) {
+		m.contradicted()
+	}
 }
 
 func (m *memory) Bookmark(_ context.Context, rv string) error {

@@ -122,7 +122,7 @@ func (s *session) unexplained(ev watch.Event) bool {
 // contradicts reports an event that cannot follow what we hold of the newest objects: another object, with another UID,
 // takes the place of one whose delete has not come. Objects of other shards are not held.
 func (s *session) contradicts(ev watch.Event) bool {
-	if ev.Type == watch.Bookmark || s.contradicted {
+	if ev.Type == watch.Bookmark {
 		return false
 	}
 	ref := identityOf(ev)
@@ -136,8 +136,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 	if ours, err := s.o.Shard.Matches(ev.Object); !ours || err != nil || s.o.Admit != nil && s.o.Admit(ev.Object) != nil {
 		return false
 	}
-	s.contradicted = true // once a connection: a server that always does so is not listed in a circle
-	return true
+	return s.r.spend()
 }
 
 // identityOf is what an event is about, as far as it says.

@@ -32,6 +32,11 @@ func failing(op store.Op) store.Op {
 	return op
 }
 
+// unknownState is a delete whose object the transform has refused.
+func unknownState(key string) store.Op {
+	return store.Op{Type: store.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: key}}
+}
+
 func leaveOut(key, rv string) store.Op {
 	ref := store.ObjectRef{Key: key, UID: "uid-" + key, ResourceVersion: rv}
 	return store.Op{Type: store.LeaveOut, LeftOut: store.LeftOut{ObjectRef: ref, Reason: store.LeftOutTransform}}
@@ -49,33 +54,45 @@ func TestContradictions(t *testing.T) {
 			event(added, "a/z", "11"), event(updated, "a/x", "12"), event(deleted, "a/y", "13"), event(added, "a/y", "14", "new"),
 			event(updated, "a/y", "15", "new"), event(deleted, "a/y", "16", "new"), event(added, "a/y", "17"),
 		}, ""},
-		"modified, not held":       {nil, []store.Op{event(updated, "a/z", "11")}, "a/z@11 "},
-		"deleted, not held":        {nil, []store.Op{event(deleted, "a/z", "11")}, "a/z@11 "},
-		"deleted twice":            {nil, []store.Op{event(deleted, "a/x", "11"), event(deleted, "a/x", "12")}, "a/x@12 "},
-		"modified after a delete":  {nil, []store.Op{event(deleted, "a/x", "11"), event(updated, "a/x", "12")}, "a/x@12 "},
-		"added, another UID":       {nil, []store.Op{event(added, "a/x", "11", "new")}, "a/x@11 "},
-		"modified, another UID":    {nil, []store.Op{event(updated, "a/x", "11", "new")}, "a/x@11 "},
-		"deleted, another UID":     {nil, []store.Op{event(deleted, "a/x", "11", "new")}, "a/x@11 "},
-		"then all is well":         {nil, []store.Op{event(updated, "a/z", "11"), event(updated, "a/z", "12")}, "a/z@11 "},
-		"added again":              {nil, []store.Op{event(added, "a/x", "11")}, ""},
-		"no UID":                   {nil, []store.Op{event(added, "a/x", "11", ""), event(updated, "a/x", "12", "new")}, ""},
-		"not asked":                {nil, []store.Op{event("", "a/z", "11"), event("", "a/x", "12", "new")}, ""},
-		"a delete without state":   {nil, []store.Op{{Type: store.Delete, Event: deleted, Object: cache.DeletedFinalStateUnknown{Key: "a/z"}}}, ""},
-		"no newer than held":       {nil, []store.Op{event(deleted, "a/z", "10"), event(updated, "a/w", "9")}, ""},
-		"not comparable":           {nil, []store.Op{event(updated, "a/z", "x"), event(added, "a/x", "", "new")}, ""},
-		"left out":                 {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/z", "12")}, ""},
-		"left out, deleted":        {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(deleted, "a/z", "12")}, ""},
-		"left out, and settled":    {[]store.Op{leaveOut("a/z", "11"), event(deleted, "a/z", "12")}, []store.Op{event(deleted, "a/z", "13")}, "a/z@13 "},
+		"modified, not held":      {nil, []store.Op{event(updated, "a/z", "11")}, "a/z@11 "},
+		"deleted, not held":       {nil, []store.Op{event(deleted, "a/z", "11")}, "a/z@11 "},
+		"deleted twice":           {nil, []store.Op{event(deleted, "a/x", "11"), event(deleted, "a/x", "12")}, "a/x@12 "},
+		"modified after a delete": {nil, []store.Op{event(deleted, "a/x", "11"), event(updated, "a/x", "12")}, "a/x@12 "},
+		"added, another UID":      {nil, []store.Op{event(added, "a/x", "11", "new")}, "a/x@11 "},
+		"modified, another UID":   {nil, []store.Op{event(updated, "a/x", "11", "new")}, "a/x@11 "},
+		"deleted, another UID":    {nil, []store.Op{event(deleted, "a/x", "11", "new")}, "a/x@11 "},
+		"then all is well":        {nil, []store.Op{event(updated, "a/z", "11"), event(updated, "a/z", "12")}, "a/z@11 "},
+		"added again":             {nil, []store.Op{event(added, "a/x", "11")}, ""},
+		"no UID":                  {nil, []store.Op{event(added, "a/x", "11", ""), event(updated, "a/x", "12", "new")}, ""},
+		"not asked":               {nil, []store.Op{event("", "a/z", "11"), event("", "a/x", "12", "new")}, ""},
+		"a delete without state":  {nil, []store.Op{unknownState("a/z")}, ""},
+		"no newer than held":      {nil, []store.Op{event(deleted, "a/z", "10"), event(updated, "a/w", "9")}, ""},
+		"not comparable":          {nil, []store.Op{event(updated, "a/z", "x"), event(added, "a/x", "", "new")}, ""},
+		"left out":                {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/z", "12")}, ""},
+		"left out, deleted":       {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(deleted, "a/z", "12")}, ""},
+		"left out, and settled": {
+			[]store.Op{leaveOut("a/z", "11"), event(deleted, "a/z", "12")},
+			[]store.Op{event(deleted, "a/z", "13")}, "a/z@13 ",
+		},
 		"another one was left out": {[]store.Op{leaveOut("a/z", "11")}, []store.Op{event(updated, "a/w", "12")}, "a/w@12 "},
 		"refused by an index":      {[]store.Op{failing(event(added, "a/z", "11"))}, []store.Op{event(updated, "a/z", "12")}, ""},
-		"replaced, refused":        {[]store.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))}, []store.Op{event(updated, "a/x", "13", "new")}, ""},
-		"left out in the batch":    {nil, []store.Op{leaveOut("a/z", "11"), event(updated, "a/z", "12")}, ""},
+		"replaced, refused": {
+			[]store.Op{event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new"))},
+			[]store.Op{event(updated, "a/x", "13", "new")}, "",
+		},
+		"left out in the batch": {nil, []store.Op{leaveOut("a/z", "11"), event(updated, "a/z", "12")}, ""},
 		"refused in the batch": {nil, []store.Op{
 			event(deleted, "a/x", "11"), failing(event(added, "a/x", "12", "new")), event(updated, "a/x", "13", "new"),
 			failing(event(added, "a/z", "14")), event(deleted, "a/z", "15"), event(added, "a/z", "16", "new"),
 		}, ""},
-		"one had no key":       {[]store.Op{{Object: &corev1.Secret{}}}, []store.Op{event(updated, "a/z", "12"), event(added, "a/x", "13", "new")}, ""},
-		"over several batches": {[]store.Op{event(deleted, "a/x", "11")}, []store.Op{event(added, "a/x", "12", "new"), event(updated, "a/x", "13", "new")}, ""},
+		"one had no key": {
+			[]store.Op{{Object: &corev1.Secret{}}},
+			[]store.Op{event(updated, "a/z", "12"), event(added, "a/x", "13", "new")}, "",
+		},
+		"over several batches": {
+			[]store.Op{event(deleted, "a/x", "11")},
+			[]store.Op{event(added, "a/x", "12", "new"), event(updated, "a/x", "13", "new")}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachCollection(t, func(t *testing.T, c store.Interface) {
@@ -150,11 +167,13 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 		}
 		test(t, c)
 	})
-	for name, o := range map[string]store.Options{"": {}, ", each batch committed": {CommitInterval: -1}} {
-		for residency, r := range map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None} {
-			t.Run(residency+name, func(t *testing.T) {
-				test(t, openPodsAs(t, storetest.Open(t, o), byNamespaceAndColor, r))
-			})
-		}
+	residencies := map[string]store.Residency{"all": store.All, "bounded": store.Bounded(1 << 20), "none": store.None}
+	for name, r := range residencies {
+		t.Run(name, func(t *testing.T) {
+			test(t, openPodsAs(t, storetest.Open(t, store.Options{}), byNamespaceAndColor, r))
+		})
+		t.Run(name+", each batch committed", func(t *testing.T) {
+			test(t, openPodsAs(t, storetest.Open(t, store.Options{CommitInterval: -1}), byNamespaceAndColor, r))
+		})
 	}
 }

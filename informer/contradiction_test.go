@@ -1,0 +1,241 @@
+package informer_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/reflector"
+)
+
+// newHeld returns a process that holds 40 pods: more than the reflector knows of by itself.
+func newHeld(t *testing.T) *process {
+	p := newProcess(t)
+	for n := range 40 {
+		p.srv.Write(fmt.Sprintf("a/%02d", n), "x")
+	}
+	p.start(noBug)
+	p.calls = nil
+	return p
+}
+
+// lose makes changes of which no event tells: the server was restored, and neither the guards nor the newest objects
+// have shown it.
+func (p *process) lose() {
+	p.srv.Silently(func() {
+		p.srv.Write("a/lost", "x")
+		p.srv.Delete("a/00")
+		p.srv.Delete("a/01")
+		p.srv.Write("a/02", "other")
+	})
+}
+
+// relisted fails unless there were n relists after a rewind, and none for other reasons.
+func (p *process) relisted(n int) {
+	p.t.Helper()
+	s := p.i.Status()
+	relists := s.Reflector.Relists
+	if relists[reflector.ReasonRewound] != n || len(relists) != min(n, 1) || s.Err != nil || s.Source != informer.Live {
+		p.t.Errorf("relists %v, want %d; source %s, %v", relists, n, s.Source, s.Err)
+	}
+}
+
+// TestContradictedByTheStream: an event that cannot follow what is held is a rewind, and one list heals all of it.
+// (Issue 16, A13.)
+func TestContradictedByTheStream(t *testing.T) {
+	for name, event := range map[string]func(srv informer.TestServer){
+		"MODIFIED, not held":    func(srv informer.TestServer) { srv.Write("a/lost", "y") },
+		"DELETED, not held":     func(srv informer.TestServer) { srv.Delete("a/lost") },
+		"ADDED for another one": func(srv informer.TestServer) { srv.Write("a/00", "new") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newHeld(t)
+				p.lose()
+				event(p.srv)
+				p.settle()
+				p.holds(p.srv.State()...)
+				p.relisted(1)
+				if told := strings.Join(p.calls, ", "); !strings.Contains(told, "update a/02@103=x to a/02@144=other") {
+					t.Errorf("the handler was told %s", told)
+				}
+				p.end()
+				lists := p.srv.Lists()
+				p.start(noBug)
+				p.calm(lists)
+				p.end()
+			})
+		})
+	}
+}
+
+// TestContradictedWhileItResumes: the first sync waits for the list.
+func TestContradictedWhileItResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newHeld(t)
+		p.end()
+		p.lose()
+		for n := range 10 {
+			p.srv.Write(fmt.Sprintf("a/%02d", n+20), "y")
+		}
+		p.srv.Write("a/lost", "y")
+		p.srv.SetFail(func(verb string, o metav1.ListOptions) error {
+			if verb == "list" && o.Limit != 1 {
+				return errors.New("from the test")
+			}
+			return nil
+		})
+		p.start(noBug)
+		if p.i.HasSynced() || p.i.Status().Source == informer.Live {
+			t.Errorf("synced %v, from %s", p.i.HasSynced(), p.i.Status().Source)
+		}
+		p.srv.SetFail(nil)
+		p.settle()
+		if !p.i.HasSynced() {
+			t.Error("it has not synced")
+		}
+		p.holds(p.srv.State()...)
+		p.relisted(1)
+		p.end()
+	})
+}
+
+// TestContradictedOnceAConnection: a server that always does so is not listed in a circle.
+func TestContradictedOnceAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newHeld(t)
+		p.lose()
+		p.srv.Write("a/lost", "y")
+		p.srv.Write("a/00", "y")
+		p.settle()
+		p.holds(p.srv.State()...)
+		p.relisted(1)
+		for n := range 5 {
+			key := fmt.Sprintf("a/lost-%d", n)
+			p.srv.Silently(func() { p.srv.Write(key, "x") })
+			p.srv.Write(key, "y")
+			p.srv.Disconnect() // in order
+			p.settle()
+		}
+		p.holds(p.srv.State()...)
+		p.relisted(1)
+		p.srv.Fail()
+		p.settle()
+		p.relisted(1)
+		p.srv.Silently(func() { p.srv.Write("a/lost-again", "x"); p.srv.Write("a/03", "other") })
+		p.srv.Delete("a/lost-again")
+		p.settle()
+		p.holds(p.srv.State()...)
+		p.relisted(2)
+		p.end()
+	})
+}
+
+// TestNoContradiction: a stream in order never leads to a list.
+func TestNoContradiction(t *testing.T) {
+	for name, run := range map[string]func(p *process){
+		"replaced in one batch":   func(p *process) { p.srv.Delete("a/00"); p.srv.Write("a/00", "y"); p.srv.Delete("a/00") },
+		"replaced in two batches": func(p *process) { p.srv.Delete("a/00"); p.settle(); p.srv.Write("a/00", "y") },
+		"replaced, a bookmark between": func(p *process) {
+			p.srv.Delete("a/00")
+			p.srv.Bookmark()
+			p.settle()
+			p.srv.Bookmark()
+			p.srv.Write("a/00", "y")
+			p.srv.Write("a/00", "z")
+		},
+		"replaced while down": func(p *process) {
+			p.end()
+			p.srv.Delete("a/00")
+			p.srv.Write("a/00", "y")
+			p.srv.Write("a/new", "y")
+			p.srv.Write("a/new", "z")
+			p.srv.Delete("a/new")
+			p.start(noBug)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newHeld(t)
+				lists := p.srv.Lists()
+				run(p)
+				p.settle()
+				p.holds(p.srv.State()...)
+				p.calm(lists)
+				p.end()
+			})
+		})
+	}
+}
+
+// TestLeftOutIsNoContradiction: what was refused is not held, so that any event may come of it.
+func TestLeftOutIsNoContradiction(t *testing.T) {
+	forBoth(t, func(t *testing.T, b bug) {
+		p := newProcess(t)
+		p.start(b)
+		lists := p.srv.Lists()
+		for _, pause := range []func(){func() {}, p.settle} { // in one batch, and in several
+			for _, write := range []func(key string){
+				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Write(key, "y") },
+				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Delete(key) },
+				func(key string) { p.srv.Write(key, "bad"); pause(); p.srv.Delete(key); p.srv.Write(key, "y") },
+				func(key string) {
+					p.srv.Write(key, "x")
+					pause()
+					p.srv.Delete(key)
+					p.srv.Write(key, "bad")
+					pause()
+					p.srv.Write(key, "y")
+				},
+			} {
+				for _, key := range []string{"a/1", "a/2"} {
+					write(key)
+					p.settle()
+					p.srv.Delete(key)
+				}
+			}
+		}
+		p.srv.Write("a/3", "y")
+		p.settle()
+		p.holds(p.srv.State()...)
+		p.calm(lists)
+		p.end()
+	})
+}
+
+// TestListInProgressIsNoContradiction: events are folded into a list of which not every page has come.
+func TestListInProgressIsNoContradiction(t *testing.T) {
+	for _, cold := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cold=%v", cold), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProcess(t)
+				if !cold {
+					p.start(noBug)
+					p.end()
+				}
+				for n := range 200 {
+					p.srv.Write(fmt.Sprintf("a/%03d", n), "x")
+				}
+				p.srv.Compact()
+				lists := p.srv.Lists()
+				p.srv.AtPage(func() {
+					p.srv.Write("a/198", "y")
+					p.srv.Delete("a/199")
+					p.srv.Delete("a/000")
+					p.srv.Write("a/000", "y")
+				})
+				p.start(noBug)
+				p.holds(p.srv.State()...)
+				if n := p.srv.Lists() - lists; n != 1 || p.i.Status().Reflector.Relists[reflector.ReasonRewound] > 0 {
+					t.Errorf("%d lists, %v", n, p.i.Status().Reflector.Relists)
+				}
+				p.end()
+			})
+		})
+	}
+}

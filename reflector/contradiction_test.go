@@ -1,0 +1,134 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// untold puts an object of which no event tells.
+func (g *rig) untold(key string) {
+	g.s.mu.Lock()
+	watches := g.s.watches
+	g.s.watches = nil
+	g.s.mu.Unlock()
+	g.s.put(key, "1")
+	g.s.mu.Lock()
+	g.s.watches = watches
+	g.s.mu.Unlock()
+}
+
+// TestContradicted: the sink's word leads to one list, and to another after the connection was lost. (Issue 16, A13.)
+func TestContradicted(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		g.untold("a/healed")
+		g.untold("a/lost")
+		g.s.remove("a/lost")
+		g.sleep(10 * time.Second)
+		g.wantRelist(ReasonRewound)
+		g.untold("a/odd")
+		g.s.put("a/odd", "2")
+		if g.r.Contradicted() {
+			t.Error("another list on this connection")
+		}
+		g.s.cut(nil) // in order: it is no other server
+		g.untold("a/odder")
+		g.s.remove("a/odder")
+		g.sleep(10 * time.Second)
+		g.wantRelist(ReasonRewound)
+
+		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+		g.sleep(10 * time.Second)
+		g.untold("a/again")
+		g.s.remove("a/again")
+		g.sleep(time.Minute)
+		if st := g.r.Status(); st.Relists[ReasonRewound] != 2 || len(st.Relists) != 1 || !st.Live {
+			t.Errorf("relists %v, live %v", st.Relists, st.Live)
+		}
+		g.converged()
+		g.stop()
+	})
+}
+
+// TestContradictedBeforeAList: the sink finds it out when a list has begun. One that compares bodies heals it, and one
+// that compares identities does not.
+func TestContradictedBeforeAList(t *testing.T) {
+	for reason, lists := range map[Reason]int{ReasonAudit: 1, ReasonOpenAPI: 1, ReasonExpired: 2} {
+		t.Run(string(reason), func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.fill(50)
+				g.start(Options{PageSize: 10})
+				asked := false
+				g.atPage(2, func() error {
+					asked = true
+					if !g.r.Contradicted() {
+						t.Error("no list follows")
+					}
+					return nil
+				})
+				g.r.Relist(reason)
+				g.sleep(5 * time.Minute)
+				st := g.r.Status()
+				if st.Relists[reason] != 1 || st.Relists[ReasonRewound] != lists-1 || !asked {
+					t.Errorf("relists %v, asked: %v", st.Relists, asked)
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestStraysContradictNothing: what was not admitted is not held, and its DELETED is delivered all the same.
+func TestStraysContradictNothing(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{Admit: func(obj runtime.Object) error {
+			if v := obj.(*corev1.ConfigMap).Data["v"]; v == "stray" {
+				return errors.New("a stray")
+			}
+			return nil
+		}})
+		g.m.forget()
+		for n := range 3 {
+			g.s.put(fmt.Sprintf("a/%d", n), "stray")
+		}
+		g.s.put("a/0", "1")
+		g.s.remove("a/1")
+		g.s.remove("a/x")
+		g.s.put("a/x", "1")
+		g.sleep(time.Second)
+		g.wantLog("MODIFIED a/0 ", "DELETED a/1 ", "DELETED a/x ", "ADDED a/x ")
+		if st := g.r.Status(); len(st.Relists) > 0 {
+			t.Errorf("relists %v", st.Relists)
+		}
+		g.stop()
+	})
+}
+
+// TestOddServerIsNotListedInACircle: it contradicts what is held on every connection, and breaks it.
+func TestOddServerIsNotListedInACircle(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(Options{})
+		for n := range 600 {
+			key := fmt.Sprintf("a/%d", n)
+			g.untold(key)
+			g.s.put(key, "2")
+			if n%5 == 4 {
+				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
+			}
+			g.sleep(time.Second)
+		}
+		if n := g.r.Status().Relists[ReasonRewound]; n < 2 || n > 60 {
+			t.Errorf("%d lists in ten minutes", n)
+		}
+		g.stop()
+	})
+}
