@@ -18,6 +18,7 @@ const (
 	refusing       // nobody listens, and what was open is closed
 	resetting      // a connection is accepted and reset, and what was open too
 	hanging        // half-open: nothing is closed, and no byte gets through any more
+	holding        // what was open is closed, and what is opened waits until it passes: no request fails
 )
 
 // network is a TCP proxy on a loopback port of its own that can fail as networks do.
@@ -30,6 +31,7 @@ type network struct {
 	mode     mode
 	listener net.Listener
 	links    map[*link]bool
+	held     []net.Conn // connections that wait to pass
 }
 
 // link is one proxied connection. A link that hung once stays dead.
@@ -73,10 +75,15 @@ func (n *network) set(m mode) error {
 		case resetting:
 			reset(l.client)
 			reset(l.server)
-		case refusing:
+		case refusing, holding:
 			l.client.Close()
 			l.server.Close()
 		}
+	}
+	held := n.held
+	n.held = nil
+	for _, conn := range held {
+		n.takeLocked(conn)
 	}
 	if m == refusing {
 		if n.listener != nil {
@@ -117,8 +124,16 @@ func (n *network) accept(l net.Listener) {
 func (n *network) take(conn net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mode == resetting {
+	n.takeLocked(conn)
+}
+
+func (n *network) takeLocked(conn net.Conn) {
+	switch n.mode {
+	case resetting, refusing:
 		reset(conn)
+		return
+	case holding:
+		n.held = append(n.held, conn)
 		return
 	}
 	server, err := net.Dial("tcp", n.target)

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// TestOvertakenRewindThroughAFlakyLink: etcd is restored, and written past us, while the links of several informers are cut,
+// each at random moments before and after that. None misses it. (Issue 16, A13.) LARDER_SOAK=1 does it 20 times.
+func TestOvertakenRewindThroughAFlakyLink(t *testing.T) {
+	t.Parallel()
+	random := newRandom(t)
+	cp := ownControlPlane(t)
+	c := newCluster(t, cp)
+	c.createPods(t, append([]string{"clock"}, names("p", 0, 40)...))
+	rounds, informers := 1, 8
+	if soak {
+		rounds, informers = 20, 16
+	}
+	flaky := make([]*flaky, informers)
+	for n := range flaky {
+		flaky[n] = newFlaky(t, c, fmt.Sprintf("%s/%d", t.Name(), n))
+	}
+	for round := range rounds {
+		rewindFlaky(t, c, random, round, flaky)
+	}
+	total := map[reflector.Reason]int{}
+	for _, f := range flaky {
+		for reason, n := range f.Status().Reflector.Relists {
+			total[reason] += n
+		}
+		f.stop(t)
+		f.file.close(t)
+		if problem := c.pods(t).diff(f.file.read(t, f.source.identity, f.source.example).objects); problem != "" {
+			t.Error("on disk:", problem)
+		}
+	}
+	t.Logf("%d rewinds, seen by %d informers each; relists %v", rounds, informers, total)
+}
+
+// flaky is an informer on a link of its own.
+type flaky struct {
+	*subject
+	link *network
+}
+
+func newFlaky(t *testing.T, c *cluster, agent string) *flaky {
+	n := newNetwork(t, c.Address())
+	return &flaky{newFile(t).start(t, podSource(t, n.through(c.Config(agent)), c.ns)), n}
+}
+
+// rewindFlaky is one rewind.
+func rewindFlaky(t *testing.T, c *cluster, random *rand.Rand, round int, informers []*flaky) {
+	t.Helper()
+	backup, err := c.Backup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := names("p", 0, 40)
+	victims := pods[(3*round)%30:][:3]
+	// The lost part of history. It ends with what the guards look up.
+	c.createPods(t, []string{fmt.Sprintf("lost-%d", round)})
+	c.touchPods(t, victims[:2], fmt.Sprintf("lost %d", round))
+	c.deletePods(t, victims[2:])
+	before := c.pods(t)
+	for _, f := range informers {
+		f.converge(t, before)
+	}
+	left := c.resourceVersion(t)
+
+	cutAll(t, random, informers, holding)
+	if err := c.Restore(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; !newer(t, c.resourceVersion(t), left); n++ {
+		c.touch(t, "clock", fmt.Sprintf("again %d.%d", round, n))
+	}
+	c.touchPods(t, pods[34:][:random.IntN(6)], fmt.Sprintf("other %d", round))
+	cutAll(t, random, informers, passing)
+	want := c.pods(t)
+	for _, f := range informers {
+		f.converge(t, want)
+	}
+	if t.Failed() {
+		t.Fatalf("round %d", round)
+	}
+}
+
+// cutAll cuts each link a few times at random moments, and leaves them all in that mode.
+func cutAll(t *testing.T, random *rand.Rand, informers []*flaky, last mode) {
+	var cuts sync.WaitGroup
+	for _, f := range informers {
+		random := rand.New(rand.NewPCG(random.Uint64(), 0))
+		cuts.Go(func() {
+			pause := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
+			set := func(m mode) {
+				if err := f.link.set(m); err != nil {
+					t.Error(err)
+				}
+			}
+			for range random.IntN(3) {
+				set([]mode{holding, resetting, refusing}[random.IntN(3)])
+				pause(300 * time.Millisecond)
+				set(passing)
+				pause(2500 * time.Millisecond)
+			}
+			pause(300 * time.Millisecond)
+			set(last)
+		})
+	}
+	cuts.Wait()
+}
