@@ -115,7 +115,7 @@ func BenchmarkApply100(b *testing.B) {
 		for i, obj := range benchPods(b, 5000, 100, rv) {
 			pod := obj.(*corev1.Pod)
 			pod.Status.Message = strconv.Itoa(rv + i)
-			batch.Ops = append(batch.Ops, Op{Object: pod})
+			batch.Ops = append(batch.Ops, Op{Object: pod, Event: cache.Updated})
 		}
 		rv += 100
 		batch.ResourceVersion = strconv.Itoa(rv)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // BenchmarkApplyHot applies updates one by one, in turn to 10,000 objects, and commits what is pending in the end.
@@ -28,7 +29,7 @@ func BenchmarkApplyHot(b *testing.B) {
 				pod := *old // what is in the store must not change
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
-				batch := Batch{Ops: []Op{{Object: &pod}}, ResourceVersion: pod.ResourceVersion}
+				batch := Batch{Ops: []Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}
 				if _, err := c.Apply(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
