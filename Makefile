@@ -112,6 +112,7 @@ soak: cluster ## longer runs of the same tests: more systems, more kills, whole 
 		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \
 	done
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
+	@$(STEP) "memory at full speed" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestMemoryAtFullSpeed$$' ./informer
 	@$(STEP) "10 million updates" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestFileDoesNotGrow$$' ./store
 	@$(STEP) "rewinds through a flaky link" env LARDER_SOAK=1 $(GO) test -count=1 -timeout 30m -run '^TestOvertakenRewindThroughAFlakyLink$$' ./reflector
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000

@@ -200,7 +200,9 @@
 //
 // # When the store fails
 //
-// The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until 64 MiB are waiting, of which each informer on the file has a share;
+// The commit is tried again, with back-off, for as long as it takes. Changes are applied in memory meanwhile, until
+// 64 MiB are waiting, of which each informer on the file has a share (a disk that hangs delays a busy informer by five
+// seconds before that);
 // then reads are served from the last good state, the queue fills, and the reflector stops reading the watch. Status.Err, the log (once) and
 // the watch error handler (once) tell. If something is damaged, or the outcome of a write is unknown, the store is rebuilt from what can be
 // read, and what was lost is listed again; objects that were deleted meanwhile come as OnDelete. A change whose outcome was

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ import (
 // none.
 type torrent struct {
 	keys, updates int
+	body          int // of each object: so many bytes besides what all have
 }
 
 // firstVersion is the resourceVersion of the list; each update takes the next.
@@ -36,6 +38,7 @@ func (s *torrent) pod(key, version int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: fmt.Sprintf("pod-%06d", key), UID: types.UID(fmt.Sprintf("uid-%d", key)),
 			ResourceVersion: strconv.Itoa(version), Labels: map[string]string{"version": strconv.Itoa(version)},
+			Annotations: map[string]string{"body": strings.Repeat("x", s.body)},
 		},
 		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main", Image: "image:1"}}},
 	}
@@ -59,7 +62,7 @@ func (s *torrent) Watch(o metav1.ListOptions) (watch.Interface, error) {
 		defer close(w.result)
 		for version := from + 1; version <= firstVersion+s.updates; version++ {
 			select {
-			case w.result <- watch.Event{Type: watch.Modified, Object: s.pod(version%s.keys, version)}:
+			case w.result <- watch.Event{Type: watch.Modified, Object: s.pod(version*7919%s.keys, version)}:
 			case <-w.done:
 				return
 			}

@@ -26,6 +26,7 @@ type commits struct {
 	pending  map[*Collection]struct{} // guarded by mu
 	bytes    int                      // of their overlays; guarded by mu
 	since    time.Time                // when the first of it came; guarded by mu
+	dueSince time.Time                // since when a commit has been due for its bytes; zero if none is; guarded by mu
 	running  bool                     // the goroutine; guarded by mu
 	full     chan struct{}            // has a token once bytes may have reached the limit
 	err      error                    // of the last commit; guarded by mu
@@ -61,6 +62,7 @@ func (s *Store) notePending(c *Collection, grown int) {
 	}
 	k.pending[c] = struct{}{}
 	k.bytes += grown
+	k.noteDueLocked(s.dueBytes(), false)
 	if k.bytes >= s.dueBytes() {
 		select {
 		case k.full <- struct{}{}:
@@ -129,6 +131,16 @@ func (s *Store) nextCommit(ctx context.Context, retryAt time.Time) (at time.Time
 
 // dueBytes is how much is committed at once: when there is no room for more, somebody waits.
 func (s *Store) dueBytes() int { return min(s.o.commitBytes(), s.commits.limit) }
+
+// noteDueLocked keeps dueSince, once bytes or what is committed has changed.
+func (k *commits) noteDueLocked(due int, committed bool) {
+	switch {
+	case k.bytes < due:
+		k.dueSince = time.Time{}
+	case committed || k.dueSince.IsZero():
+		k.dueSince = time.Now()
+	}
+}
 
 func (k *commits) drainFullLocked() {
 	select {
@@ -277,6 +289,7 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 		}
 	}
 	before, k.err = k.err, err
+	k.noteDueLocked(s.dueBytes(), err == nil)
 	k.madeProgressLocked()
 	return before
 }
@@ -287,6 +300,7 @@ func (s *Store) dropPending(c *Collection) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bytes -= c.overlay.drop()
+	k.noteDueLocked(s.dueBytes(), false)
 	if delete(k.pending, c); len(k.pending) == 0 {
 		k.err = nil
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -16,31 +17,65 @@ func roomOf(h *hook.Hooks) int {
 	return h.Room
 }
 
-// WaitRoom waits while too much is pending for the collection to take in more: the collections of the store have 64 MiB together, and this one
-// has its share, an equal part of that; so where commits hang or fail, one that is busy does not hold up those that are quiet. What is pending of all of them
-// is never more than twice as much. If the last commit has failed it does not wait, and returns why; nor does it once the store is being closed, and returns ErrClosed.
+// commitPatience is how long a commit that is due may take before those who write faster than it no longer wait for it.
+const commitPatience = 5 * time.Second
+
+// WaitRoom waits while too much is pending for the collection to take in more. Two bounds apply to what all collections
+// of the store have pending together. A collection waits at a bound only if it has its share, an equal part of the
+// bound, so one that is busy does not hold up those that are quiet; at twice the bound all wait.
+//
+//   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
+//     slowed to the disk's pace. It waits for 5 seconds at most, and not if the last commit failed: a disk that hangs
+//     or fails does not stop it yet.
+//   - 64 MiB: it waits until there is room. If the last commit has failed WaitRoom returns why at once.
+//
+// Once the store is being closed WaitRoom does not wait, and returns ErrClosed at the second bound.
 func (c *Collection) WaitRoom(ctx context.Context) error {
 	k := &c.store.commits
 	for {
-		share := max(1, k.limit/max(1, c.store.countLive()))
+		live, due := max(1, c.store.countLive()), c.store.dueBytes()
 		k.mu.Lock()
-		full := k.bytes >= 2*k.limit || k.bytes >= k.limit && c.overlay.size() >= share
+		full, pace := c.fills(k.bytes, k.limit, live), time.Duration(0)
+		if !k.closed && k.err == nil && c.fills(k.bytes, 2*due, live) {
+			pace = time.Until(k.dueSince.Add(commitPatience))
+		}
 		closed, err, progress := k.closed, k.err, k.progress
 		k.mu.Unlock()
 		switch {
-		case !full:
+		case !full && pace <= 0:
 			return nil
 		case closed:
 			return c.store.closedError()
 		case err != nil:
 			return err
 		}
-		select {
-		case <-progress:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := waitProgress(ctx, progress, full, pace); err != nil {
+			return err
 		}
 	}
+}
+
+// fills reports whether c has to wait at the bound, with so many bytes pending of so many collections.
+func (c *Collection) fills(bytes, bound, live int) bool {
+	return bytes >= 2*bound || bytes >= bound && c.overlay.size() >= max(1, bound/live)
+}
+
+// waitProgress waits for the next progress; unless full, for so long at most. It returns the cause of ctx if that ends
+// first.
+func waitProgress(ctx context.Context, progress <-chan struct{}, full bool, atMost time.Duration) error {
+	var over <-chan time.Time
+	if !full {
+		timer := time.NewTimer(atMost)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-progress:
+	case <-over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 func (s *Store) countLive() int {

@@ -35,8 +35,8 @@ type Options struct {
 	// it again. An object that changes often in between is written once. Default 1 s; negative commits each batch
 	// before Apply returns.
 	CommitInterval time.Duration
-	// CommitBytes is how much may wait before it is committed sooner. Default 4 MiB; more than 64 MiB counts as that, since Apply waits
-	// for a commit then.
+	// CommitBytes is how much may wait before it is committed sooner. At twice as much Apply waits for the commit; see
+	// Collection.WaitRoom. Default 4 MiB; more than 64 MiB counts as that.
 	CommitBytes int
 	// Logger is told of quarantine, rebuilds and skipped objects. Its sink may be called while the store is written: it may read, and
 	// must not wait for anything that writes. Default: klog.Background().

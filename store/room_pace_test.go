@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// paced is a store that commits 10,000 bytes, and one of its collections.
+func paced(t *testing.T) (*store.Store, *store.Gate, *store.Collection) {
+	t.Helper()
+	s := storetest.Open(t, store.Options{CommitBytes: 10_000, Logger: &quiet})
+	return s, store.GateCommits(s), openPods(t, s, nil)
+}
+
+// applyMany adds pods until there are n, one a batch. It returns what was pending at most.
+func applyMany(t *testing.T, s *store.Store, c *store.Collection, n int) (most int) {
+	t.Helper()
+	for rv := 1; rv <= n; rv++ {
+		apply(t, c, fmt.Sprint(rv), upsert(fmt.Sprintf("a/%04d", rv), fmt.Sprint(rv)))
+		most = max(most, s.Pending())
+	}
+	return most
+}
+
+// TestApplyKeepsPaceWithCommits: whoever writes faster than the disk waits for its commits, and what is pending stays
+// near twice CommitBytes. It was 64 MiB, beside as much that was being committed. (Issue 16, A20.)
+func TestApplyKeepsPaceWithCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, c := paced(t)
+		begun := time.Now()
+		if most := applyMany(t, s, c, 2000); most < 10_000 || most > 21_000 {
+			t.Errorf("%d bytes were pending", most)
+		}
+		if waited := time.Since(begun); waited > 0 {
+			t.Errorf("it waited %v beside commits that take no time", waited)
+		}
+	})
+}
+
+// TestApplyWaitsAWhileForACommit: a commit that hangs stops those who write for five seconds, and not again before much
+// more is pending. One that fails does not stop them at all.
+func TestApplyWaitsAWhileForACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g, c := paced(t)
+		_, release := g.Hold()
+		begun, done := time.Now(), make(chan int)
+		go func() { done <- applyMany(t, s, c, 500) }()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if n := s.Pending(); n < 20_000 || n > 21_000 {
+			t.Errorf("%d bytes are pending while a commit hangs", n)
+		}
+		if most, waited := <-done, time.Since(begun); most < 80_000 || waited != 5*time.Second {
+			t.Errorf("%d bytes were pending, after %v", most, waited)
+		}
+		release()
+		flush(t, s)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, g, c := paced(t)
+		g.Fail(full)
+		begun := time.Now()
+		if most, waited := applyMany(t, s, c, 500), time.Since(begun); most < 80_000 || waited > 0 {
+			t.Errorf("with commits that fail %d bytes were pending, after %v", most, waited)
+		}
+		g.Fail(nil)
+		flush(t, s)
+	})
+}
