@@ -299,9 +299,15 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	}
 	if !old.found {
 		w.state.Objects++
+		w.tally(bucketObjects, []byte(x.key), 1)
 	}
 	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 	return nil
+}
+
+// tally tells a check that counts the keys of a bucket that there is one more in it, or with -1 one less.
+func (w *writer) tally(bucket, key []byte, n int) {
+	w.c.store.tallies.put(w.bucket.Tx(), tallied{w.c.name, string(bucket)}, key, n)
 }
 
 // useDictionary makes sure that the file has what a record names, and notes that new ones are packed with it.
@@ -336,6 +342,7 @@ func (w *writer) remove(key string, old stored, x *write) error {
 		return err
 	}
 	w.state.Objects--
+	w.tally(bucketObjects, []byte(key), -1)
 	return w.objects.Delete([]byte(key))
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// checkPage is how many records or index entries are verified in one transaction.
+	// checkPage is how many records or index entries are verified in one transaction, unless they are stepBytes before.
 	checkPage = 1000
 	// maxProblems is how many problems a Report lists; one more line says that there are others.
 	maxProblems = 1000
@@ -23,10 +23,9 @@ const (
 // the resourceVersion where a collection is complete. It adds to r what it
 // finds; its error is of the reading, not of the contents.
 //
-// Records and entries are read by pages, each of which is consistent in itself,
+// All is read by pages, each of which is consistent in itself and a transaction of its own,
 // so that a check of a large file keeps no old pages from being used again while
-// changes stream. Only the keys are counted in one transaction: their number
-// is compared with that of the info record, which any write changes.
+// changes stream. Writers keep the number of the keys right that have been counted; see tally.
 func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	var names []string
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -97,8 +96,11 @@ func (c *checker) check(ctx context.Context) error {
 		if err := c.checkDictionaries(b); err != nil {
 			return err
 		}
-		return c.checkKeys(b, st)
+		return c.checkReferences(b, st)
 	})
+	if err == nil {
+		err = c.countObjects(ctx)
+	}
 	if err == nil {
 		err = c.pages(ctx, c.recordPage)
 	}
@@ -120,15 +122,29 @@ func (c *checker) pages(ctx context.Context, page func(b *bolt.Bucket, after []b
 			after, err = page(b, after)
 			return err
 		})
-		if err == nil && c.pace != nil {
-			err = c.pace.wait(ctx, c.read)
-			c.read = 0
+		if err == nil {
+			err = c.rest(ctx)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rest tells the pace what the last transaction has read.
+func (c *checker) rest(ctx context.Context) error {
+	read := c.read
+	if c.read = 0; c.pace == nil {
+		return nil
+	}
+	return c.pace.wait(ctx, read)
+}
+
+// fills notes what the n-th entry of a page has taken to verify, and reports whether the page ends with it.
+func (c *checker) fills(n, bytes int) bool {
+	c.read += bytes
+	return n == checkPage || c.read >= stepBytes
 }
 
 func (c *checker) checkState(st state) {
@@ -143,26 +159,11 @@ func (c *checker) checkState(st state) {
 	}
 }
 
-// checkKeys counts the objects and looks at what the info record refers to.
-func (c *checker) checkKeys(b *bolt.Bucket, st state) error {
+// checkReferences looks at what the info record refers to.
+func (c *checker) checkReferences(b *bolt.Bucket, st state) error {
 	objects, err := c.objects(b)
 	if err != nil {
 		return err
-	}
-	count := 0
-	var last []byte
-	err = objects.ForEach(func(k, _ []byte) error {
-		if count++; bytes.Compare(last, k) >= 0 {
-			c.problem("key %s comes after %s", legible(string(k)), legible(string(last)))
-		}
-		last = k
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if count != st.Objects {
-		c.problem("it has %d objects, and its info record says %d", count, st.Objects)
 	}
 	for _, ref := range st.Newest {
 		have, err := c.stored(objects, ref.Key)
@@ -205,9 +206,8 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 	n := 0
 	for k, data := seekAfter(cur, string(after)); k != nil; k, data = cur.Next() {
 		c.report.Objects++
-		c.read += len(k) + len(data)
 		c.checkRecord(b, st, string(k), data)
-		if n++; n == checkPage {
+		if n++; c.fills(n, len(k)+len(data)) {
 			return bytes.Clone(k), nil
 		}
 	}
@@ -287,20 +287,20 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 	n := 0
 	for k, v := seekAfter(cur, string(after)); k != nil; k, v = cur.Next() {
 		c.report.IndexEntries++
-		c.read += len(k) + len(v)
-		c.checkEntry(objects, name, k, v)
-		if n++; n == checkPage {
+		looked := c.checkEntry(objects, name, k, v)
+		if n++; c.fills(n, len(k)+len(v)+looked) {
 			return bytes.Clone(k), nil
 		}
 	}
 	return nil, nil
 }
 
-func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
+// checkEntry verifies an entry, and returns how many bytes of a record it has looked at.
+func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) int {
 	value, key, err := parseIndexEntry(k, v)
 	if err != nil {
 		c.problem("index %q: %v", name, err)
-		return
+		return 0
 	}
 	have, err := c.stored(objects, key)
 	switch {
@@ -310,4 +310,5 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) {
 	case !slices.Contains(have.Terms[name], value):
 		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
 	}
+	return len(have.payload)
 }

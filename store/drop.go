@@ -71,6 +71,8 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		if err != nil && (may != nil || !isDamaged(err)) {
 			return err
 		}
+		s.tallies.drop(tx, tallied{name, string(bucketObjects)})
+		s.tallies.drop(tx, tallied{name, string(bucketTombstones)})
 		staged := b.Bucket(bucketStaging) != nil // by a list that a crash has ended: as large as that was, and counted nowhere
 		if left = err != nil || staged || st.Objects+st.tombstones > dropAtOnce; left {
 			return setDropped(tx, name)

@@ -71,7 +71,7 @@ func (w *writer) beginFeed() error {
 // endFeed drops the feed.
 func (w *writer) endFeed() error {
 	w.feed, w.state.tombstones, w.state.feedSince, w.state.feedLacks = nil, 0, 0, 0
-	return dropFeed(w.bucket)
+	return w.c.dropFeed(w.bucket)
 }
 
 // breakFeed says that the feed may lack something of before. It leaves a number out, so that who has come to the last one is told so, too.
@@ -81,7 +81,8 @@ func (st *state) breakFeed() {
 }
 
 // dropFeed removes them.
-func dropFeed(b *bolt.Bucket) error {
+func (c *Collection) dropFeed(b *bolt.Bucket) error {
+	c.store.tallies.drop(b.Tx(), tallied{c.name, string(bucketTombstones)})
 	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
 		if b.Bucket(name) == nil {
 			continue
@@ -149,6 +150,7 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	t.Seq = f.w.nextSeq()
 	f.w.state.tombstones++
+	f.w.tally(bucketTombstones, seqKey(t.Seq), 1)
 	return f.tombstones.Put(seqKey(t.Seq), t.append(f.w.c.appendRecord))
 }
 

@@ -195,7 +195,7 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 	}
 	st, err := getState(b, c.name)
 	if err == nil {
-		err = dropFeed(b)
+		err = c.dropFeed(b)
 	}
 	if err != nil {
 		return err

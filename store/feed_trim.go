@@ -79,6 +79,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 		if err := f.tombstones.Delete(k); err != nil {
 			return 0, err
 		}
+		f.w.tally(bucketTombstones, k, -1)
 	}
 	f.w.state.tombstones = left
 	return floor, nil

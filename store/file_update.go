@@ -104,6 +104,9 @@ func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 		commit = (*bolt.Tx).Commit
 	}
 	err = s.settle(h, h.update(fn, commit))
+	if errors.Is(err, ErrOutcomeUnknown) {
+		s.tallies.renew()
+	}
 	if errors.Is(err, ErrNoSpace) && !frees(what) {
 		s.makeRoom()
 	}

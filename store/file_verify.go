@@ -11,38 +11,72 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// checkPages walks every page of the file as of one transaction, and returns what is wrong.
-func (s *Store) checkPages(ctx context.Context) ([]string, error) {
-	return s.walkPages(ctx, boltcheck.WalkOptions{})
+// checkPages walks every page of the file, and returns what is wrong.
+func (s *Store) checkPages(ctx context.Context) ([]string, error) { return s.walkPages(ctx, nil) }
+
+// stepBytes is about how much of the file one transaction of a check reads.
+const stepBytes = 1 << 20
+
+// walkPages walks the pages by steps, each a read transaction of its own: one that lasted would keep pages from being
+// used again, and a write that makes the mapping larger would wait for it. It tells p, if that is not nil, what each
+// step has read. It reads the file, not the mapping. If it finds something, all writing stops.
+func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
+	var steps boltcheck.Steps
+	for !steps.Done() {
+		read := 0
+		err := s.viewPages(ctx, func(h *handle, pages *boltcheck.File) (err error) {
+			if read, err = steps.Next(ctx, pages, stepBytes); len(steps.Problems()) > 0 {
+				s.fail(h, pagesError(s.path, steps.Problems()))
+			}
+			return err
+		})
+		if err == nil && p != nil {
+			err = p.wait(ctx, read)
+		}
+		if err != nil {
+			return foundBefore(steps.Problems(), err)
+		}
+	}
+	return steps.Problems(), nil
 }
 
-// errReplaced ends a walk of a file that is not the store's any more.
-var errReplaced = errors.New("the store has been closed or rebuilt meanwhile")
-
-// walkPages holds a read transaction while it walks, so that no page is used
-// anew meanwhile. It reads the file, not the mapping. If it finds something, all writing stops.
-func (s *Store) walkPages(ctx context.Context, o boltcheck.WalkOptions) (problems []string, err error) {
-	err = s.viewPages(ctx, func(h *handle, pages *boltcheck.File) error {
-		pace := o.Pace
-		o.Pace = func(ctx context.Context, bytes int) error {
-			switch {
-			case !s.isCurrent(h):
-				return errReplaced
-			case pace != nil:
-				return pace(ctx, bytes)
-			}
-			return nil
-		}
-		problems, err = pages.Walk(ctx, o)
-		if len(problems) > 0 {
-			s.fail(h, pagesError(s.path, problems))
-		}
-		return err
-	})
+// foundBefore makes damage that ended a walk the last of the problems that it has found.
+func foundBefore(problems []string, err error) ([]string, error) {
 	if errors.Is(err, ErrDamaged) {
 		return append(problems, err.Error()), nil
 	}
 	return problems, err
+}
+
+// errAgain ends a walk of the branches that is to begin again.
+var errAgain = errors.New("the walk begins again")
+
+// branchesAtOnce is how long the first walk of the branches may take; see walkBranches.
+const branchesAtOnce = 100 * time.Millisecond
+
+// walkBranches walks the branches alone, about a hundredth of the pages, in one transaction: a leaf that is not read is
+// known to be in use once only if no page is used again meanwhile. So that the transaction does not last as long as the
+// disk takes to read them (10 GB have 100 MB of them: 8 s), the walk begins again after some time, which grows: what it
+// has read by then comes from the kernel's memory (0.4 s for all).
+func (s *Store) walkBranches(ctx context.Context) (problems []string, err error) {
+	err = errAgain
+	for most := branchesAtOnce; errors.Is(err, errAgain); most += most / 4 {
+		err = s.viewPages(ctx, func(h *handle, pages *boltcheck.File) error {
+			begun := time.Now()
+			o := boltcheck.WalkOptions{LeafDepth: branchDepth, Pace: func(context.Context, int) error {
+				if time.Since(begun) > most || !s.isCurrent(h) { // there is no transaction after Close
+					return errAgain
+				}
+				return nil
+			}}
+			problems, err = pages.Walk(ctx, o)
+			if len(problems) > 0 {
+				s.fail(h, pagesError(s.path, problems))
+			}
+			return err
+		})
+	}
+	return foundBefore(problems, err)
 }
 
 func (s *Store) isCurrent(h *handle) bool {
@@ -89,15 +123,16 @@ const verifyRate = 64 << 20
 // damaged. Of a file that was closed cleanly it walks the branches only, which were too many for Open: in
 // them a bit that flipped on the disk would do the most harm.
 func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
-	p := pace{rate: verifyRate}
-	o := boltcheck.WalkOptions{Pace: p.wait}
-	if clean {
-		o.LeafDepth = branchDepth
-	}
 	start := time.Now()
-	problems, err := s.walkPages(ctx, o)
+	var problems []string
+	var err error
+	if clean {
+		problems, err = s.walkBranches(ctx)
+	} else { // the branches are known
+		problems, err = s.walkPages(ctx, &pace{rate: verifyRate})
+	}
 	switch {
-	case ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, errReplaced):
+	case ctx.Err() != nil || errors.Is(err, ErrClosed):
 	case err != nil:
 		s.logger().Error(err, "The store's pages could not be verified", "closedCleanly", clean)
 	case len(problems) > 0:
@@ -118,7 +153,7 @@ type pace struct {
 	read int // since the last wait
 }
 
-// wait is for boltcheck.WalkOptions.Pace. It waits rarely, for some hundredths of a second.
+// wait is told how many bytes have been read. It waits rarely, for some hundredths of a second.
 func (p *pace) wait(ctx context.Context, bytes int) error {
 	p.read += bytes
 	pause := time.Second * time.Duration(p.read) / time.Duration(p.rate)

@@ -230,7 +230,11 @@ func (i *Import) count(ctx context.Context) error {
 	var found Report
 	for _, st := range states {
 		c := &checker{reader: reader{store: i.store, name: st.Identity.ID()}, report: &found}
-		if err := c.view(ctx, func(b *bolt.Bucket) error { return c.checkKeys(b, st) }); err != nil {
+		err := c.view(ctx, func(b *bolt.Bucket) error { return c.checkReferences(b, st) })
+		if err == nil {
+			err = c.countObjects(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}

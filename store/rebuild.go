@@ -192,6 +192,7 @@ func (s *Store) exchange(c *copying, why error) error {
 		s.losses[name]++
 	}
 	s.mu.Unlock()
+	s.tallies.renew()
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))
 	for name, reason := range c.lost {
 		s.logger().Info("A collection has lost what could not be read, and must be listed", "collection", name, "reason", reason)

@@ -147,6 +147,7 @@ type Store struct {
 	link                 *uplink.Link
 	ending               ending
 	usedNotes            usedNotes
+	tallies              tallies
 	steady               atomic.Pointer[steady] // set by Open
 	keys                 *keyring               // nil without Options.Encryption; set by Open
 	sealedUnder          []string               // ids of the keys that open what is sealed; set by Open where there are none
@@ -215,15 +216,17 @@ func (s *Store) Failed() <-chan struct{} {
 // Check verifies the whole file: that each page is sound and used once, and
 // what the collections hold. Contents are looked at only if the pages are sound.
 // The error is of reading; what is wrong with the file is in the report.
+//
+// It reads about 1 MiB in a transaction, and what others write meanwhile is no damage to it. While it counts objects it
+// takes turns with those who write.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, nil) }
 
 // check is Check, held to a rate if p is not nil.
 func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
-	var o boltcheck.WalkOptions
-	if p != nil {
-		o.Pace = p.wait
+	pages, err := s.walkBranches(ctx) // not held to the rate: it is one transaction
+	if err == nil && len(pages) == 0 {
+		pages, err = s.walkPages(ctx, p)
 	}
-	pages, err := s.walkPages(ctx, o)
 	if err != nil {
 		return Report{}, fmt.Errorf("check %s: %w", s.path, err)
 	}

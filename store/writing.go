@@ -13,6 +13,7 @@ const (
 	closing    = "the closing of the store"
 	compacting = "a compaction of the file"
 	upkeep     = "upkeep of the file"
+	checking   = "a check of the file"
 	committing = "a commit of what is pending"
 	dropping   = "the removal of a collection"
 	forgetting = "the removal of a durable handler"

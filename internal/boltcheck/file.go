@@ -257,6 +257,8 @@ func newBitmap(n uint64) bitmap { return make(bitmap, n/64+1) }
 
 func (b bitmap) has(id uint64) bool { return b[id/64]&(1<<(id%64)) != 0 }
 
+func (b bitmap) unset(id uint64) { b[id/64] &^= 1 << (id % 64) }
+
 // set adds id; it is false if id was there already.
 func (b bitmap) set(id uint64) bool {
 	if b.has(id) {

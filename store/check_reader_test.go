@@ -1,0 +1,176 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestScrubKeepsNoPages: while a Scrub waits so as not to read too fast, pages that updates have freed are used again.
+func TestScrubKeepsNoPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.Open(t, byHand())
+		store.NoSync(s)
+		c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+		body := strings.Repeat("x", 8<<10)
+		var items []store.Op
+		for n := range 1500 {
+			items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, body))
+		}
+		relist(t, c, store.ReplaceOptions{}, "5", items...)
+		scrubbed := make(chan error, 1)
+		go func() { scrubbed <- s.Scrub(t.Context()) }()
+		synctest.Wait() // it pauses
+		select {
+		case err := <-scrubbed:
+			t.Fatalf("it has not paused: %v", err)
+		default:
+		}
+		before, _, err := s.Size()
+		for rv := 10; rv < 400; rv++ {
+			for n := range 10 {
+				at := fmt.Sprintf("a/%04d", (rv*10+n)%1500)
+				apply(t, c, fmt.Sprint(rv), upsert(at, fmt.Sprint(rv), storetest.ColorLabel, body))
+			}
+			flush(t, s)
+		}
+		after, _, err2 := s.Size()
+		if err != nil || err2 != nil || after > before*3/2 {
+			t.Errorf("the file has grown from %d to %d bytes; %v, %v", before, after, err, err2)
+		}
+		if err := <-scrubbed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestScrubBesideWriters: what is created, removed, dropped and written anew while a Scrub waits between its steps is no
+// damage to it, and a record that is lost meanwhile is.
+func TestScrubBesideWriters(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose bool                                                                      // the record of an object, in the middle of the Scrub
+		also func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection // every now and then
+	}{
+		"changes":          {},
+		"changes and loss": {lose: true},
+		"a compaction": {also: func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
+			if _, err := s.Compact(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return c
+		}},
+		"a collection that is dropped and listed": {also: func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
+			if err := errors.Join(c.Close(), s.Drop(t.Context(), storetest.Pods)); err != nil {
+				t.Error(err)
+			}
+			return listed(t, s)
+		}},
+		"a change feed that ends and begins": {also: func(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
+			if err := c.ForgetHandler(t.Context(), "h"); err != nil {
+				t.Error(err)
+			}
+			handler(t, c)
+			return c
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { scrubBesideWriters(t, test.lose, test.also) })
+		})
+	}
+}
+
+func scrubBesideWriters(t *testing.T, lose bool, also func(*testing.T, *store.Store, *store.Collection) *store.Collection) {
+	s, err := store.Open(t.TempDir()+"/larder.db", byHand()) // which is damaged at the end
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	store.NoSync(s)
+	c := listed(t, s)
+	rv, random := 10, rand.New(rand.NewPCG(1, 2))
+	change := func() {
+		for range 20 {
+			rv++
+			if key := fmt.Sprintf("a/%04d", random.IntN(4000)); random.IntN(2) == 0 {
+				apply(t, c, fmt.Sprint(rv), remove(key, fmt.Sprint(rv)))
+			} else {
+				apply(t, c, fmt.Sprint(rv), upsert(key, fmt.Sprint(rv), storetest.ColorLabel, largeBody))
+			}
+		}
+		flush(t, s)
+	}
+	for range 50 {
+		change() // so that there are tombstones
+	}
+	scrubbed := make(chan error, 1)
+	go func() { scrubbed <- s.Scrub(t.Context()) }()
+	for round := 0; ; round++ {
+		synctest.Wait() // it pauses
+		select {
+		case err := <-scrubbed:
+			if round < 10 {
+				t.Errorf("it has paused %d times only", round)
+			}
+			if lost := err != nil && strings.Contains(err.Error(), "info record says"); err != nil && !lost || lost != lose {
+				t.Errorf("with a loss %v: %v", lose, err)
+			}
+			return
+		default:
+		}
+		if round == 2 && lose {
+			loseRecord(t, c)
+		}
+		change()
+		if also != nil && round < 40 && round%4 == 3 {
+			c = also(t, s, c)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+var largeBody = strings.Repeat("x", 4<<10)
+
+// listed opens and lists a collection of 8 MB, with a durable handler.
+func listed(t *testing.T, s *store.Store) *store.Collection {
+	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+	store.SetTombstoneLimit(c, 400)
+	handler(t, c)
+	var items []store.Op
+	for n := range 2000 {
+		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, largeBody))
+	}
+	relist(t, c, store.ReplaceOptions{}, "5", items...)
+	return c
+}
+
+// handler registers a durable handler, which acknowledges nothing.
+func handler(t *testing.T, c *store.Collection) {
+	t.Helper()
+	f, err := c.Feed(t.Context(), "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}
+
+// loseRecord takes the last record out of the file, and nothing else.
+func loseRecord(t *testing.T, c *store.Collection) {
+	t.Helper()
+	err := store.Tamper(c, func(b *bolt.Bucket) error {
+		objects := b.Bucket([]byte("objects"))
+		k, _ := objects.Cursor().Last()
+		return objects.Delete(k)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
