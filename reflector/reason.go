@@ -11,8 +11,8 @@ const (
 	ReasonExpired Reason = "Expired"
 	// ReasonAhead: the stored resourceVersion is above the server's: another cluster, or one restored from a backup.
 	ReasonAhead Reason = "AheadOfServer"
-	// ReasonRewound: an object that we hold is not what the server has at that resourceVersion: it was
-	// restored from a backup and has overtaken us.
+	// ReasonRewound: an object that we hold is not what the server has at that resourceVersion, or an event cannot follow
+	// what we hold: the server was restored from a backup and has overtaken us.
 	ReasonRewound Reason = "Rewound"
 	// ReasonCluster: the cluster's id has changed.
 	ReasonCluster Reason = "ClusterChanged"

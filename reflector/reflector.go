@@ -20,7 +20,7 @@ type Reflector struct {
 	rewound bool          // guarded by mu; a list that Contradicted asked for
 	spent   bool          // guarded by mu; a contradiction has led to a list since the connection was last lost
 	running bool          // guarded by mu; Run was called
-	wake    chan struct{} // holds one token while asked is set
+	wake    chan struct{} // holds one token while asked or rewound is set
 }
 
 // New returns a reflector. It starts nothing.
