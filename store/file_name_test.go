@@ -4,11 +4,13 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -55,6 +57,46 @@ func TestRemovedFile(t *testing.T) {
 			wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1 color=red", "a/z uid=uid-a/z rv=6 color=blue", "7")
 		})
 	}
+}
+
+// unwrapping is a provider of keys that does something before it gives one.
+type unwrapping struct {
+	store.KeyProvider
+	first func()
+}
+
+func (u unwrapping) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
+	u.first()
+	return u.KeyProvider.Unwrap(ctx, id, wrapped)
+}
+
+// TestRemovedWhileOpened: a file that is removed while it is being opened is written anew by the first write, as one that
+// is removed later.
+func TestRemovedWhileOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	e := podKeys(t)
+	open := func() (*store.Store, *store.Collection) {
+		s := openAt(t, path, store.Options{Encryption: e, CommitInterval: time.Hour})
+		return s, openPods(t, s, byNamespaceAndColor)
+	}
+	s, c := open()
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	removed := false
+	e.Keys = unwrapping{KeyProvider: e.Keys, first: func() {
+		if !removed {
+			removed = os.Remove(path) == nil
+		}
+	}}
+	s, c = open()
+	apply(t, c, "6", upsert("a/y", "6"))
+	if err := s.Close(); err != nil || !removed {
+		t.Fatalf("removed: %v; %v", removed, err)
+	}
+	_, c = open()
+	wantStrings(t, "the next process finds", append(list(t, c), infoOf(t, c).ResourceVersion), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
 
 // TestRemovedBeforeClose: also where nothing is written any more.

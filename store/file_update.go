@@ -89,6 +89,11 @@ func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
 	if err := s.keepName(); err != nil {
 		return err
 	}
+	return s.updateOpen(what, fn)
+}
+
+// updateOpen is updateHeld for the file that is open, whatever has its name.
+func (s *Store) updateOpen(what string, fn func(tx *bolt.Tx) error) error {
 	h, err := s.acquire()
 	if err != nil {
 		return err

@@ -173,7 +173,8 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 		}
 		return s.putTimes(tx)
 	}
-	switch err := s.update(context.Background(), begin); {
+	// The first write that comes looks for a file that has lost its name meanwhile: it needs the mark, which is ours now.
+	switch err := s.updateOpen(upkeep, begin); {
 	case errors.Is(err, ErrNoSpace):
 		s.logger().Error(err, "The disk is full: the store can be read, and not be written")
 	case errors.Is(err, ErrOutcomeUnknown):
