@@ -11,6 +11,16 @@ import (
 // renamesOpen: a file can be renamed while it is open.
 const renamesOpen = true
 
+// nameless reports whether an open file has been removed: no name leads to it any more.
+func nameless(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
+}
+
 // syncDir makes the names in the directory durable. File systems that can not
 // do it have no use for it.
 func syncDir(dir string) error {

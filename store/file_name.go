@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,26 +16,47 @@ import (
 // If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the name.
 // Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are looked at again
 // before each write, so that whoever moves the other file away, or the first one back, need not start the process again.
+//
+// Who may not look into the directory any more goes on with the open file while that has a name somewhere.
 func (s *Store) keepName() error {
 	if !renamesOpen || s.ReadOnly() {
 		return nil
 	}
-	h, err := s.acquire()
-	if err != nil {
+	lost, err := s.lostName()
+	if !lost || err != nil {
 		return err
 	}
-	h.release()
-	switch named, err := os.Lstat(s.real); {
-	case isMissing(err):
-		if err := s.writeAnew(context.Background()); err != nil {
-			return fmt.Errorf("the file %s was removed, and what it held cannot be written anew: %w", s.real, err)
-		}
-	case err != nil:
-		return fmt.Errorf("%s: %w", s.path, err)
-	case !os.SameFile(h.identity, named):
-		return fmt.Errorf("%s: %w", s.real, ErrReplaced)
+	if err := s.writeAnew(context.Background()); err != nil {
+		return fmt.Errorf("the file %s was removed, and what it held cannot be written anew: %w", s.real, err)
 	}
 	return nil
+}
+
+// lostName reports whether nothing has the store's name. If another file has it that is the error.
+func (s *Store) lostName() (lost bool, err error) {
+	h, err := s.acquire()
+	if err != nil {
+		return false, err
+	}
+	defer h.release()
+	named, err := os.Lstat(s.real)
+	hidden := errors.Is(err, fs.ErrPermission)
+	if hidden && !s.hidden {
+		s.logger().Error(err, "The store's directory cannot be looked into: the file that is open is written on, and only "+
+			"its removal is noticed")
+	}
+	s.hidden = hidden
+	switch {
+	case hidden:
+		return nameless(h.file), nil
+	case isMissing(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("%s: %w", s.path, err)
+	case !os.SameFile(h.identity, named):
+		return false, fmt.Errorf("%s: %w", s.real, ErrReplaced)
+	}
+	return false, nil
 }
 
 // writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction: the copy is

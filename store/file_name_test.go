@@ -7,10 +7,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -189,4 +195,76 @@ func TestReplacedFileIsMovedAway(t *testing.T) {
 				"a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "a/z uid=uid-a/z rv=7", "7")
 		})
 	}
+}
+
+// lock takes the right to look into a directory from this process, until the test ends or unlock is called. Root is
+// somebody else meanwhile.
+func lock(t *testing.T, dir string) (unlock func()) {
+	t.Helper()
+	root := os.Geteuid() == 0
+	err := os.Chmod(dir, 0)
+	if root {
+		err = errors.Join(err, syscall.Setreuid(-1, 65534))
+	}
+	unlock = sync.OnceFunc(func() {
+		if root {
+			_ = syscall.Setreuid(-1, 0)
+		}
+		_ = os.Chmod(dir, 0o700)
+	})
+	t.Cleanup(unlock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unlock
+}
+
+// TestLockedDirectory: a store whose directory may not be looked into any more goes on with the file that it has open, and
+// says so once.
+func TestLockedDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d", "s.db")
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	s, err := store.Open(path, store.Options{Logger: &log, CommitInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	unlock := lock(t, filepath.Dir(path))
+	for _, rv := range []string{"6", "7"} {
+		apply(t, c, rv, upsert("a/y", rv))
+		flush(t, s)
+	}
+	err = s.Close()
+	unlock()
+	if err != nil {
+		t.Error(err)
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "permission denied") {
+		t.Errorf("logged: %q", logged)
+	}
+	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=7", "7")
+}
+
+// TestRemovedInALockedDirectory: that nobody will find what is written is an error, until it can be written anew.
+func TestRemovedInALockedDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d", "s.db")
+	s := openAt(t, path, byHand())
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	unlock := lock(t, filepath.Dir(path))
+	apply(t, c, "6", upsert("a/y", "6"))
+	if err := s.Flush(t.Context()); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("a commit: %v", err)
+	}
+	unlock()
+	flush(t, s)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
 }
