@@ -201,17 +201,23 @@ func (s *Store) exchange(c *copying, why error) error {
 }
 
 // rename moves the old file aside and gives its name to the new one. At every
-// moment there is one of them at the path, where the file system has hard links.
+// moment there is one of them at the path, where the file system has hard links. It replaces no file but the old one.
 func (s *Store) rename(old, fresh *handle) (moved string, err error) {
 	if hasName(old.file, s.real) {
 		moved, err = setAside(s.real, linkOrRename)
 		if err != nil {
 			return "", fmt.Errorf("move the old file aside: %w", err)
 		}
-	} else if _, err := os.Lstat(s.real); !isMissing(err) {
-		return "", fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
 	}
-	if err := os.Rename(fresh.path, s.real); err != nil {
+	if moved != "" && hasName(old.file, s.real) { // it has two names now
+		err = os.Rename(fresh.path, s.real)
+	} else {
+		err = takeName(fresh.path, s.real)
+	}
+	if errors.Is(err, ErrExists) {
+		err = fmt.Errorf("another file has taken its name; move that away (%w)", errors.Join(ErrForeign, err))
+	}
+	if err != nil {
 		return "", err
 	}
 	if err := syncDir(filepath.Dir(s.real)); err != nil {
