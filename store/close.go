@@ -90,7 +90,7 @@ func (s *Store) end() error {
 	}
 	defer release()
 	if flushed == nil && s.Err() == nil {
-		if err := s.keepName(); err != nil && !errors.Is(err, ErrClosed) {
+		if err := s.keepName(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
 			flushed = fmt.Errorf("close the store %s: %w", s.path, err)
 		}
 	}

@@ -241,7 +241,7 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 // commit writes the snapshots in one transaction. The caller has the writer's place.
 func (s *Store) commit(snaps map[*Collection]*snapshot) error {
 	used := s.usedNotes.take()
-	err := s.updateHeld(committing, func(tx *bolt.Tx) error {
+	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
 			if err := c.writeSnapshot(tx, snap); err != nil {
 				return fmt.Errorf("%s: %w", c.id, err)

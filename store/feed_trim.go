@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"time"
@@ -100,7 +101,7 @@ var errNonePassed = errors.New("there is no tombstone that all handlers have pas
 // trimPassed drops some of them in a transaction. The caller has the writer's place.
 func (c *Collection) trimPassed() error {
 	var handlers *placesSnapshot
-	err := c.store.updateHeld(trimming, func(tx *bolt.Tx) error {
+	err := c.store.updateHeld(context.Background(), trimming, func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, c.name)
 		if err != nil {
 			return err

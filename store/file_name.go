@@ -16,9 +16,10 @@ import (
 // If nothing has the name, the file was removed or moved away, and what the open one holds is written anew under the name.
 // Another file of that name is somebody else's: it is left alone, and the error wraps ErrReplaced. Both are looked at again
 // before each write, so that whoever moves the other file away, or the first one back, need not start the process again.
+// After a copy that has failed, though, writes fail for some seconds without another.
 //
 // Who may not look into the directory any more goes on with the open file while that has a name somewhere.
-func (s *Store) keepName() error {
+func (s *Store) keepName(ctx context.Context) error {
 	if !renamesOpen || s.ReadOnly() {
 		return nil
 	}
@@ -26,7 +27,11 @@ func (s *Store) keepName() error {
 	if !lost || err != nil {
 		return err
 	}
-	if err := s.writeAnew(context.Background()); err != nil {
+	err = s.anew.err
+	if time.Now().After(s.anew.next) || s.isClosed() { // then it is the last chance
+		err = s.writeAnew(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("the file %s was removed, and what it held cannot be written anew: %w", s.real, err)
 	}
 	return nil
@@ -93,14 +98,42 @@ func (s *Store) replaceRemoved(ctx context.Context, old *handle) error {
 		}
 	}()
 	fresh, err := s.compactCopy(ctx, old, nil)
+	if err == nil {
+		if err = takeName(fresh.path, s.real); err != nil {
+			err = errors.Join(err, fresh.discard())
+		}
+	}
+	s.anew.tried(err)
 	if err != nil {
 		return err
 	}
-	if err := takeName(fresh.path, s.real); err != nil {
-		return errors.Join(err, fresh.discard())
-	}
 	s.moveIn(fresh)
 	return nil
+}
+
+// A copy of a file that was removed, if it fails, is not begun again before the first of these has passed; it doubles up
+// to the other.
+const (
+	anewRetry    = time.Second
+	anewRetryMax = time.Minute
+)
+
+// anew is when a copy of a file that was removed may be begun again, since a large one takes the disk for long. It belongs
+// to who has the writer's place.
+type anew struct {
+	err  error // of the last copy
+	wait time.Duration
+	next time.Time
+}
+
+// tried notes how a copy has ended.
+func (a *anew) tried(err error) {
+	if err == nil {
+		*a = anew{}
+		return
+	}
+	a.err, a.wait = err, min(max(2*a.wait, anewRetry), anewRetryMax)
+	a.next = time.Now().Add(a.wait)
 }
 
 // moveIn makes fresh, which has got the store's name, the store's file.

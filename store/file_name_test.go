@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -267,4 +268,46 @@ func TestRemovedInALockedDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
+}
+
+// TestWritingAnewFails: a copy that cannot be made, here since it would be larger than the store may be, is not begun again
+// by each write; after a while one tries.
+func TestWritingAnewFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "s.db")
+		s := openAt(t, path, byHand())
+		c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+		relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1", storetest.ColorLabel, strings.Repeat("x", 1<<20)))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		o := byHand()
+		o.MaxSize = 256 << 10
+		s = openAt(t, path, o)
+		c = openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, c, "6", remove("a/x", "6"))
+		tries := func(within time.Duration) (tried bool) {
+			t.Helper()
+			long := time.Unix(1e9, 0)
+			if err := os.Chtimes(filepath.Dir(path), long, long); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(within)
+			if err := s.Flush(t.Context()); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), "was removed") {
+				t.Errorf("a commit: %v", err)
+			}
+			info, err := os.Stat(filepath.Dir(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !info.ModTime().Equal(long)
+		}
+		if first, second, third := tries(0), tries(0), tries(time.Minute); !first || second || !third {
+			t.Errorf("tried at once: %v, again: %v, within a minute: %v", first, second, third)
+		}
+		_ = s.Close()
+	})
 }

@@ -76,17 +76,17 @@ func (s *Store) updateThen(ctx context.Context, what string, fn func(tx *bolt.Tx
 		return err
 	}
 	defer release()
-	err = s.updateHeld(what, fn)
+	err = s.updateHeld(ctx, what, fn)
 	then(err)
 	return err
 }
 
 // updateHeld is update for those who have the writer's place.
-func (s *Store) updateHeld(what string, fn func(tx *bolt.Tx) error) error {
+func (s *Store) updateHeld(ctx context.Context, what string, fn func(tx *bolt.Tx) error) error {
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("nothing is written any more: %w", err)
 	}
-	if err := s.keepName(); err != nil {
+	if err := s.keepName(ctx); err != nil {
 		return err
 	}
 	return s.updateOpen(what, fn)

@@ -156,7 +156,8 @@ type Store struct {
 
 	// writer has room for the one that writes; see takeWriter.
 	writer  chan struct{}
-	hidden  bool                    // the file's name could not be looked at; who has the writer's place
+	hidden  bool // the file's name could not be looked at; who has the writer's place
+	anew    anew
 	writing atomic.Pointer[writing] // nil while nobody has said what for
 	// verified is when Check last found nothing wrong; nil is never.
 	verified atomic.Pointer[time.Time]
