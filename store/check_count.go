@@ -12,8 +12,9 @@ import (
 // leafBytes is how much of a value is read at most with its key: the rest of a larger one is in pages of its own.
 const leafBytes = 4 << 10
 
-// tally counts the keys of a bucket by steps, each a transaction of its own, while others write: what they add to or take
-// from the part that has been counted they tell it when they commit. All but the key belongs to who has the writer's place.
+// tally counts the keys of a bucket by steps, each a transaction of its own, while others write: what they add to or
+// take from the part that has been counted they tell it when they commit. All but what it counts belongs to who has the
+// writer's place.
 type tally struct {
 	tallied
 	to []byte // the last key that has been counted

@@ -53,34 +53,43 @@ func TestScrubKeepsNoPages(t *testing.T) {
 	})
 }
 
-// TestScrubBesideWriters: what is created, removed, dropped and written anew while a Scrub waits between its steps is no
-// damage to it, and a record that is lost meanwhile is.
+// besides is what is done to a store every now and then. It returns the collection that is open then.
+type besides func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection
+
+func compacts(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+func dropsAndLists(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
+	if err := errors.Join(c.Close(), s.Drop(t.Context(), storetest.Pods)); err != nil {
+		t.Error(err)
+	}
+	return listed(t, s)
+}
+
+func endsAndBeginsTheFeed(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
+	if err := c.ForgetHandler(t.Context(), "h"); err != nil {
+		t.Error(err)
+	}
+	handler(t, c)
+	return c
+}
+
+// TestScrubBesideWriters: what is created, removed, dropped and written anew while a Scrub waits between its steps is
+// no damage to it, and a record that is lost meanwhile is.
 func TestScrubBesideWriters(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose bool                                                                      // the record of an object, in the middle of the Scrub
-		also func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection // every now and then
+		lose bool // a record, in the middle of the Scrub
+		also besides
 	}{
 		"changes":          {},
 		"changes and loss": {lose: true},
-		"a compaction": {also: func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
-			if _, err := s.Compact(t.Context()); err != nil {
-				t.Error(err)
-			}
-			return c
-		}},
-		"a collection that is dropped and listed": {also: func(t *testing.T, s *store.Store, c *store.Collection) *store.Collection {
-			if err := errors.Join(c.Close(), s.Drop(t.Context(), storetest.Pods)); err != nil {
-				t.Error(err)
-			}
-			return listed(t, s)
-		}},
-		"a change feed that ends and begins": {also: func(t *testing.T, _ *store.Store, c *store.Collection) *store.Collection {
-			if err := c.ForgetHandler(t.Context(), "h"); err != nil {
-				t.Error(err)
-			}
-			handler(t, c)
-			return c
-		}},
+		"a compaction":     {also: compacts},
+		"a collection that is dropped and listed": {also: dropsAndLists},
+		"a change feed that ends and begins":      {also: endsAndBeginsTheFeed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { scrubBesideWriters(t, test.lose, test.also) })
@@ -88,7 +97,7 @@ func TestScrubBesideWriters(t *testing.T) {
 	}
 }
 
-func scrubBesideWriters(t *testing.T, lose bool, also func(*testing.T, *store.Store, *store.Collection) *store.Collection) {
+func scrubBesideWriters(t *testing.T, lose bool, also besides) {
 	s, err := store.Open(t.TempDir()+"/larder.db", byHand()) // which is damaged at the end
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +150,7 @@ var largeBody = strings.Repeat("x", 4<<10)
 
 // listed opens and lists a collection of 8 MB, with a durable handler.
 func listed(t *testing.T, s *store.Store) *store.Collection {
+	t.Helper()
 	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
 	store.SetTombstoneLimit(c, 400)
 	handler(t, c)
