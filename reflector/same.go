@@ -57,7 +57,7 @@ func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 		s.closeStream()
 		return false, o
 	}
-	if s.even {
+	if s.even || a.same {
 		s.holds(s.stream)
 	}
 	return a.same, outcome{}

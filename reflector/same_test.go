@@ -23,7 +23,7 @@ func TestSame(t *testing.T) {
 		g.start(Options{})
 		g.restart(func() { g.s.other(7) }, sameAs("108", true, nil))
 		g.wantLog("SYNCED")
-		if st := g.r.Status(); st.State != Watch || !st.Live || st.Lookups != 0 || st.Probes != 0 || st.Watches != 1 {
+		if st := g.r.Status(); st.State != Watch || !st.Live || st.Lookups != 0 || st.Probes != 0 || st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.sleep(time.Second)

@@ -32,7 +32,7 @@ type Status struct {
 	Lookups int
 	// Resumes counts watches that the server took up at a resourceVersion we held; the first watch after a list
 	// is not one of them. One is counted once it is known to hold, and never taken back: when the first event or bookmark has come,
-	// when it ended in order, or when the server was at that resourceVersion itself. Until then an accepted watch may still be
+	// when it ended in order, when the server was at that resourceVersion itself, or when Options.Same has said yes. Until then an accepted watch may still be
 	// refused by a 410 in its stream.
 	Resumes int
 	// Relists counts lists by reason, ReasonCold apart; one that had to be given up and begun again counts twice.

@@ -22,7 +22,7 @@ import (
 
 var updateDocs = flag.Bool("docs.update", false, "write what the commands of the pages print into them")
 
-// pages are those whose every command is run, in this order, on one playground.
+// pages are those whose every command is run, each on a playground of its own, as somebody does who reads one of them.
 var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", "docs/large-cluster.md", "docs/offline-analyst.md"}
 
 // TestDocs types what a reader of the README and of the walkthroughs sees, each page in an empty directory, on what
@@ -30,10 +30,6 @@ var pages = []string{"README.md", "docs/command-line.md", "docs/edge-agent.md", 
 // go -C test/e2e test -run '^TestDocs$' -docs.update . writes what the pages show anew.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	cp := ownControlPlane(t)
-	if _, err := playground.Fill(t.Context(), cp.Config(controlplane.Writer)); err != nil {
-		t.Fatal(err)
-	}
 	bin := larderInPath(t)
 	binaries, err := controlplane.Binaries(t.Context())
 	if err != nil {
@@ -49,6 +45,10 @@ func TestDocs(t *testing.T) {
 			steps, err := parsePage(string(text))
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
+			}
+			cp := ownControlPlane(t)
+			if _, err := playground.Fill(t.Context(), cp.Config(controlplane.Writer)); err != nil {
+				t.Fatal(err)
 			}
 			sh := newShell(t, cp, bin, binaries)
 			printed := make([][]string, len(steps))
