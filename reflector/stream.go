@@ -78,9 +78,9 @@ func (s *session) openWith(ctx context.Context, o metav1.ListOptions, timeout ti
 // accepted notes that the server took the watch.
 func (s *session) accepted(st *stream) {
 	s.heard()
-	s.healthy()
-	if !s.unguarded { // else the guards are asked in this turn
+	if !s.unguarded { // else the guards are asked in this turn, and whatever they say is said of the connection
 		s.connected()
+		s.healthy()
 	}
 	st.resume = !s.fresh
 	s.fresh = false
