@@ -53,7 +53,7 @@ func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded,
 		if changes, last, err = w.apply(e.writes); err != nil {
 			return nil, err
 		}
-		w.state.excuse(changes, e.writes)
+		w.state.excuse(changes, e.writes, b)
 		w.state.noteBatch(last, e)
 		w.state.advance(b)
 		return last, nil

@@ -40,7 +40,7 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 			info.take(x, keys[x.key].found)
 		}
 	}
-	info.excuse(changes, e.writes)
+	info.excuse(changes, e.writes, b)
 	info.noteBatch(last, e)
 	st := state{Info: info}
 	st.advance(b)

@@ -52,6 +52,9 @@ type Batch struct {
 	ResourceVersion string
 	// LastContact is when the server was last heard. Zero leaves the stored time.
 	LastContact time.Time
+	// IfContradicted is the reason to store, as Info.MustRelist and with Ops, if one of them contradicts what was stored
+	// (Change.Contradicts). Default: none.
+	IfContradicted string
 }
 
 // Change is what one Op, or one difference found by a relist, did to the store.

@@ -28,12 +28,17 @@ func (p *pending) held() (held bool, uid string) {
 	return p.found, uid
 }
 
-// excuse takes back Contradicts of the changes that show nothing; see there. The collection's state is that before the
-// batch: excuse precedes noteBatch and advance.
-func (i *Info) excuse(changes []Change, writes []*write) {
+// excuse takes back Contradicts of the changes that show nothing; see there. If that leaves one, the collection is to be
+// listed for the batch's reason. Its state is that before the batch: excuse precedes noteBatch and advance.
+func (i *Info) excuse(changes []Change, writes []*write, b Batch) {
+	due := i.MustRelist
 	for n := range changes {
 		c := &changes[n]
 		c.Contradicts = c.Contradicts && i.Complete && i.MustRelist == "" && !i.mayLack(c.Key) &&
 			newerRV(writes[n].rv, i.ResourceVersion)
+		if c.Contradicts {
+			due = b.IfContradicted
+		}
 	}
+	i.MustRelist = due
 }

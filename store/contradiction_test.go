@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,6 +126,55 @@ func TestContradictionsOfAnIncompleteCollection(t *testing.T) {
 			t.Errorf("after it: %q", got)
 		}
 	})
+}
+
+// TestIfContradicted: why a list is due is stored with what shows it.
+func TestIfContradicted(t *testing.T) {
+	eachCollection(t, func(t *testing.T, c store.Interface) {
+		want := func(what, rv, reason string, b store.Batch) {
+			t.Helper()
+			b.ResourceVersion = rv
+			if _, err := c.Apply(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			if info := infoOf(t, c); info.MustRelist != reason || info.ResourceVersion != rv {
+				t.Errorf("%s: to be listed for %q at %s", what, info.MustRelist, info.ResourceVersion)
+			}
+		}
+		ops := func(ops ...store.Op) []store.Op { return ops }
+		listPods(t, c, "10", "a/x", "a/y")
+		want("in order", "11", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "11"))})
+		want("not asked", "12", "", store.Batch{Ops: ops(event(updated, "a/v", "12"))})
+		want("excused", "12", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/w", "12"))})
+		want("contradicted", "14", "why", store.Batch{
+			IfContradicted: "why", Ops: ops(event(updated, "a/z", "13"), event(updated, "a/x", "14")),
+		})
+		want("again", "15", "why", store.Batch{IfContradicted: "why not", Ops: ops(event(updated, "a/u", "15"))})
+		want("in order after it", "16", "why", store.Batch{Ops: ops(event(updated, "a/x", "16"))})
+		listPods(t, c, "20", "a/x", "a/y")
+		want("after a list", "21", "", store.Batch{IfContradicted: "why", Ops: ops(event(updated, "a/x", "21"))})
+	})
+}
+
+// TestIfContradictedIsStored: the next process finds it.
+func TestIfContradictedIsStored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s := storetest.OpenFile(t, path, byHand())
+	c := openPods(t, s, nil)
+	listPods(t, c, "10", "a/x")
+	apply(t, c, "11", event(updated, "a/x", "11"))
+	b := store.Batch{ResourceVersion: "12", Ops: []store.Op{event(deleted, "a/z", "12")}, IfContradicted: "why"}
+	if _, err := c.Apply(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, s)
+	apply(t, c, "13", event(updated, "a/x", "13"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info := infoOf(t, openPods(t, storetest.OpenFile(t, path, byHand()), nil)); info.MustRelist != "why" {
+		t.Errorf("to be listed for %q", info.MustRelist)
+	}
 }
 
 // contradictions are the keys and resourceVersions of the changes that contradict.

@@ -111,7 +111,7 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 		}
 		res.Changes = append(res.Changes, ch)
 	}
-	m.info.excuse(res.Changes, e.writes)
+	m.info.excuse(res.Changes, e.writes, b)
 	m.info.noteBatch(e.writes, e)
 	m.advanceLocked(b)
 	m.reported = true
