@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -134,6 +135,46 @@ func TestContradictedOnceAConnection(t *testing.T) {
 		p.relisted(2)
 		p.end()
 	})
+}
+
+// TestContradictionIsRemembered: the process ends before the list, since the link is down. The next one could not find the
+// rewind out again: what the guards look up is what it holds.
+func TestContradictionIsRemembered(t *testing.T) {
+	for name, end := range map[string]func(p *process, goOn func()){
+		"seen while the link is down": func(p *process, goOn func()) { goOn(); synctest.Wait(); p.end() },
+		"seen while the process ends": func(p *process, goOn func()) { time.AfterFunc(time.Second, goOn); p.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newHeld(t)
+				p.lose()
+				busy := make(chan struct{})
+				p.atIndex = func(value string) {
+					if value == "y" {
+						<-busy
+					}
+				}
+				p.srv.Write("a/lost", "y")
+				synctest.Wait()
+				p.srv.SetFail(func(string, metav1.ListOptions) error { return errors.New("from the test") })
+				p.srv.Fail()
+				synctest.Wait()
+				if s := p.i.Status(); s.Reflector.State != reflector.Backoff || len(s.Reflector.Relists) > 0 {
+					t.Errorf("the link is not down: %+v", s.Reflector)
+				}
+				end(p, func() { close(busy) })
+				p.srv.SetFail(nil)
+				p.start(noBug)
+				p.holds(p.srv.State()...)
+				p.relisted(1)
+				p.end()
+				lists := p.srv.Lists()
+				p.start(noBug)
+				p.calm(lists)
+				p.end()
+			})
+		})
+	}
 }
 
 // TestNoContradiction: a stream in order never leads to a list.

@@ -185,6 +185,40 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// TestContradictedByAWriteOfUnknownOutcome: that the write of an event was tried again does not hide that it cannot follow
+// what was stored.
+func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				for n := range 40 {
+					r.srv.write(fmt.Sprintf("a/%02d", n), "x")
+				}
+				i := r.open()
+				f := &faultyStore{Interface: i.store}
+				i.store = f
+				i.rebuild = func(context.Context) error { f.set(nil, 0, false); return nil }
+				r.run()
+				r.srv.setSilent(true)
+				r.srv.write("a/lost", "x")
+				r.srv.delete("a/00")
+				r.srv.setSilent(false)
+				f.set(store.ErrOutcomeUnknown, -1, applied)
+				r.srv.write("a/lost", "y")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "store", r.stored(), r.srv.state())
+				s := i.Status()
+				if rs := s.Reflector.Relists; rs[reflector.ReasonRewound] != 1 || len(rs) != 1 || s.Source != Live {
+					t.Errorf("relists %v, source %s", rs, s.Source)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
 func mentions(line, description string) bool {
 	return len(line) >= len(description) && line[len(line)-len(description):] == description
 }

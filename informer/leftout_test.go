@@ -42,6 +42,8 @@ type process struct {
 	i     *informer.Informer
 	calls []string
 	stop  func()
+	// atIndex is called by the writer with the value of each pod; nil if not.
+	atIndex func(value string)
 }
 
 func newProcess(t *testing.T) *process {
@@ -64,6 +66,9 @@ func (p *process) start(b bug) {
 			value := obj.(*corev1.Pod).Labels["value"]
 			if b == badIndex && value == "bad" {
 				panic("from the test")
+			}
+			if p.atIndex != nil {
+				p.atIndex(value)
 			}
 			return []string{value}, nil
 		}},

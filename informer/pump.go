@@ -19,9 +19,10 @@ import (
 type pump struct {
 	*Informer
 	relist func(reflector.Reason)
-	// contradicted is reflector.Reflector.Contradicted.
-	contradicted func() bool
-	delayed      *delayedRelist
+	// contradicted and heedsContradiction are those of reflector.Reflector.
+	contradicted, heedsContradiction func() bool
+
+	delayed *delayedRelist
 	// replay are the handlers that wait for the stored objects when the pump starts.
 	replay []*listener
 
@@ -147,14 +148,17 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 			b.Ops = append(b.Ops, op)
 		}
 	}
-	attempt := func() (store.Result, error) { return p.store.Apply(ctx, b) }
+	attempt := func() (store.Result, error) {
+		b.IfContradicted = p.ifContradicted()
+		return p.store.Apply(ctx, b)
+	}
 	if !p.commitsLate() {
 		attempt = p.observed(attempt)
 	}
 	p.waitRoom(ctx)
 	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+		p.heedContradiction(ctx, changes, b.IfContradicted != "")
 		if !redone { // else an earlier attempt may have removed what handlers know
-			p.heedContradiction(ctx, changes)
 			changes = slices.DeleteFunc(changes, p.unheardOf)
 		}
 		p.tell(changes, redone)

@@ -199,8 +199,8 @@ func (i *Informer) start(ctx context.Context) *pump {
 	i.reflector = r
 	delayed.ask = func() { r.Relist(reflector.ReasonOpenAPI) }
 	return &pump{
-		Informer: i, relist: r.Relist, contradicted: r.Contradicted, delayed: delayed, replay: i.processor.start(),
-		ended: make(chan struct{}),
+		Informer: i, relist: r.Relist, contradicted: r.Contradicted, heedsContradiction: r.HeedsContradiction,
+		delayed: delayed, replay: i.processor.start(), ended: make(chan struct{}),
 	}
 }
 

@@ -35,7 +35,7 @@ func TestContradicted(t *testing.T) {
 		g.wantRelist(ReasonRewound)
 		g.untold("a/odd")
 		g.s.put("a/odd", "2")
-		if g.r.Contradicted() {
+		if g.r.HeedsContradiction() || g.r.Contradicted() {
 			t.Error("another list on this connection")
 		}
 		g.s.cut(nil) // in order: it is no other server
@@ -46,6 +46,9 @@ func TestContradicted(t *testing.T) {
 
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
+		if !g.r.HeedsContradiction() {
+			t.Error("no list on another connection")
+		}
 		g.untold("a/again")
 		g.s.remove("a/again")
 		g.sleep(time.Minute)

@@ -81,6 +81,14 @@ func (r *Reflector) Contradicted() bool {
 	return true
 }
 
+// HeedsContradiction reports whether Contradicted leads to a list at present. A sink asks it before it stores events, to
+// store in the same step that a list is due if one of them cannot follow what it held.
+func (r *Reflector) HeedsContradiction() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.spent || r.rewound
+}
+
 // spend reports that a contradiction leads to a list now, unless another one has since the connection was last lost.
 func (r *Reflector) spend() bool {
 	r.mu.Lock()
