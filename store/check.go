@@ -41,10 +41,10 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkDataKeys(ctx, r); err != nil {
+	if err := s.checkDataKeys(ctx, r, p); err != nil {
 		return err
 	}
-	if err := s.checkDocuments(ctx, r); err != nil {
+	if err := s.checkDocuments(ctx, r, p); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -61,6 +61,19 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 		}
 	}
 	return nil
+}
+
+// viewChecked runs fn in a read transaction. If that adds to r in a Scrub, which has a pace, the writing of the file in
+// which it was found stops, and not that of another which has replaced it meanwhile.
+func (s *Store) viewChecked(ctx context.Context, r *Report, p *pace, fn func(tx *bolt.Tx) error) error {
+	return s.viewHandle(ctx, func(h *handle, tx *bolt.Tx) error {
+		before := len(r.Problems)
+		err := fn(tx)
+		if p != nil && len(r.Problems) > before {
+			s.fail(h, s.problemError(r.Problems[before]))
+		}
+		return err
+	})
 }
 
 // checker verifies one collection.
@@ -80,6 +93,17 @@ func (c *checker) problem(format string, args ...any) {
 	case n == maxProblems:
 		c.report.Problems = append(c.report.Problems, "… and more")
 	}
+}
+
+// view calls fn with the collection's bucket in a read transaction.
+func (c *checker) view(ctx context.Context, fn func(b *bolt.Bucket) error) error {
+	return c.store.viewChecked(ctx, c.report, c.pace, func(tx *bolt.Tx) error {
+		b, err := collectionBucket(tx, c.name)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
 }
 
 func (c *checker) check(ctx context.Context) error {

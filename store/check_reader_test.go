@@ -138,6 +138,10 @@ func scrubBesideWriters(t *testing.T, lose bool, also besides) {
 		if round == 2 && lose {
 			loseRecord(t, c)
 		}
+		if lose && s.Err() != nil { // it has found the loss, and nothing is written any more
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
 		change()
 		if also != nil && round < 40 && round%4 == 3 {
 			c = also(t, s, c)
@@ -154,12 +158,16 @@ func listed(t *testing.T, s *store.Store) *store.Collection {
 	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
 	store.SetTombstoneLimit(c, 400)
 	handler(t, c)
-	var items []store.Op
+	relist(t, c, store.ReplaceOptions{}, "5", largeItems()...)
+	return c
+}
+
+// largeItems are those of a list of 8 MB.
+func largeItems() (items []store.Op) {
 	for n := range 2000 {
 		items = append(items, upsert(fmt.Sprintf("a/%04d", n), "1", storetest.ColorLabel, largeBody))
 	}
-	relist(t, c, store.ReplaceOptions{}, "5", items...)
-	return c
+	return items
 }
 
 // handler registers a durable handler, which acknowledges nothing.
@@ -182,5 +190,47 @@ func loseRecord(t *testing.T, c *store.Collection) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestScrubBesideAListThatClears: a list that is begun anew in place of one that was interrupted, and removes what that
+// has stored, is no damage to a Scrub, whatever that has counted by then.
+func TestScrubBesideAListThatClears(t *testing.T) {
+	for pause := range 10 {
+		t.Run(fmt.Sprintf("at pause %d", pause), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { scrubBesideAListThatClears(t, pause) })
+		})
+	}
+}
+
+func scrubBesideAListThatClears(t *testing.T, pause int) {
+	s := storetest.Open(t, byHand())
+	store.NoSync(s)
+	c := openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Page(t.Context(), pods(largeItems()...)); err != nil {
+		t.Fatal(err)
+	}
+	r.Abort()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	scrubbed := make(chan error, 1)
+	go func() { scrubbed <- s.Scrub(t.Context()) }()
+	for range pause {
+		synctest.Wait()
+		time.Sleep(50 * time.Millisecond)
+	}
+	synctest.Wait()
+	c = openPodsWith(t, s, store.CollectionOptions{Compression: store.NoCompression})
+	relist(t, c, store.ReplaceOptions{}, "5", largeItems()[:1000]...)
+	if err := <-scrubbed; err != nil {
+		t.Error(err)
+	}
+	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Objects != 1000 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

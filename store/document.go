@@ -85,8 +85,8 @@ func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
 }
 
 // checkDocuments verifies every document.
-func (s *Store) checkDocuments(ctx context.Context, r *Report) error {
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+func (s *Store) checkDocuments(ctx context.Context, r *Report, p *pace) error {
+	err := s.viewChecked(ctx, r, p, func(tx *bolt.Tx) error {
 		return eachBadDocument(tx, func(name string, why error) {
 			r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", legible(name), why))
 		})

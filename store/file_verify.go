@@ -19,13 +19,17 @@ const stepBytes = 1 << 20
 
 // walkPages walks the pages by steps, each a read transaction of its own: one that lasted would keep pages from being
 // used again, and a write that makes the mapping larger would wait for it. It tells p, if that is not nil, what each
-// step has read. It reads the file, not the mapping. If it finds something, all writing stops.
+// step has read. It reads the file, not the mapping. If it finds something, the writing of the file that has it stops; it
+// ends if that is replaced by another, of which what has been found says nothing.
 func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 	var steps boltcheck.Steps
-	for !steps.Done() {
+	var damaged *handle
+	for !steps.Done() && (damaged == nil || s.isCurrent(damaged)) {
 		read := 0
 		err := s.viewPages(ctx, func(h *handle, pages *boltcheck.File) (err error) {
-			if read, err = steps.Next(ctx, pages, stepBytes); len(steps.Problems()) > 0 {
+			before := len(steps.Problems())
+			if read, err = steps.Next(ctx, pages, stepBytes); len(steps.Problems()) > before {
+				damaged = h
 				s.fail(h, pagesError(s.path, steps.Problems()))
 			}
 			return err

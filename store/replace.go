@@ -132,6 +132,7 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 func (c *Collection) clearLocked(ctx context.Context) error {
 	var ready []string
 	err := c.writeLocked(ctx, nil, func(w *writer) error {
+		c.store.tallies.drop(w.bucket.Tx(), tallied{c.name, string(bucketObjects)})
 		for _, name := range [][]byte{bucketObjects, bucketIndex} {
 			if err := w.bucket.DeleteBucket(name); err != nil {
 				return err

@@ -223,7 +223,7 @@ func (s *Store) Failed() <-chan struct{} {
 // takes turns with those who write.
 func (s *Store) Check(ctx context.Context) (Report, error) { return s.check(ctx, nil) }
 
-// check is Check, held to a rate if p is not nil.
+// check is Check, or Scrub if p, the rate that it is held to, is not nil.
 func (s *Store) check(ctx context.Context, p *pace) (Report, error) {
 	pages, err := s.walkBranches(ctx) // not held to the rate: it is one transaction
 	if err == nil && len(pages) == 0 {
@@ -262,14 +262,12 @@ func (s *Store) Scrub(ctx context.Context) error {
 	if err != nil || len(report.Problems) == 0 {
 		return err
 	}
-	h, err := s.acquire()
-	if err != nil {
-		return err
-	}
-	defer h.release()
-	damage := fmt.Errorf("%s: %s: %w", s.path, report.Problems[0], ErrDamaged)
-	s.fail(h, damage)
-	return damage
+	return s.problemError(report.Problems[0])
+}
+
+// problemError is a problem of a Report as an error.
+func (s *Store) problemError(problem string) error {
+	return fmt.Errorf("%s: %s: %w", s.path, problem, ErrDamaged)
 }
 
 // Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.
