@@ -14,7 +14,7 @@ import (
 // checkPages walks every page of the file, and returns what is wrong.
 func (s *Store) checkPages(ctx context.Context) ([]string, error) { return s.walkPages(ctx, nil) }
 
-// stepBytes is about how much of the file one transaction of a check reads.
+// stepBytes is about how much of the file one transaction of a check reads, if the list of free pages is short.
 const stepBytes = 1 << 20
 
 // walkPages walks the pages by steps, each a read transaction of its own: one that lasted would keep pages from being

@@ -13,8 +13,9 @@ type File struct {
 	// Size of the file in bytes.
 	Size int64
 	r    io.ReaderAt
-	// free has a bit for each page that the freelist names.
-	free bitmap
+	// free has a bit for each page that the freelist names, and listed is how many bytes of that were read.
+	free   bitmap
+	listed int
 }
 
 // Open finds the newest state in the file of the given size, and verifies
@@ -141,7 +142,6 @@ func (f *File) readPage(id uint64, buf []byte) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p.span = int64(p.overflow+1) * int64(f.PageSize)
 	p.data = first
 	if p.overflow > 0 {
 		p.data, err = p.read(0, min(p.span, window), first)
@@ -167,6 +167,7 @@ func (f *File) readHead(id uint64, n int64, buf []byte) (p page, first []byte, e
 	case p.overflow >= f.HighWater-id:
 		return page{}, nil, fmt.Errorf("page %d with %d more pages goes beyond page %d: %w", id, p.overflow, f.HighWater, ErrDamaged)
 	}
+	p.span = int64(p.overflow+1) * int64(f.PageSize)
 	return p, first, nil
 }
 
@@ -192,7 +193,7 @@ func (f *File) freelistHead() (p page, at, count int64, err error) {
 		// The meta page has a checksum, so this is no damage: another program has chosen it, as etcd does.
 		return p, 0, 0, fmt.Errorf("the file has no freelist, which Larder always writes: %w", ErrForeign)
 	}
-	if p, err = f.readPage(f.Freelist, nil); err != nil {
+	if p, p.data, err = f.readHead(f.Freelist, headerSize+8, nil); err != nil {
 		return p, 0, 0, fmt.Errorf("freelist: %w", err)
 	}
 	if p.flags != flagFreelist {
@@ -218,7 +219,7 @@ func (f *File) readFreelist() error {
 	if err != nil {
 		return err
 	}
-	f.free = newBitmap(f.HighWater)
+	f.free, f.listed = newBitmap(f.HighWater), int(at+8*count)
 	if err := f.readFree(p, at, count); err != nil {
 		return fmt.Errorf("freelist: %w", err)
 	}

@@ -12,7 +12,8 @@ import (
 //
 // A page that is reached twice is noticed if both are in one step, or in steps of one transaction: a page that another
 // transaction wrote may have been free meanwhile. What is left then are the keys, which cannot be in the ranges of two
-// parents in one bucket.
+// parents in one bucket; of pages that hold the rest of a large value, and no keys, what is left is the checksum of the
+// record that is in them.
 type Steps struct {
 	// from is where the next step begins: the names of the buckets on the way, and a key in the last of them.
 	from     [][]byte
@@ -27,13 +28,17 @@ type Steps struct {
 // errStepEnds ends a step.
 var errStepEnds = errors.New("the step ends")
 
-// Next walks on and ends after about so many bytes; it returns how many it has read. The error is of reading, or the
-// context's.
+// listShare is how much of what a step reads may be the list of free pages: one part of so many.
+const listShare = 4
+
+// Next walks on and ends after about so many bytes, or more if f has so many free pages that most of them would be the
+// list of those. It returns how many have been read, that list among them. The error is of reading, or the context's.
 func (s *Steps) Next(ctx context.Context, f *File, size int) (read int, err error) {
 	if s.seen == nil || s.of != f.r || s.tx != f.TxID {
 		s.seen, s.of, s.tx = newBitmap(f.HighWater), f.r, f.TxID
 	}
-	w := &walker{f: f, ctx: ctx, seen: s.seen, problems: s.problems, step: &step{from: s.from, size: size}}
+	w := &walker{f: f, ctx: ctx, seen: s.seen, problems: s.problems}
+	w.step = &step{from: s.from, size: max(size, listShare*f.listed), read: f.listed}
 	s.problems, err = w.walk()
 	if err == nil {
 		s.from, s.done = w.step.next, w.step.next == nil

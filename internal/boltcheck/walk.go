@@ -43,7 +43,7 @@ func (f *File) Walk(ctx context.Context, o WalkOptions) ([]string, error) {
 }
 
 func (w *walker) walk() ([]string, error) {
-	list, err := w.f.readPage(w.f.Freelist, nil)
+	list, _, err := w.f.readHead(w.f.Freelist, headerSize, w.head[:])
 	if err == nil {
 		err = w.claim(list)
 	}
