@@ -32,7 +32,8 @@
 //   - An event that cannot follow what is held: about an object with another UID than that under its key, or a MODIFIED or
 //     DELETED for a key without an object. The reflector sees it of the newest objects and of those in doubt, and does
 //     not deliver it; the sink, which holds them all, says so of the others (Reflector.Contradicted). Either is a relist,
-//     ReasonRewound, once until the connection is lost: a server that is merely odd is not listed in a circle.
+//     ReasonRewound, once until the connection is lost, and soon after another list only after a wait: a server that is
+//     merely odd is not listed in a circle.
 //
 // The look-ups follow the watch, since then their order proves something: whoever answers them is the server that has
 // accepted the watch, or a later one, and then the watch breaks. So it does not matter that client-go makes requests

@@ -175,9 +175,8 @@ func (s *session) run(ctx context.Context) error {
 // enter does what the state is for and returns what came of it.
 func (s *session) enter(ctx context.Context) outcome {
 	if s.pos.State != Restore {
-		if reason := s.r.takeAsked(); reason != "" {
-			s.spread = 0
-			return outcome{Kind: mustList, Reason: reason}
+		if o := s.asked(); o.Kind != "" {
+			return o
 		}
 	}
 	switch s.pos.State {
@@ -197,6 +196,21 @@ func (s *session) enter(ctx context.Context) outcome {
 	case Stopped:
 	}
 	return outcome{Kind: stop}
+}
+
+// asked takes up the list that Relist or Contradicted asked for; the outcome is empty if neither did. What a server's
+// events show it may show again and again, so a list for that is spaced, unless one is due or waited for already.
+func (s *session) asked() outcome {
+	reason := s.r.takeAsked()
+	waits := s.pos.Reason != "" || s.pos.State == Backoff || s.pos.State == Degraded
+	switch {
+	case reason == "":
+		return outcome{}
+	case reason == ReasonRewound && !waits:
+		return s.listFor(reason)
+	}
+	s.spread = 0
+	return outcome{Kind: mustList, Reason: reason}
 }
 
 // outOfTouch reports whether the state says that something may have been missed. Verify does not: what follows a watch that ended in order begins there.
@@ -272,7 +286,7 @@ func (s *session) wait(ctx context.Context) outcome {
 	case <-timer.C():
 	case <-recovered:
 	case <-asked:
-		return outcome{Kind: mustList, Reason: s.r.takeAsked()} // after a shorter wait
+		return s.asked() // after a shorter wait
 	}
 	return outcome{Kind: waited}
 }

@@ -58,8 +58,8 @@ func (s *session) consume(ctx context.Context) outcome {
 		case <-ctx.Done():
 			return outcome{Kind: stop}
 		case <-s.r.wake:
-			if reason := s.r.takeAsked(); reason != "" {
-				return outcome{Kind: mustList, Reason: reason}
+			if o := s.asked(); o.Kind != "" {
+				return o
 			}
 		case ev, ok := <-st.w.ResultChan():
 			if !ok {
