@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -161,6 +162,74 @@ func TestStopWhileItIsCompared(t *testing.T) {
 		}})
 		g.stop()
 	})
+}
+
+// TestVerifyThatFailsBesideSame: what Same, or the probe in its place, has shown stands, and an error is told once.
+func TestVerifyThatFailsBesideSame(t *testing.T) {
+	boom, gone := errors.New("from the test"), errors.New("no connection")
+	for name, c := range map[string]struct {
+		same   Options
+		reason Reason
+		err    error // of Verify, at first
+		probe  error // of the probe, at first
+		log    string
+		errs   []error
+		want   Reason
+	}{
+		"a rewind, Verify fails": {
+			same: sameAs("100", true, nil), err: boom, log: "MUSTLIST AheadOfServer", want: ReasonAhead,
+		},
+		"a rewind, Verify refuses": {
+			same: sameAs("100", true, nil), reason: ReasonCluster, log: "BEGIN ClusterChanged", want: ReasonCluster,
+		},
+		"no connection, Verify fails":   {same: sameAs("", false, gone), err: boom, probe: gone, errs: []error{gone}},
+		"all is well, but Verify fails": {same: sameAs("108", true, nil), err: boom, errs: []error{boom}},
+		"no connection, Verify refuses": {
+			same: sameAs("", false, gone), reason: ReasonCluster, probe: gone, log: "BEGIN ClusterChanged",
+			errs: []error{gone}, want: ReasonCluster,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				g.start(Options{})
+				calls := 0
+				o := c.same
+				o.Verify = func(context.Context) (Reason, error) {
+					if calls++; calls > 1 {
+						return "", nil
+					}
+					return c.reason, c.err
+				}
+				g.restart(func() {
+					if c.want == ReasonAhead || name == "a rewind, Verify refuses" {
+						g.s.rv, g.s.history, g.s.ledger = 100, nil, nil
+					} else {
+						g.s.other(7)
+					}
+					g.s.onList = func(r request) (runtime.Object, error) {
+						if r.probe() && c.probe != nil && calls < 2 {
+							return nil, c.probe
+						}
+						return nil, nil
+					}
+				}, o)
+				if l := g.m.lines(); c.log != "" && (len(l) == 0 || l[0] != c.log) || c.log == "" && len(l) > 0 {
+					t.Errorf("told %q, want %q first", l, c.log)
+				}
+				if len(g.errs) != len(c.errs) || len(g.errs) > 0 && !errors.Is(g.errs[0], c.errs[0]) {
+					t.Errorf("errors %v, want %v", g.errs, c.errs)
+				}
+				g.sleep(time.Minute)
+				if c.want != "" {
+					g.wantRelist(c.want)
+				} else {
+					g.wantNoList()
+				}
+				g.stop()
+			})
+		})
+	}
 }
 
 // TestVerifyBesideSame: in the first connect of a resumed run Options.Verify is asked at once with Same, of the server that

@@ -17,8 +17,8 @@ import (
 func (s *session) verify(ctx context.Context) outcome {
 	s.even = false
 	if s.comparing = s.compares(); !s.comparing {
-		if o := s.verifying(ctx)(); o.Kind != "" {
-			return o
+		if reason, err := s.verifyHook(ctx); reason != "" || err != nil {
+			return s.refused(ctx, reason, err)
 		}
 	}
 	if !comparableRV(s.cur.rv) {
@@ -68,10 +68,11 @@ func (s *session) guard(ctx context.Context) outcome {
 	}
 	n := s.lookUpsAfter(s.last, s.stream.heard)
 	if s.comparing {
-		verified := s.verifying(ctx)
+		answer := s.verifying(ctx)
 		same, o := s.compare(ctx)
-		if v := verified(); v.Kind != "" {
-			o = v
+		reason, err := answer()
+		if reason != "" || err != nil && (o.Kind == "" || o.Kind == behind) { // else the connection is lost, or a list is due
+			o = s.refused(ctx, reason, err)
 		}
 		if o.Kind != "" {
 			return o
@@ -176,12 +177,8 @@ func (s *session) verifyOpaque() outcome {
 	return outcome{Kind: level}
 }
 
-// verifying begins to call Options.Verify. The function that it returns has to be called, and waits for the answer; its outcome
-// is empty if the answer is yes.
-func (s *session) verifying(ctx context.Context) (answer func() outcome) {
-	if s.o.Verify == nil {
-		return func() outcome { return outcome{} }
-	}
+// verifying begins to call Options.Verify. The function that it returns has to be called, and waits for the answer.
+func (s *session) verifying(ctx context.Context) (answer func() (Reason, error)) {
 	var reason Reason
 	var err error
 	done := make(chan struct{})
@@ -189,16 +186,18 @@ func (s *session) verifying(ctx context.Context) (answer func() outcome) {
 		defer close(done)
 		reason, err = s.verifyHook(ctx)
 	}()
-	return func() outcome {
+	return func() (Reason, error) {
 		<-done
-		switch {
-		case err != nil:
-			return s.lose(ctx, err)
-		case reason != "":
-			return s.listFor(reason)
-		}
-		return outcome{}
+		return reason, err
 	}
+}
+
+// refused is what comes of an answer of Options.Verify that is not yes.
+func (s *session) refused(ctx context.Context, reason Reason, err error) outcome {
+	if err != nil {
+		return s.lose(ctx, err)
+	}
+	return s.listFor(reason)
 }
 
 // verifyHook calls Options.Verify. That it succeeds is no sign of life: it may have asked nobody.
