@@ -273,3 +273,55 @@ func TestHungCommitAtTheCap(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestHandlersWhileAnApplyIsDue: the pump waits for the commit under way before it takes the lock that handlers need,
+// and not again with it, although other informers have filled the room meanwhile.
+func TestHandlersWhileAnApplyIsDue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := newGatedRig(t)
+		r.so.CommitBytes = 10_000
+		r.srv.write("a/1", "x")
+		h := &recorder{}
+		r.start(h)
+		if err := r.st.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.take()
+		other := r.i.o.Identity
+		other.Resource = "others"
+		codec, err := store.CodecFor(&corev1.Pod{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.st.Collection(t.Context(), other, store.CollectionOptions{Codec: codec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entered, release := g.Hold()
+		r.i.deltasMu.Lock()
+		r.srv.write("a/1", "y")
+		synctest.Wait() // the pump has found room, and waits for the lock
+		var b store.Batch
+		for n := range 200 {
+			meta := metav1.ObjectMeta{Namespace: "b", Name: fmt.Sprint(n), ResourceVersion: "1"}
+			b.Ops = append(b.Ops, store.Op{Object: &corev1.Pod{ObjectMeta: meta}})
+		}
+		if _, err := c.Apply(t.Context(), b); err != nil || r.st.Pending() < 40_000 {
+			t.Fatalf("%d bytes are pending, %v", r.st.Pending(), err)
+		}
+		<-entered
+		r.i.deltasMu.Unlock()
+		begun := time.Now()
+		if _, err := r.i.AddEventHandler(&recorder{}); err != nil || time.Since(begun) > 0 {
+			t.Errorf("a handler was added after %v, %v", time.Since(begun), err)
+		}
+		synctest.Wait()
+		equal(t, "what was told meanwhile", h.take(), []string{"update a/1@101=x to a/1@102=y"})
+		release()
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		r.close()
+	})
+}

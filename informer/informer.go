@@ -27,7 +27,7 @@ import (
 //
 // The pump is one goroutine and the only writer. For each batch that it takes from the queue it
 //
-//  1. turns the deltas into operations,
+//  1. turns the deltas into operations, and waits while the store has much to commit,
 //  2. takes deltasMu,
 //  3. applies them to the store in one step with the resourceVersion of the last delta; the store commits them later (store.Options.CommitInterval),
 //  4. queues what that changed for every handler, in order,

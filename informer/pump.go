@@ -139,7 +139,7 @@ func (p *pump) process(ctx context.Context, deltas []fifo.Delta) error {
 
 // apply commits a run of changes and bookmarks.
 func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
-	b := store.Batch{LastContact: p.contactTime()}
+	b := store.Batch{LastContact: p.contactTime(), Unpaced: true}
 	for _, d := range deltas {
 		if d.ResourceVersion != "" {
 			b.ResourceVersion = d.ResourceVersion

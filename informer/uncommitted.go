@@ -58,7 +58,8 @@ func (i *Informer) noteCommitErr(ctx context.Context, err error) {
 	}
 }
 
-// waitRoom waits while too much is pending in the store; what fails then is left to the attempt to apply.
+// waitRoom waits while too much is pending in the store, before deltasMu is taken: with it, Apply waits at the hard bound
+// only. What fails then is left to the attempt to apply.
 func (p *pump) waitRoom(ctx context.Context) {
 	if p.room != nil {
 		_ = p.room(ctx) //nolint:errcheck // Apply says the same

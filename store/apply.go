@@ -18,7 +18,7 @@ import (
 // less harm than one that seems to be gone.
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
 	if c.store.o.commitsLate() {
-		if err := c.WaitRoom(ctx); err != nil {
+		if err := c.waitRoom(ctx, !b.Unpaced); err != nil {
 			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
 		}
 	}

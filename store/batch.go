@@ -55,6 +55,9 @@ type Batch struct {
 	// IfContradicted is the reason to store, as Info.MustRelist and with Ops, if one of them contradicts what was stored
 	// (Change.Contradicts). Default: none.
 	IfContradicted string
+	// Unpaced has Apply wait at the second bound of Collection.WaitRoom only. It is for those who call WaitRoom first, and
+	// Apply with a lock that others need.
+	Unpaced bool
 }
 
 // Change is what one Op, or one difference found by a relist, did to the store.

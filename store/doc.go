@@ -73,8 +73,8 @@
 //  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
 //
 // A replacement commits its pages, or the transactions of its end, in the same steps but at once. No reader waits for
-// a commit. Apply waits where it is faster than the disk: for the commit under way, five seconds at most, once twice
-// CommitBytes are pending, and as long as it takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
+// a commit. Apply waits where it is faster than the disk: for the commit under way, five seconds at most of each, once
+// twice CommitBytes are pending, and as long as it takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
 //
 // # Memory
 //

@@ -25,18 +25,21 @@ const commitPatience = 5 * time.Second
 // bound, so one that is busy does not hold up those that are quiet; at twice the bound all wait.
 //
 //   - Twice Options.CommitBytes: the collection waits for the commit, so that a writer that is faster than the disk is
-//     slowed to the disk's pace. It waits for 5 seconds at most, and not if the last commit failed: a disk that hangs
-//     or fails does not stop it yet.
+//     slowed to the disk's pace. It waits for 5 seconds at most of each commit, counted from when that was due, and not
+//     if the last one failed: a disk that hangs or fails does not stop it yet.
 //   - 64 MiB: it waits until there is room. If the last commit has failed WaitRoom returns why at once.
 //
 // Once the store is being closed WaitRoom does not wait, and returns ErrClosed at the second bound.
-func (c *Collection) WaitRoom(ctx context.Context) error {
+func (c *Collection) WaitRoom(ctx context.Context) error { return c.waitRoom(ctx, true) }
+
+// waitRoom is WaitRoom, or its second bound alone.
+func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 	k := &c.store.commits
 	for {
 		live, due := max(1, c.store.countLive()), c.store.dueBytes()
 		k.mu.Lock()
 		full, pace := c.fills(k.bytes, k.limit, live), time.Duration(0)
-		if !k.closed && k.err == nil && c.fills(k.bytes, 2*due, live) {
+		if paced && !k.closed && k.err == nil && c.fills(k.bytes, 2*due, live) {
 			pace = time.Until(k.dueSince.Add(commitPatience))
 		}
 		closed, err, progress := k.closed, k.err, k.progress

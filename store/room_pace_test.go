@@ -61,6 +61,23 @@ func TestApplyWaitsAWhileForACommit(t *testing.T) {
 		release()
 		flush(t, s)
 	})
+	synctest.Test(t, func(t *testing.T) { // who has waited already is not held up again
+		s, g, c := paced(t)
+		entered, release := g.Hold()
+		begun := time.Now()
+		for rv := 1; rv <= 500; rv++ {
+			b := store.Batch{Ops: []store.Op{upsert(fmt.Sprintf("a/%04d", rv), fmt.Sprint(rv))}, Unpaced: true}
+			if _, err := c.Apply(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, waited := s.Pending(), time.Since(begun); n < 80_000 || waited > 0 {
+			t.Errorf("unpaced, %d bytes were pending after %v", n, waited)
+		}
+		<-entered
+		release()
+		flush(t, s)
+	})
 	synctest.Test(t, func(t *testing.T) {
 		s, g, c := paced(t)
 		g.Fail(full)
