@@ -103,7 +103,9 @@ func (s *Store) replaceRemoved(ctx context.Context, old *handle) error {
 			err = errors.Join(err, fresh.discard())
 		}
 	}
-	s.anew.tried(err)
+	if err == nil || ctx.Err() == nil { // who gives up says nothing of the next try
+		s.anew.tried(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -310,4 +311,48 @@ func TestWritingAnewFails(t *testing.T) {
 		}
 		_ = s.Close()
 	})
+}
+
+// ending is a context that has ended once it has been asked so often.
+type ending struct {
+	context.Context
+	after atomic.Int64
+}
+
+func (e *ending) Err() error {
+	if e.after.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestWritingAnewIsGivenUp: who gives up a write, whatever it has come to, does not keep the next one from writing the
+// file anew at once.
+func TestWritingAnewIsGivenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := openAt(t, path, store.Options{CommitInterval: -1, Logger: &quiet})
+	store.NoSync(s)
+	c := openPods(t, s, nil)
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
+	given := 0
+	for n := int64(1); ; n++ {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		ctx := &ending{Context: t.Context()}
+		ctx.after.Store(n)
+		_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/y", "6")}, ResourceVersion: "6"})
+		if err == nil {
+			break
+		}
+		if given++; !errors.Is(err, context.Canceled) {
+			t.Fatalf("a write whose context ends: %v", err)
+		}
+		if _, err := c.Apply(t.Context(), store.Batch{ResourceVersion: "7"}); err != nil {
+			t.Fatalf("the next write, after one whose context has ended when it was asked the %dth time: %v", n, err)
+		}
+	}
+	if given < 5 {
+		t.Errorf("only %d writes were given up", given)
+	}
 }
