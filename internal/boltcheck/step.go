@@ -12,8 +12,8 @@ import (
 //
 // A page that is reached twice is noticed if both are in one step, or in steps of one transaction: a page that another
 // transaction wrote may have been free meanwhile. What is left then are the keys, which cannot be in the ranges of two
-// parents in one bucket; of pages that hold the rest of a large value, and no keys, what is left is the checksum of the
-// record that is in them.
+// parents in one bucket. The overflow pages of a large value have no keys: that one is used twice in a file that is
+// being written shows only in the checksums of the records.
 type Steps struct {
 	// from is where the next step begins: the names of the buckets on the way, and a key in the last of them.
 	from     [][]byte
