@@ -95,8 +95,8 @@
 // With [Resumed], the default, HasSynced is true once the server has accepted the resume and everything it had
 // then has been stored and queued for the handlers, or a list has been. With [Disk] it is true as
 // soon as the handlers have the first page of the stored state; if no list was ever complete, it waits for one. With
-// Resumed and ListMetadata a start compares what is stored, up to 2,000 objects, with one page of metadata: if all UIDs and
-// resourceVersions are equal, HasSynced waits for no bookmark. In an audit log that page is a list with timeoutSeconds=1. A
+// Resumed and ListMetadata a start compares what is stored, up to 10,000 objects, with the server's metadata: if all UIDs and
+// resourceVersions are equal, HasSynced waits for no bookmark. In an audit log that is a list with timeoutSeconds=1. A
 // registration has synced when its handler has returned from every call up to there: all stored objects, updates and deletes included.
 //
 // # Where data come from

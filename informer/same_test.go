@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
-// TestRestartOfAQuietCollection: a collection that fits into a page of metadata is compared with the server's by that page. If nothing has changed, HasSynced
-// waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there when HasSynced says so. Issue 16, C.
+// TestRestartOfAQuietCollection: a collection is compared with the server's by pages of metadata. If nothing has changed,
+// HasSynced waits for no bookmark, although the server's resourceVersion has moved on; if something has, it is there when
+// HasSynced says so. Issue 16, C.
 func TestRestartOfAQuietCollection(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	pod := func(name, version string) *corev1.Pod {
@@ -28,16 +31,28 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 		name   string
 		change func(t *testing.T, s *fakeapi.Server)
 		quiet  bool
+		more   int // objects that come after the changed ones, page by page
 	}{
-		{"quiet", func(*testing.T, *fakeapi.Server) {}, true},
-		{"updated", func(t *testing.T, s *fakeapi.Server) { _, err := s.Update(pods, pod("2", "new")); check(t, err) }, false},
-		{"created", func(t *testing.T, s *fakeapi.Server) { _, err := s.Create(pods, pod("4", "new")); check(t, err) }, false},
-		{"deleted", func(t *testing.T, s *fakeapi.Server) { check(t, s.Delete(pods, "a", "2")) }, false},
-		{"created again", func(t *testing.T, s *fakeapi.Server) {
+		{name: "quiet", change: func(*testing.T, *fakeapi.Server) {}, quiet: true},
+		{name: "quiet, two full pages", change: func(*testing.T, *fakeapi.Server) {}, quiet: true, more: 2*reflector.DefaultPageSize - 3},
+		{name: "quiet, three pages", change: func(*testing.T, *fakeapi.Server) {}, quiet: true, more: 2 * reflector.DefaultPageSize},
+		{name: "the last of three pages is gone", change: func(t *testing.T, s *fakeapi.Server) {
+			check(t, s.Delete(pods, "b", more(2*reflector.DefaultPageSize-3)))
+		}, more: 2*reflector.DefaultPageSize - 2},
+		{name: "one after two full pages", change: func(t *testing.T, s *fakeapi.Server) {
+			p := pod("last", "new")
+			p.Namespace = "c"
+			_, err := s.Create(pods, p)
+			check(t, err)
+		}, more: 2*reflector.DefaultPageSize - 3},
+		{name: "updated", change: func(t *testing.T, s *fakeapi.Server) { _, err := s.Update(pods, pod("2", "new")); check(t, err) }},
+		{name: "created", change: func(t *testing.T, s *fakeapi.Server) { _, err := s.Create(pods, pod("4", "new")); check(t, err) }},
+		{name: "deleted", change: func(t *testing.T, s *fakeapi.Server) { check(t, s.Delete(pods, "a", "2")) }},
+		{name: "created again", change: func(t *testing.T, s *fakeapi.Server) {
 			check(t, s.Delete(pods, "a", "2"))
 			_, err := s.Create(pods, pod("2", "new"))
 			check(t, err)
-		}, false},
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := fakeapi.New(fakeapi.Options{})
@@ -45,6 +60,12 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 			defer s.Stop()
 			for _, name := range []string{"1", "2", "3"} {
 				_, err := s.Create(pods, pod(name, "old"))
+				check(t, err)
+			}
+			for n := range tt.more {
+				p := pod(more(n), "old")
+				p.Namespace = "b"
+				_, err := s.Create(pods, p)
 				check(t, err)
 			}
 			file := filepath.Join(t.TempDir(), "pods.db")
@@ -59,7 +80,7 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 				want[u.GetName()] = u.GetResourceVersion()
 			}
 			if !maps.Equal(held, want) {
-				t.Errorf("when it had synced it held %v, the server has %v", held, want)
+				t.Errorf("when it had synced it held %d objects, %.200v; the server has %d, %.200v", len(held), held, len(want), want)
 			}
 			if probed == tt.quiet {
 				t.Errorf("probed: %t", probed)
@@ -67,6 +88,9 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 		})
 	}
 }
+
+// more is the name of the n-th of many.
+func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
 // restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had to look objects up, or to probe the server.
 func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
