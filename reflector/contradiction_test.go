@@ -115,7 +115,7 @@ func TestStraysContradictNothing(t *testing.T) {
 	})
 }
 
-// TestListsOfAnOddServerAreSpaced: soon after a list the next one waits, as after an error, and that it is due is stored.
+// TestListsOfAnOddServerAreSpaced: soon after a list the next one waits, and that it is due is stored.
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
