@@ -13,7 +13,7 @@
 //	Relist ──resumable──► Verify, if a first list had to wait for the server and the sink holds something by now
 //	any ──failed──► Backoff ──waited──► Verify, or Relist if a list is due
 //	any ──denied──► Degraded ─waited──► the same
-//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist; and for Options.RelistSpread)
+//	any ──mustList─► Relist (after a Backoff if there was a list less than two minutes ago, but for Reflector.Relist with another reason than Rewound; and for Options.RelistSpread)
 //	any ──stop────► Stopped
 //
 // The transitions are the pure function next (state.go); each state is a method of session.
