@@ -96,14 +96,6 @@ func (f *storeFlag) check() error {
 	return nil
 }
 
-// named is check for a store that is to be made: the one of the variable is there already.
-func (f *storeFlag) named() error {
-	if f.path == "" {
-		return usagef("--store FILE is required")
-	}
-	return nil
-}
-
 // outputFlag is -o with the formats that a command knows.
 type outputFlag struct {
 	format  string

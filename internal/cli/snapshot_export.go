@@ -61,7 +61,9 @@ the store seals, are left out, unless --include-secrets is given or the Secrets 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
-		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
+		ValidArgsFunction: completeFiles(1, func([]string) fromFlag {
+			return fromFlag{orVariable(o.from.path), o.from.identityFlag}
+		}),
 	}
 	o.from.add(cmd)
 	o.selects.add(cmd)

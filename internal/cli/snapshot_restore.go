@@ -40,8 +40,7 @@ The store appears in one step when it is complete; a file that is there is never
 		ValidArgsFunction: completeFiles(1, func(args []string) fromFlag { return fromFlag{args[0], o.identity} }),
 	}
 	o.store.add(cmd)
-	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required)"
-	cmd.Flags().Lookup("store").Usage = "the store's `FILE`, which is made (required)"
+	cmd.Flags().Lookup("store").Usage = "the `FILE` of the store to make (required, or " + storeVariable + ")"
 	o.identity.add(cmd)
 	cmd.Flags().Lookup("key-file").Usage = sealUsage
 	o.selects.add(cmd)
@@ -52,7 +51,7 @@ The store appears in one step when it is complete; a file that is there is never
 
 func (o *restoreOptions) run(ctx context.Context, s IO, path string, args []string) error {
 	redaction, err := o.redact.redaction()
-	if err := errors.Join(err, o.store.named(), o.selects.check()); err != nil {
+	if err := errors.Join(err, o.store.check(), o.selects.check()); err != nil {
 		return usageError{err}
 	}
 	if is, err := snapshot.Is(path); err != nil || !is {

@@ -27,6 +27,8 @@ type saveOptions struct {
 	recipients recipientFlags
 	secrets    bool
 	force      bool
+	// byVariable: the environment names the store to save, and no flag does.
+	byVariable bool
 
 	// memory is what the sync that holds the store has in memory only, and known how much the snapshot that is saved said to be left out of it.
 	memory []source.Collection
@@ -43,9 +45,10 @@ func newSnapshotSave(s IO) *cobra.Command {
 		Long: `Save what a store holds to a snapshot, also while larder sync holds it: nobody who reads or writes it waits, and every collection is exactly as it was
 at its resourceVersion. What a sync has in memory only, as Secrets without a key or --persist-secrets, is not in it, and is refused if it is asked for. --from may be a snapshot too, of which another one is made with less in it.
 
-Without --from the resources of a live cluster are listed, and no store is needed: those that are named, or all that can be listed and watched but events. -n and the
-selectors are asked of the server then. With no resource named, what you may not list is left out, and said; if that is
-all there is, it is an error.
+Without --from it is the store that LARDER_STORE names, unless a flag of the connection to a cluster is given
+(--kubeconfig, --context, --server, …). Where neither names a store the resources of a live cluster are listed, and no store
+is needed: those that are named, or all that can be listed and watched but events. -n and the selectors are asked of the
+server then. With no resource named, what you may not list is left out, and said; if that is all there is, it is an error.
 
 Secrets are left out, unless the snapshot is encrypted (--recipient, --recipients-file, --passphrase), --include-secrets is given, or they are redacted.
 A store that is made of a snapshot with larder snapshot restore resumes the watch from it; where objects or values have been left out from a store
@@ -56,13 +59,18 @@ or snapshot, those are listed first.`,
   larder snapshot save public.larder --from all.larder --redact secrets,configmaps,env=*TOKEN*`,
 		Args: needArgs(1, -1, "the file to make, and perhaps resources"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.orVariable(cmd)
 			return o.run(cmd.Context(), s, args[0], args[1:])
 		},
-		ValidArgsFunction: completeFiles(1, func([]string) fromFlag { return o.from }),
 	}
+	cmd.ValidArgsFunction = completeFiles(1, func([]string) fromFlag {
+		o.orVariable(cmd)
+		return o.from
+	})
 	f := cmd.Flags()
 	o.from.add(cmd)
-	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. Default is the live cluster"
+	f.Lookup("from").Usage = "the `FILE` to save: a store, also while larder sync holds it, or a snapshot. " +
+		"Default is what " + storeVariable + " names, or else the live cluster"
 	o.selects.add(cmd)
 	o.redact.add(cmd)
 	o.recipients.add(cmd)
@@ -70,6 +78,14 @@ or snapshot, those are listed first.`,
 	f.BoolVar(&o.force, "force", false, "replace a file that is there, once the new one is complete")
 	o.cluster.AddFlags(f)
 	return cmd
+}
+
+// orVariable saves the store that the environment names, where no flag names a file or a cluster.
+func (o *saveOptions) orVariable(cmd *cobra.Command) {
+	if o.from.path == "" && remoteFlags(cmd, o.cluster) == nil {
+		o.from.path = orVariable("")
+		o.byVariable = o.from.path != ""
+	}
 }
 
 func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string) error {
@@ -93,6 +109,10 @@ func (o *saveOptions) run(ctx context.Context, s IO, path string, args []string)
 	}
 	so.KeepExisting = !o.force
 	so.Accept = func(saved snapshot.Saved) error { return o.accept(saved, args) }
+	if o.byVariable {
+		fmt.Fprintf(s.Err, "note: saving %s, which %s names; a flag of the connection, such as --context, saves the live cluster\n",
+			o.from.path, storeVariable)
+	}
 	save := o.saveFrom
 	if o.from.path == "" {
 		save = o.saveLive
