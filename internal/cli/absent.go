@@ -18,16 +18,11 @@ const saveElsewhere = storeSecrets + "; larder snapshot save FILE %s, without --
 func inMemory(all []source.Collection, f snapshot.Filter) []source.Collection {
 	var memory []source.Collection
 	for _, c := range all {
-		if !c.Persistent && f.Takes(asTaken(c)) {
+		if !c.Persistent && f.Takes(c.Saved()) {
 			memory = append(memory, c)
 		}
 	}
 	return memory
-}
-
-// asTaken is what a filter has to know of a collection.
-func asTaken(c source.Collection) snapshot.Collection {
-	return snapshot.Collection{Identity: c.Identity(), Resource: c.ResourceInfo(), Objects: c.Objects}
 }
 
 // noteLeftOut says which collections were there when a snapshot was taken, and are not in it.
@@ -43,7 +38,7 @@ func noteLeftOut(s IO, path string, status source.Status) {
 // notePart says of which of the collections that f takes a snapshot has a part only.
 func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
-		if len(c.Filtered) > 0 && f.Takes(asTaken(c)) {
+		if len(c.Filtered) > 0 && f.Takes(c.Saved()) {
 			fmt.Fprintln(s.Err, "note:", partOf(path, c))
 		}
 	}
@@ -52,7 +47,7 @@ func notePart(s IO, path string, all []source.Collection, f snapshot.Filter) {
 // noteUnfinished says which of the collections that f takes are not all that the server had: what they do not have need not be gone.
 func noteUnfinished(s IO, path string, all []source.Collection, f snapshot.Filter) {
 	for _, c := range all {
-		if why := unfinished(c); missesObjects(c) && f.Takes(asTaken(c)) {
+		if why := unfinished(c); missesObjects(c) && f.Takes(c.Saved()) {
 			fmt.Fprintf(s.Err, "note: %s, %s: %s\n", path, label(c), why)
 		}
 	}
@@ -66,7 +61,7 @@ func partOf(path string, c source.Collection) string {
 // noteRedacted says of which of the collections that f takes values were redacted when they were saved. remark, if there is one, says what that means for the command.
 func noteRedacted(s IO, path string, all []source.Collection, f snapshot.Filter, remark string) {
 	for _, c := range all {
-		if redactionOf(c) != "" && f.Takes(asTaken(c)) {
+		if redactionOf(c) != "" && f.Takes(c.Saved()) {
 			fmt.Fprintln(s.Err, "note:", redactedOf(path, c)+remark)
 		}
 	}

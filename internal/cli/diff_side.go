@@ -80,7 +80,7 @@ func (d *diffSide) Collections(ctx context.Context) ([]snapshot.Collection, erro
 
 // sealedOf are those of the sealed collections that are asked for.
 func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
-	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(asTaken(c)) })
+	return slices.DeleteFunc(slices.Clone(d.sealed), func(c source.Collection) bool { return !asked.Takes(c.Saved()) })
 }
 
 // Records implements snapshot.Source. An error of fn is not the file's.
@@ -141,7 +141,7 @@ func missesObjects(c source.Collection) bool {
 // tellGaps says which collections are incomplete.
 func (d *diffSide) tellGaps(s IO, asked snapshot.Filter) {
 	for _, c := range d.status.Collections {
-		if missesObjects(c) && asked.Takes(asTaken(c)) {
+		if missesObjects(c) && asked.Takes(c.Saved()) {
 			why := cmp.Or(c.MustRelist, "the first list has not been finished")
 			fmt.Fprintf(s.Err, "note: %s: %s is incomplete: %s\n", resource{c.GVR(), c.ResourceInfo()}, d.name, why)
 		}

@@ -42,7 +42,7 @@ func (p *changePrinter) print(of watched, t source.EventType, _ uint64, u *unstr
 	if !known {
 		return p.line("", "  ", "what it was before is not known")
 	}
-	return p.fields(compareFields(before, compared(u), concealedIn(asTaken(of.collection))))
+	return p.fields(compareFields(before, compared(u), concealedIn(of.collection.Saved())))
 }
 
 // note remembers an object, and returns what it was.

@@ -23,6 +23,16 @@ func Records(src Source) snapshot.Source {
 	return &answers{src}
 }
 
+// Saved returns c as package snapshot describes a collection, with all that decides whether a filter takes it and whether
+// its values may be shown ([snapshot.Collection.Confidential]).
+func (c Collection) Saved() snapshot.Collection {
+	return snapshot.Collection{
+		Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
+		MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted,
+		Sealed: c.Sealed,
+	}
+}
+
 // answers are the objects that a Source answers with, as records of unstructured objects.
 type answers struct{ src Source }
 
@@ -34,11 +44,7 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 	}
 	var all []snapshot.Collection
 	for _, c := range st.Collections {
-		all = append(all, snapshot.Collection{
-			Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
-			MustRelist: c.MustRelist, LastContact: c.LastContact, Objects: c.Objects, Filtered: c.Filtered, Redacted: c.Redacted,
-			Sealed: c.Sealed,
-		})
+		all = append(all, c.Saved())
 	}
 	return all, nil
 }
