@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -150,17 +151,39 @@ func runCompact(ctx context.Context, s IO, path string, do compaction) error {
 // noteDamagedCopies names the copies of a store that were moved aside when it was damaged, and may hold in plain text what is
 // sealed in the store now.
 func noteDamagedCopies(ctx context.Context, s IO, path string) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return // the store is there, and was sealed
-	}
-	for _, e := range entries {
-		if name := filepath.Join(filepath.Dir(path), e.Name()); strings.HasPrefix(e.Name(), filepath.Base(path)+".damaged-") {
+	file, err := fileAt(path)
+	if err == nil {
+		err = eachDamagedCopy(file, func(name string) {
 			if what := plainTextIn(ctx, s, name, path); what != "" {
-				fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, %s; remove it if it is of no more use\n", name, what)
+				fmt.Fprintf(s.Err, "note: %s, which was moved aside since it was damaged, %s; remove it if it is of no more use\n",
+					name, what)
 			}
+		})
+	}
+	if err != nil {
+		fmt.Fprintf(s.Err, "note: %s is sealed now; copies that were moved aside when it was damaged "+
+			"may hold plain text, and could not be looked for: %v\n", path, err)
+	}
+}
+
+// fileAt returns path, or, if that is a symbolic link, where it leads to: what is beside a store is beside its file.
+func fileAt(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, err
+	}
+	return realpath.Of(path)
+}
+
+// eachDamagedCopy calls fn with the name of each copy of a store's file that was moved aside when it was damaged.
+func eachDamagedCopy(file string, fn func(name string)) error {
+	entries, err := os.ReadDir(filepath.Dir(file))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(file)+".damaged-") {
+			fn(filepath.Join(filepath.Dir(file), e.Name()))
 		}
 	}
+	return err
 }
 
 // plainTextIn says what a copy of the store at path has in plain text of what is sealed there; "" if nothing.
