@@ -27,7 +27,8 @@ func newCompletion(s IO) *cobra.Command {
 		Short: "Print a script that completes larder's command line in a shell",
 		Long: `Print a script that completes larder's command line in a shell: commands, flags, files, formats of output, and
 what the store that --from names holds: resources, categories, objects, namespaces and collections, also while larder sync holds it.
-Give --from before what is to be completed by it, or set LARDER_STORE. In bash the package bash-completion is not needed.
+Give the file or --from before what is to be completed by it, or set LARDER_STORE. In bash the package bash-completion is
+not needed.
 
 As a plugin of kubectl, with larder installed as kubectl-larder, kubectl's own completion asks a program in the
 PATH named kubectl_complete-larder, which is this script:
@@ -71,8 +72,12 @@ func completeFlag(cmd *cobra.Command, flag string, f completer) {
 	}
 }
 
-func completeFormats(_ *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	offered := slices.DeleteFunc(formats(), func(f string) bool { return f == formatTable }) // as there is when nothing is said
+func (o *getOptions) completeFormats(
+	_ *cobra.Command, _ []string, toComplete string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	o.print.watched = o.print.watched || o.watch
+	isDefault := func(f string) bool { return f == formatTable }
+	offered := slices.DeleteFunc(o.print.formats(), isDefault)
 	return beginning(offered, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -160,7 +165,10 @@ func (o *getOptions) names(ctx context.Context, src source.Source, stored []sour
 	return all
 }
 
-func (o *getOptions) completeNamespaces(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (o *getOptions) completeNamespaces(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	o.from.leadingFile(args)
 	var all []cobra.Completion
 	o.withStore(cmd.Context(), func(ctx context.Context, src source.Source, stored []source.Collection) {
 		for _, c := range stored {
@@ -202,7 +210,10 @@ func namespacesOf(ctx context.Context, src source.Source, stored []source.Collec
 	return all
 }
 
-func (o *getOptions) completeCollections(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (o *getOptions) completeCollections(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	o.from.leadingFile(args)
 	var all []cobra.Completion
 	o.withStore(cmd.Context(), func(_ context.Context, _ source.Source, stored []source.Collection) {
 		for _, c := range stored {

@@ -55,6 +55,7 @@ boolean, custom resources' too; where an object does not have it, it is empty. N
 		ValidArgsFunction: o.complete,
 	}
 	o.addFlags(cmd)
+	cmd.Flags().Lookup("output").Usage += "; with -w also " + formatChanges + ", which says which fields have changed"
 	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "an object that is asked for by name and is not there is no error")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "after the objects, print what changes, as larder watch does")
 	cmd.Flags().BoolVar(&o.events, eventsFlag, false, "with -w, print what each event is, not only its object: templates and columns get {.type} and {.object}")
@@ -78,13 +79,13 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.collection, "collection", "", "the `ID` of the collection to read, as larder status prints it, or its beginning")
 	completeFlag(cmd, "namespace", o.completeNamespaces)
 	completeFlag(cmd, "collection", o.completeCollections)
-	completeFlag(cmd, "output", completeFormats)
+	completeFlag(cmd, "output", o.completeFormats)
 }
 
 func runGet(ctx context.Context, s IO, o *getOptions, args []string) error {
 	switch {
 	case o.watch:
-		o.eventsAsked = o.events
+		o.eventsAsked, o.print.watched = o.events, true
 		return runWatch(ctx, s, &watchOptions{getOptions: *o, list: true}, args)
 	case o.events:
 		return usagef("--output-watch-events needs -w")

@@ -30,6 +30,8 @@ type printFlags struct {
 	showKind      bool
 	labels        []string
 	sortBy        string
+	// watched: changes are printed as they come, of which -o changes is a format.
+	watched bool
 }
 
 func newPrintFlags() printFlags {
@@ -45,8 +47,11 @@ const (
 )
 
 // formats are all that -o takes.
-func formats() []string {
+func (f *printFlags) formats() []string {
 	all := append([]string{formatTable, formatWide, formatColumns, formatColumnsFile}, objectFormats...)
+	if f.watched {
+		all = append(all, formatChanges)
+	}
 	slices.Sort(all[2:])
 	return all
 }
@@ -56,7 +61,7 @@ func (f *printFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.template, "template", "", "`TEMPLATE` of Go or its file, for -o go-template and go-template-file")
 	_ = cmd.MarkFlagFilename("template")
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing-template-keys", f.allowMissing, "leave out fields that templates and JSONPaths name and an object lacks; else that is an error")
-	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(formats(), ", "))
+	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "output `FORMAT`: "+strings.Join(f.formats(), ", "))
 	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headers above tables and custom columns")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "print all labels as the last column of tables")
 	cmd.Flags().BoolVar(&f.showKind, "show-kind", false, "print the kind before the names in tables")
@@ -83,8 +88,10 @@ func (f *printFlags) format() string {
 func (f *printFlags) check() error {
 	name, _, _ := strings.Cut(f.format(), "=")
 	switch {
-	case !slices.Contains(formats(), strings.ToLower(name)):
-		return usagef("unknown output format %q; known are %s", f.output, strings.Join(formats(), ", "))
+	case name == formatChanges && !f.watched:
+		return usagef("-o %s needs -w", formatChanges)
+	case !slices.Contains(f.formats(), strings.ToLower(name)):
+		return usagef("unknown output format %q; known are %s", f.output, strings.Join(f.formats(), ", "))
 	case f.showLabels && !f.table():
 		return usagef("--show-labels is for tables, not for -o %s", name)
 	}

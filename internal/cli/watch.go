@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ type watchOptions struct {
 
 func newWatch(s IO) *cobra.Command {
 	o := watchOptions{getOptions: getOptions{print: newPrintFlags()}}
+	o.print.watched = true
 	cmd := &cobra.Command{
 		Use:   "watch [FILE] (RESOURCE[,RESOURCE…] [NAME] | RESOURCE/NAME…)",
 		Short: "Print changes as a sync stores them, also since an earlier one",
@@ -69,7 +71,7 @@ what it keeps is printed, and that is the end. To begin with the objects that th
 }
 
 func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
-	if o.print.output == formatChanges {
+	if strings.EqualFold(o.print.output, formatChanges) {
 		o.changes, o.print.output = true, formatTable
 	}
 	targets, err := o.parse(args)
