@@ -104,7 +104,7 @@ func drawPicture(path, title string, rows []Row) error {
 	}
 	high := chart.Legend(draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: chart.Width - 2*margin}}}, legend, false)
 	return chart.Write(path, vg.Length(len(labels))*rowHeight+headRoom+footRoom+high, func(c draw.Canvas) error {
-		p.Draw(draw.Crop(c, margin, -2*margin, high, -margin))
+		p.Draw(draw.Crop(c, side, -side, high, -margin))
 		chart.Legend(draw.Crop(c, margin, -margin, 0, high-c.Max.Y), legend, true)
 		return nil
 	})
@@ -117,8 +117,12 @@ const (
 	seriesGap  = 0.12
 )
 
-// margin is what is left free at the edges.
-const margin = 10
+const (
+	// margin is what is left free at the edges.
+	margin = 10
+	// side is that beside the data: a tick's label reaches half its width over the end of the axis.
+	side = 28
+)
 
 // addLabels writes the name of each scenario above its dots.
 func addLabels(p *plot.Plot, labels []string) error {
