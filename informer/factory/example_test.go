@@ -53,15 +53,14 @@ func ExampleNewSharedInformerFactory_run() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client := fake.NewClientset(examplePod())
-	dir, err := os.MkdirTemp("", "larder-example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	handler := cache.ResourceEventHandlerFuncs{}
+	path, remove := examplePath()
+	defer remove()
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+		fmt.Println("added")
+		cancel()
+	}}
 
-	path := filepath.Join(dir, "larder.db")
-	err = informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
+	err := informer.Run(ctx, path, store.Options{}, func(ctx context.Context, s *informer.Session) error {
 		o := factory.Options{Informer: informer.Options{Store: s.Store, SyncPolicy: informer.Resumed}} // the default policy
 		f, err := factory.NewSharedInformerFactory(client, 0, o, &corev1.Pod{})
 		if err != nil {
@@ -72,13 +71,12 @@ func ExampleNewSharedInformerFactory_run() {
 		}
 		s.StartFactories(f)
 		f.WaitForCacheSync(ctx.Done())
-		pods, err := f.Core().V1().Pods().Lister().List(labels.Everything())
-		fmt.Println(len(pods)) // a controller works until ctx ends
-		return err
-	})
+		<-ctx.Done() // your controller
+		return nil
+	}) // ends the informers, waits for them, and closes the store
 	fmt.Println(err)
 	// Output:
-	// 1
+	// added
 	// <nil>
 }
 
@@ -166,11 +164,22 @@ func examplePod() *corev1.Pod {
 }
 
 // exampleStore opens a store in a directory that is removed with it.
-func exampleStore() (st *store.Store, closeStore func()) {
+// examplePath is that of a store in a directory of its own, which remove removes.
+func examplePath() (path string, remove func()) {
 	dir, err := os.MkdirTemp("", "larder-example")
-	if err == nil {
-		st, err = store.Open(filepath.Join(dir, "larder.db"), store.Options{})
+	if err != nil {
+		log.Fatal(err)
 	}
+	return filepath.Join(dir, "larder.db"), func() {
+		if err := os.RemoveAll(dir); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func exampleStore() (st *store.Store, closeStore func()) {
+	path, remove := examplePath()
+	st, err := store.Open(path, store.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -178,8 +187,6 @@ func exampleStore() (st *store.Store, closeStore func()) {
 		if err := st.Close(); err != nil {
 			log.Fatal(err)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			log.Fatal(err)
-		}
+		remove()
 	}
 }

@@ -19,9 +19,9 @@ type step struct {
 	interrupted bool
 }
 
-// parsePage returns the steps of a page in Markdown, which are in its console blocks: "$ command", "> what continues
-// it", output, and "^C" to end it. Everything that a reader has to type is in one: a comment of HTML, which readers do
-// not see, is an error.
+// parsePage returns the steps of a page in Markdown. In its console blocks they are "$ command", "> what continues it",
+// output, and "^C" to end it; in its sh blocks each line that calls larder. A comment of HTML, which readers do not see, is
+// an error.
 func parsePage(text string) ([]step, error) {
 	var steps []step
 	lines := strings.Split(text, "\n")
@@ -40,12 +40,15 @@ func parsePage(text string) ([]step, error) {
 		if end == len(lines) {
 			return nil, fmt.Errorf("line %d: the block does not end", i+1)
 		}
-		if kind == "console" {
+		switch kind {
+		case "console":
 			block, err := terminal(lines, i+1, end)
 			if err != nil {
 				return nil, err
 			}
 			steps = append(steps, block...)
+		case "sh":
+			steps = append(steps, script(lines, i+1, end)...)
 		}
 		i = end
 	}
@@ -81,6 +84,24 @@ func terminal(lines []string, from, to int) ([]step, error) {
 	return steps, nil
 }
 
+// syncs is a command that goes on until it is stopped, for which a reader takes another terminal.
+var syncs = regexp.MustCompile(`^larder sync .*--store (\S+)`)
+
+// script returns the steps of the lines of an sh block.
+func script(lines []string, from, to int) (steps []step) {
+	for i := from; i < to; i++ {
+		if !strings.HasPrefix(lines[i], "larder ") {
+			continue
+		}
+		command, _, _ := strings.Cut(lines[i], " #")
+		if file := syncs.FindStringSubmatch(command); file != nil {
+			command += " >/dev/null 2>&1 &\nuntil [ -s " + file[1] + " ]; do sleep 0.1; done"
+		}
+		steps = append(steps, step{line: i + 1, command: command, first: i + 1, end: i + 1})
+	}
+	return steps
+}
+
 // What differs from one run to the next.
 var varying = []struct {
 	what *regexp.Regexp
@@ -94,6 +115,7 @@ var varying = []struct {
 	{regexp.MustCompile(`age1[0-9a-z]{20,}`), "<recipient>"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+\b`), "<t>"},
 	{regexp.MustCompile(`\b\d[\d,.]*( ?([kKMG]i?)?B)?\b`), "<n>"},
+	{regexp.MustCompile(`<n> (list|page|watch|probe|look-up)(e?s)?\b`), "<n> $1"},
 	{regexp.MustCompile(`\s+`), " "},
 }
 
