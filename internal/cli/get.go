@@ -223,40 +223,16 @@ func (g *getting) objects(ctx context.Context, a answer) error {
 		case err != nil:
 			return err
 		case q.Name != "" && g.found == before && !g.o.ignoreNotFound:
-			g.missing = append(g.missing, g.absent(ctx, a, q.Name))
+			g.missing = append(g.missing, g.o.missing(ctx, g.src, a, q.Name))
 		}
 	}
 	return nil
 }
 
-// absent is the error for an object that was asked for by name.
-func absent(r resource, name string) error { return fmt.Errorf("%s %q not found", r, name) }
-
-// absent is absent, with where else there is an object of that name.
-func (g *getting) absent(ctx context.Context, a answer, name string) error {
-	err := absent(a.resource, name)
-	if found := g.elsewhere(ctx, a, name); len(found) > 0 {
-		return withHint(err, "%s", inNamespaces(found))
-	}
-	return err
-}
-
 // nothing says that there is nothing, where a table would be expected, and where else there is something.
 func (g *getting) nothing(ctx context.Context, answers []answer) {
-	namespaced := !g.o.all
-	for _, a := range answers {
-		namespaced = namespaced && a.resource.Namespaced
-	}
-	if namespaced {
-		fmt.Fprintf(g.s.Err, "No resources found in %s namespace.\n", g.o.namespace)
-		var found []string
-		for _, a := range answers {
-			found = append(found, g.elsewhere(ctx, a, "")...)
-		}
-		slices.Sort(found)
-		if found = slices.Compact(found); len(found) > 0 {
-			fmt.Fprintln(g.s.Err, "hint:", inNamespaces(found[:min(len(found), mostElsewhere)]))
-		}
+	if g.o.inOneNamespace(answers) {
+		fmt.Fprint(g.s.Err, g.o.nothingIn(), g.o.hintElsewhere(ctx, g.src, answers))
 		return
 	}
 	fmt.Fprintln(g.s.Err, "No resources found")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -132,6 +131,7 @@ func runWatch(ctx context.Context, s IO, o *watchOptions, args []string) error {
 			all = append(all, watched{q, a.choice})
 		}
 	}
+	o.noteElsewhere(ctx, s, src, answers)
 	return w.run(ctx, s, all)
 }
 
@@ -156,21 +156,12 @@ func (w *watching) printTo(s IO, answers []answer) (err error) {
 	return err
 }
 
-// errFound ends a read that only asks whether there is anything.
-var errFound = errors.New("found")
-
 // notFound is the error for an object that get -w names and that is not there: it might never be. One that can not be read is left to the watch.
 func (o *watchOptions) notFound(ctx context.Context, src source.Source, a answer) error {
-	if !o.list || o.ignoreNotFound || len(a.names) == 0 {
+	if !o.list || o.ignoreNotFound || len(a.names) == 0 || o.there(ctx, src, a) {
 		return nil
 	}
-	thereOrUnreadable := func(q collectionQuery) bool {
-		return src.Objects(ctx, q.Query, func(*unstructured.Unstructured) error { return errFound }) != nil
-	}
-	if slices.ContainsFunc(o.queries(a, true), thereOrUnreadable) {
-		return nil
-	}
-	return absent(a.resource, a.names[0])
+	return o.missing(ctx, src, a, a.names[0])
 }
 
 // watching is the watches of one command, one for each collection.
