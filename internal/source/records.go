@@ -23,8 +23,8 @@ func Records(src Source) snapshot.Source {
 	return &answers{src}
 }
 
-// Saved returns c as package snapshot describes a collection, with all that decides whether a filter takes it and whether
-// its values may be shown ([snapshot.Collection.Confidential]).
+// Saved returns c as package snapshot describes a collection, with all that decides whether a filter takes it and
+// whether its values may be shown ([snapshot.Collection.Confidential]).
 func (c Collection) Saved() snapshot.Collection {
 	return snapshot.Collection{
 		Identity: c.Identity(), Resource: c.ResourceInfo(), ResourceVersion: c.ResourceVersion, Complete: c.Complete,
