@@ -30,6 +30,13 @@ type display interface {
 	update(now time.Time, all []source.Collection)
 	// finish shows them for the last time.
 	finish(now time.Time, all []source.Collection)
+	// note tells what people should know and what is no error.
+	note(text string)
+}
+
+// noteTo returns what writes a note as a line for people.
+func noteTo(w io.Writer) func(text string) {
+	return func(text string) { fmt.Fprintln(w, "note:", oneLine(text)) }
 }
 
 // show updates d from state until ctx ends.
@@ -54,6 +61,8 @@ type screen struct {
 	colours bool
 	// level, if there is one, is that of what is written above the table: what is well the table shows.
 	level *slog.LevelVar
+	// notes writes a note.
+	notes func(text string)
 
 	mu sync.Mutex
 	// block is the table as it stands on the screen; guarded by mu.
@@ -73,6 +82,9 @@ func (s *screen) update(now time.Time, all []source.Collection) {
 
 // finish implements display.
 func (s *screen) finish(now time.Time, all []source.Collection) { s.update(now, all) }
+
+// note implements display.
+func (s *screen) note(text string) { s.notes(text) }
 
 // Write implements io.Writer: the text goes above the table.
 func (s *screen) Write(p []byte) (int, error) {

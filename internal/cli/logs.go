@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"runtime"
@@ -69,8 +70,8 @@ func (f *logFlags) display(s IO) (display, logr.Logger) {
 func (f *logFlags) choose(s IO) (display, logr.Logger) {
 	errs := &lockedWriter{w: s.Err}
 	if f.format == logJSON {
-		h := slog.NewJSONHandler(errs, &slog.HandlerOptions{Level: f.level()})
-		return f.unlessQuiet(&plainLog{say: sayJSON(h)}), logr.FromSlogHandler(h)
+		h := f.json(errs)
+		return f.unlessQuiet(&plainLog{say: sayJSON(h), notes: noteJSON(h)}), logr.FromSlogHandler(h)
 	}
 	klogs := textlogger.NewLogger(textlogger.NewConfig(
 		textlogger.Output(errs), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
@@ -79,18 +80,33 @@ func (f *logFlags) choose(s IO) (display, logr.Logger) {
 	case f.quiet:
 		return noDisplay{}, logr.FromSlogHandler(&sentences{w: errs, level: f.level()})
 	case width == 0 || runtime.GOOS == "windows": // older consoles there know no escape sequences
-		return &plainLog{say: sayText(errs)}, klogs
+		return &plainLog{say: sayText(errs), notes: noteTo(errs)}, klogs
 	}
-	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours}
+	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours, notes: noteTo(errs)}
 	if !s.ErrIsTerminal {
 		return table, klogs
 	}
+	table.notes = noteTo(visibleWriter{table})
 	level := &slog.LevelVar{}
 	level.Set(f.level())
 	if f.verbosity == 0 {
 		table.level = level
 	}
 	return table, logr.FromSlogHandler(&sentences{w: visibleWriter{table}, level: level})
+}
+
+func (f *logFlags) json(w io.Writer) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: f.level()})
+}
+
+// told returns the error that a command ends with. In a log in JSON it is the last record, with its hint, and not
+// printed again.
+func (f *logFlags) told(s IO, err error) error {
+	if f.format != logJSON || err == nil || errors.Is(err, errSilent) {
+		return err
+	}
+	logr.FromSlogHandler(f.json(s.Err)).Error(err, "Sync has failed", hintOf(err)...)
+	return codedError{errSilent, exitCode(err)}
 }
 
 func (f *logFlags) unlessQuiet(d display) display {
@@ -105,6 +121,7 @@ type noDisplay struct{}
 
 func (noDisplay) update(time.Time, []source.Collection) {}
 func (noDisplay) finish(time.Time, []source.Collection) {}
+func (noDisplay) note(string)                           {}
 
 // lockedWriter is one that several may write to.
 type lockedWriter struct {

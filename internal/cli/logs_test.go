@@ -37,9 +37,11 @@ func TestLogAboveTheTable(t *testing.T) {
 	logger.Info("Listing", "reason", "Cold")
 	libraries.V(0).Info("Something of a library")
 	libraries.Error(errors.New("no\x1b[2J"), "It went wrong", "resource", "pods")
+	d.note("of\x1b[2J a secret")
 	d.finish(now, mirrored(nil))
 	text := out.String()
-	for _, want := range []string{"Waiting for a process, store s.db\n", "error: It went wrong, resource pods: no^[[2J\n", "\x1b[32mlive\x1b[0m"} {
+	for _, want := range []string{"Waiting for a process, store s.db\n", "error: It went wrong, resource pods: no^[[2J\n", "note: of^[[2J a secret\n",
+		"\x1b[32mlive\x1b[0m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
@@ -86,6 +88,7 @@ func TestQuiet(t *testing.T) {
 		d, logger := (&logFlags{format: format, quiet: true}).display(onTerminal(&out, &errs, true))
 		logger.Info("Listing")
 		d.update(now, mirrored(nil))
+		d.note("what is well")
 		d.finish(now, mirrored(nil))
 		if out.Len()+errs.Len() > 0 {
 			t.Errorf("%s: %q, %q", format, out.String(), errs.String())

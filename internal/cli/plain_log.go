@@ -18,6 +18,8 @@ const quietFor = time.Minute
 type plainLog struct {
 	// say writes what a collection is now.
 	say func(now time.Time, c source.Collection)
+	// notes writes a note.
+	notes func(text string)
 
 	mu sync.Mutex
 	// said is what was last written about each collection; guarded by mu.
@@ -56,6 +58,9 @@ func (p *plainLog) finish(now time.Time, all []source.Collection) {
 	p.update(now, all)
 }
 
+// note implements display.
+func (p *plainLog) note(text string) { p.notes(text) }
+
 func gist(c source.Collection) string {
 	return fmt.Sprint(c.Live.Source, c.Live.Synced, c.Live.Resumes, c.Live.Relists, trouble(*c.Live))
 }
@@ -73,6 +78,12 @@ func plainLine(now time.Time, c source.Collection) string {
 		line += ", error: " + t
 	}
 	return line
+}
+
+// noteJSON returns what writes a note as a record of the log.
+func noteJSON(h slog.Handler) func(text string) {
+	logger := slog.New(h)
+	return func(text string) { logger.Info(text) }
 }
 
 // sayJSON says it as a record of the log.

@@ -117,8 +117,9 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 	if more := len(unlisted) - mostNamed; more > 0 {
 		unlisted = append(unlisted[:mostNamed], fmt.Sprintf("%d more", more))
 	}
-	fmt.Fprintf(sv.io.Err, "note: stopped before the first list of %s had ended: %s has %s of it; the next start lists again\n",
-		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects))
+	sv.display.note(fmt.Sprintf(
+		"stopped before the first list of %s had ended: %s has %s of it; the next start lists again",
+		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects)))
 }
 
 // serve answers the reading commands. A sync that can not is still a sync.
@@ -162,15 +163,16 @@ func (sv *service) warnOfSecrets(ctx context.Context, members []*member) {
 		if mb.informer.Status().Persistent {
 			continue
 		}
-		fmt.Fprintf(sv.io.Err, "%s: kept in memory only, nothing of them is stored; %s\n", mb.resource, stores)
+		sv.display.note(fmt.Sprintf("%s: kept in memory only, nothing of them is stored; %s", mb.resource, stores))
 		status, err := sv.mirror.File.Status(ctx)
 		if err != nil {
 			continue
 		}
 		for _, c := range status.Collections {
 			if c.GVR() == mb.identity.GroupVersionResource {
-				fmt.Fprintf(sv.io.Err, "%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them\n",
-					mb.resource, sv.settings.store, c.Objects)
+				sv.display.note(fmt.Sprintf(
+					"%s: %s still holds %d that an earlier sync has stored; remove the file to be rid of them",
+					mb.resource, sv.settings.store, c.Objects))
 			}
 		}
 	}

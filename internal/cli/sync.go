@@ -72,10 +72,11 @@ It shows a table on a terminal, and lines elsewhere, on standard error as its lo
   larder sync pods -n web -l app=shop --store shop.db
   larder sync --config /etc/larder/sync.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd, args); err != nil {
-				return err
+			err := o.check(cmd, args)
+			if err == nil {
+				err = runSync(cmd.Context(), s, &o, args)
 			}
-			return runSync(cmd.Context(), s, &o, args)
+			return o.logs.told(s, err)
 		},
 		ValidArgsFunction: completeKnown,
 	}
@@ -178,6 +179,8 @@ func (o *syncOptions) settings(args []string) (settings, *configured, error) {
 func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err error) {
 	ctx, hangups, release := o.hangups(ctx)
 	defer release()
+	d, logger := o.logs.display(s)
+	ctx = klog.NewContext(ctx, logger)
 	set, c, err := o.settings(args)
 	if err != nil {
 		return err
@@ -186,8 +189,6 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	if err != nil {
 		return err
 	}
-	d, logger := o.logs.display(s)
-	ctx = klog.NewContext(ctx, logger)
 	sv := newService(s, d, planner{storePath: set.store, config: restConfig}, set)
 	sv.configured = c != nil
 	if err := sv.listen(ctx); err != nil {
