@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -19,6 +20,9 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		info, err := p.store.Info(ctx)
 		if err != nil {
 			return store.Result{}, err
+		}
+		if reflector.Reason(info.MustRelist).Lasts() {
+			s.options.Rewrite = true // found out since the list was asked for: what it says clears the mark
 		}
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {

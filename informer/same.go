@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,30 +40,60 @@ func (i *Informer) same(ctx context.Context) (resourceVersion string, same bool,
 		return "", false, err
 	}
 	within := int64(comparedWithin)
+	c := comparedList{Informer: i, held: held}
 	// One more than are held shows that there are others.
 	o := metav1.ListOptions{Limit: min(int64(len(held)+1), reflector.DefaultPageSize), TimeoutSeconds: &within}
-	for {
+	for begun := time.Now(); ; {
 		list, err := i.o.ListMetadata(ctx, o)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return "", false, err
 		}
-		resourceVersion = list.ResourceVersion
-		if !namesAll(list.Items) {
-			return resourceVersion, false, nil
+		equal, err := c.page(list)
+		if err != nil || !equal || list.Continue == "" {
+			return list.ResourceVersion, equal && c.equal == len(held), err
 		}
-		page, err := (&refLister{Informer: i}).refsOf(list)
-		if err != nil {
-			return "", false, fmt.Errorf("compare what is stored with the server: %w", err)
+		if deadline, ok := ctx.Deadline(); ok && time.Since(begun)*time.Duration(len(held)-c.equal) > time.Until(deadline)*time.Duration(c.equal) {
+			return list.ResourceVersion, false, nil // at this rate the rest takes too long
 		}
-		n := min(len(page.refs), len(held)) // both are in the order of the keys
-		if !slices.EqualFunc(page.refs, held[:n], func(a reflector.ObjectRef, b store.ObjectRef) bool {
-			return a == reflector.ObjectRef(b)
-		}) {
-			return resourceVersion, false, nil
-		}
-		held, o.Continue = held[n:], list.Continue
-		if o.Continue == "" {
-			return resourceVersion, len(held) == 0, nil
-		}
+		o.Continue = list.Continue
 	}
+}
+
+// comparedList is how far a list of metadata has been compared with what is held.
+type comparedList struct {
+	*Informer
+	held []store.ObjectRef
+	// listed objects, and how many of those held were equal to what was listed.
+	listed, equal int
+	// resourceVersion is that of the list: pages of different ones are no state that the server ever had.
+	resourceVersion string
+}
+
+// page compares the next page. It is not equal either if the list is longer than what is held, of other shards for example:
+// its pages are not for this start to go through.
+func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool, err error) {
+	if c.listed == 0 {
+		c.resourceVersion = list.ResourceVersion
+	}
+	c.listed += len(list.Items)
+	all := int64(c.listed)
+	if list.RemainingItemCount != nil {
+		all += *list.RemainingItemCount
+	}
+	if !namesAll(list.Items) || list.ResourceVersion != c.resourceVersion || list.Continue != "" && all > int64(len(c.held)) {
+		return false, nil
+	}
+	page, err := (&refLister{Informer: c.Informer}).refsOf(list)
+	if err != nil {
+		return false, fmt.Errorf("compare what is stored with the server: %w", err)
+	}
+	held := c.held[c.equal:]
+	held = held[:min(len(page.refs), len(held))] // both are in the order of the keys
+	c.equal += len(held)
+	return slices.EqualFunc(page.refs, held, func(a reflector.ObjectRef, b store.ObjectRef) bool {
+		return a == reflector.ObjectRef(b)
+	}), nil
 }

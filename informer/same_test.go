@@ -89,11 +89,48 @@ func TestRestartOfAQuietCollection(t *testing.T) {
 	}
 }
 
+// TestNoComparisonOfAnotherShard: where the server ignores the shard selector, the first page shows that most of what is
+// listed is not held, and no other is asked for.
+func TestNoComparisonOfAnotherShard(t *testing.T) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	s := fakeapi.New(fakeapi.Options{})
+	check(t, s.Start())
+	defer s.Stop()
+	for n := range 3000 {
+		_, err := s.Create(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: more(n)}})
+		check(t, err)
+	}
+	file := filepath.Join(t.TempDir(), "pods.db")
+	shard := store.Identity{
+		GroupVersionResource: pods, ShardSelector: "shardRange(object.metadata.uid, '0x0000000000000000', '0x0200000000000000')",
+	}
+	held, _ := restartOf(t, s, file, shard)
+	if len(held) == 0 || len(held) > 500 {
+		t.Fatalf("the shard has %d objects", len(held))
+	}
+	_, err := s.Create(corev1.SchemeGroupVersion.WithResource("nodes"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "moves-the-resourceVersion-on"}})
+	check(t, err)
+	s.ResetCounts()
+	restartOf(t, s, file, shard)
+	compared := slices.DeleteFunc(s.Requests(), func(r string) bool {
+		return !strings.Contains(r, "timeoutSeconds=1&") && !strings.HasSuffix(r, "timeoutSeconds=1")
+	})
+	if len(compared) != 1 {
+		t.Errorf("%d pages were asked for, such as %q", len(compared), compared[:min(3, len(compared))])
+	}
+}
+
 // more is the name of the n-th of many.
 func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 
 // restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had to look objects up, or to probe the server.
 func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
+	t.Helper()
+	return restartOf(t, s, file, store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
+}
+
+// restartOf is restart with an informer of that identity.
+func restartOf(t *testing.T, s *fakeapi.Server, file string, id store.Identity) (held map[string]string, probed bool) {
 	t.Helper()
 	quiet := logr.Discard()
 	st, err := store.Open(file, store.Options{Logger: &quiet})
@@ -101,7 +138,6 @@ func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]stri
 	defer func() { check(t, st.Close()) }()
 	config := s.Config()
 	client := kubernetes.NewForConfigOrDie(config).CoreV1().RESTClient()
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, ListMetadata: informer.ListMetadata(client, id), Logger: &quiet,
 	})

@@ -71,8 +71,11 @@ func (s *session) guard(ctx context.Context) outcome {
 		answer := s.verifying(ctx)
 		same, o := s.compare(ctx)
 		reason, err := answer()
-		if reason != "" || err != nil && (o.Kind == "" || o.Kind == behind) { // else the connection is lost, or a list is due
+		switch {
+		case reason != "", err != nil && (o.Kind == "" || o.Kind == behind):
 			o = s.refused(ctx, reason, err)
+		case err != nil:
+			klog.FromContext(ctx).V(2).Info("Not verified; the connection is lost, or a list is due anyway", "err", err)
 		}
 		if o.Kind != "" {
 			return o

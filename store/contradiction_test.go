@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -225,5 +226,30 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 		t.Run(name+", each batch committed", func(t *testing.T) {
 			test(t, openPodsAs(t, storetest.Open(t, store.Options{CommitInterval: -1}), byNamespaceAndColor, r))
 		})
+	}
+}
+
+// TestDamageIsKeptBesideAContradiction: that a file lost objects is not forgotten for a contradiction that was yet to be
+// committed.
+func TestDamageIsKeptBesideAContradiction(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), byHand())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	c := listed(t, s)
+	b := store.Batch{ResourceVersion: "12", Ops: []store.Op{event(deleted, "a/zzz", "12")}, IfContradicted: "Rewound"}
+	if _, err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	damageLeaf(t, s.Path(), "a/0300", func(leaf []byte, body int) { leaf[body] ^= 1 })
+	if err := s.Scrub(t.Context()); !errors.Is(err, store.ErrDamaged) {
+		t.Fatal(err)
+	}
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info := infoOf(t, c); info.MustRelist != store.MustRelistDamaged {
+		t.Errorf("MustRelist is %q after a rebuild with losses", info.MustRelist)
 	}
 }

@@ -118,6 +118,9 @@ func (c *Collection) recount(ctx context.Context) error {
 			st.take(x, old.found)
 		}
 		before.Objects, before.Newest = st.Objects, st.Newest
+		if st.MustRelist != "" {
+			before.MustRelist = st.MustRelist // objects are lost, or a mark of the file's own
+		}
 		c.overlay.correct(before)
 		return nil
 	})

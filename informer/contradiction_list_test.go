@@ -1,0 +1,71 @@
+package informer
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-dev/larder/internal/hook"
+)
+
+// TestContradictionBesideAnExpiredList: a list that was asked for because the watch has expired, and so compares no bodies,
+// does not clear what a contradiction has marked before it began, in whichever commit the process ends.
+func TestContradictionBesideAnExpiredList(t *testing.T) {
+	for n := range int64(8) {
+		t.Run(fmt.Sprintf("commit %d", n), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				var left atomic.Int64
+				r.so.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
+					if left.Add(-1) == 0 {
+						r.cancel()
+						time.Sleep(100 * time.Millisecond)
+					}
+					return commit()
+				}}
+				for k := range 40 {
+					r.srv.write(fmt.Sprintf("a/%02d", k), "x")
+				}
+				r.start()
+				if err := r.st.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.restoreQuietly()
+				r.i.deltasMu.Lock() // the pump is behind
+				r.srv.write("a/lost", "y")
+				synctest.Wait()
+				r.srv.setSilent(true)
+				r.srv.write("a/more", "x")
+				r.srv.setSilent(false)
+				r.srv.compact()
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				left.Store(n + 1)
+				r.i.deltasMu.Unlock()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				r.close()
+				left.Store(0)
+				r.start()
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				equal(t, "store", r.stored(), r.srv.state())
+				r.close()
+			})
+		})
+	}
+}
+
+// restoreQuietly gives an object another body under the same UID and resourceVersion, and makes one of which no event tells.
+func (r *rig) restoreQuietly() {
+	r.srv.mu.Lock()
+	other := r.srv.pods["a/00"].DeepCopy()
+	other.Labels["value"] = "other"
+	r.srv.pods["a/00"] = other
+	r.srv.mu.Unlock()
+	r.srv.setSilent(true)
+	r.srv.write("a/lost", "x")
+	r.srv.setSilent(false)
+}
