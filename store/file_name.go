@@ -59,9 +59,18 @@ func (s *Store) lostName() (lost bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("%s: %w", s.path, err)
 	case !os.SameFile(h.identity, named):
-		return false, fmt.Errorf("%s: %w", s.real, ErrReplaced)
+		return false, fmt.Errorf("%s, %d bytes of %s, is not %s: %w",
+			s.real, named.Size(), named.ModTime().UTC().Format(time.RFC3339), whereabouts(h.file), ErrReplaced)
 	}
 	return false, nil
+}
+
+// whereabouts says which file is open; where the system tells, with the name that it has by now.
+func whereabouts(f *os.File) string {
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
+		return "the file that is open, now " + name
+	}
+	return "the file that is open"
 }
 
 // writeAnew copies the open file, which has lost its name, to a new one of that name. It is as safe as a compaction: the copy is

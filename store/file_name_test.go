@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,7 +148,7 @@ func TestReplacedFile(t *testing.T) {
 	s, c, path, backup := replaced(t)
 	apply(t, c, "7", upsert("a/z", "7"))
 	for range 2 {
-		if err := s.Flush(t.Context()); !errors.Is(err, store.ErrReplaced) {
+		if err := s.Flush(t.Context()); !errors.Is(err, store.ErrReplaced) || !namesBoth(err, path, len(backup)) {
 			t.Fatalf("a commit: %v", err)
 		}
 		if err := s.CommitErr(); !errors.Is(err, store.ErrReplaced) {
@@ -165,6 +167,16 @@ func TestReplacedFile(t *testing.T) {
 	}
 	wantStrings(t, "the next process finds", stored(t, path), "a/x uid=uid-a/x rv=1", "5")
 	wantStrings(t, "the file that was there has", stored(t, path+"-away"), "a/x uid=uid-a/x rv=1", "a/y uid=uid-a/y rv=6", "6")
+}
+
+// namesBoth reports whether an error names the file of that many bytes that has the path, and the open one, which was moved
+// away, if the system tells.
+func namesBoth(err error, path string, size int) bool {
+	own := path + "-away"
+	if runtime.GOOS != "linux" {
+		own = "the file that is open"
+	}
+	return strings.Contains(err.Error(), fmt.Sprintf("%s, %d bytes of ", path, size)) && strings.Contains(err.Error(), own)
 }
 
 // TestReplacedBeforeClose: Close says so although there is nothing to write.

@@ -11,7 +11,7 @@ import (
 // Markdown writes the page of the documentation. plots are the pictures, as links from where the page is.
 func Markdown(out io.Writer, run Run, plots []string) error {
 	p := &page{out: out}
-	p.line("# Benchmarks")
+	p.line("# How fast is Larder beside client-go?")
 	p.line("")
 	p.line("Made by `%s` from `bench/results/%s.json`: do not edit. %s; %s; commit %s.", run.Command, run.ID, run.Machine, run.Server, run.Commit)
 	p.line("")
