@@ -39,7 +39,10 @@ func discover(ctx context.Context, config *rest.Config) (offers, error) {
 	}
 	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &partial) {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // the groups that are missing were not waited for
+		return offers{}, ctx.Err()
+	case err != nil && !errors.As(err, &partial):
 		return offers{}, err
 	}
 	found := offers{unwatchable: map[schema.GroupVersionResource]bool{}}

@@ -112,6 +112,69 @@ func TestInterruptedWhileAskingForTheCluster(t *testing.T) {
 	}
 }
 
+// hungBody is a server whose answers begin and do not end; reading is called when the client is reading one: no buffer
+// between the two holds as much as has been written by then.
+func hungBody(t *testing.T, reading func()) (host string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(bytes.Repeat([]byte(" "), 32<<20))
+		reading()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	return "--server=" + server.URL
+}
+
+// Over a slow link a command is asked to end while it reads what resources the server has. The answer that it gave up
+// is no error, and it says what it leaves. A sync ends well, as whenever it is asked to.
+func TestInterruptedWhileReadingTheResources(t *testing.T) {
+	known, file := aPod(t)
+	if code, _, errs := runs(t.Context(), "snapshot", "save", file("s.larder"), "pods", known); code != exitOK {
+		t.Fatal(errs)
+	}
+	restored, _, errs := runs(t.Context(), "snapshot", "restore", file("s.larder"), "--store", file("s.db"))
+	if restored != exitOK {
+		t.Fatal(errs)
+	}
+	before := filesIn(t, file(""))
+	none := "stopped before anything was mirrored: no store was made at " + file("n.db")
+	more := "stopped before anything was mirrored: " + file("s.db") + " holds what it held"
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"sync":      {[]string{"sync", "pods", "--store", file("n.db")}, exitOK, "note: " + none + "\n"},
+		"sync more": {[]string{"sync", "nodes", "--store", file("s.db")}, exitOK, "note: " + more + "\n"},
+		"quiet":     {[]string{"sync", "pods", "--store", file("n.db"), "--quiet"}, exitOK, ""},
+		"save": {
+			[]string{"snapshot", "save", file("n.larder"), "pods"}, exitFailed, "error: interrupted: nothing was written\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			code, out, errs := runs(ctx, append(tc.args, hungBody(t, end))...)
+			if code != tc.code || out != "" || errs != tc.want {
+				t.Errorf("%d %q %q, want %d %q", code, out, errs, tc.code, tc.want)
+			}
+		})
+	}
+	if now := filesIn(t, file("")); !slices.Equal(now, before) {
+		t.Errorf("%v is there, and before it was %v", now, before)
+	}
+	t.Run("json", func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		code, _, errs := runs(ctx, "sync", "pods", "--store", file("n.db"), "--log-format", "json", hungBody(t, end))
+		want := `"level":"INFO","msg":"` + none + `"}`
+		if code != exitOK || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%d %q, want %q", code, errs, want)
+		}
+	})
+}
+
 // An output that can not be written is one error, also if it is met again when what is left is flushed.
 func TestErrorsAreToldOnce(t *testing.T) {
 	server := startServer(t)

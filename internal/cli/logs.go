@@ -61,6 +61,7 @@ func (f *logFlags) level() slog.Level {
 // display chooses between a live table, lines and nothing, and returns the logger that goes with it.
 func (f *logFlags) display(s IO) (display, logr.Logger) {
 	d, logger := f.choose(s)
+	logger = withoutGivenUp(logger)
 	if s.SetLogger != nil {
 		s.SetLogger(logger) // what libraries log by themselves
 	}
@@ -68,21 +69,20 @@ func (f *logFlags) display(s IO) (display, logr.Logger) {
 }
 
 func (f *logFlags) choose(s IO) (display, logr.Logger) {
-	errs := &lockedWriter{w: s.Err}
 	if f.format == logJSON {
-		h := f.json(errs)
+		h := f.json(s.Err)
 		return f.unlessQuiet(&plainLog{say: sayJSON(h), notes: noteJSON(h)}), logr.FromSlogHandler(h)
 	}
 	klogs := textlogger.NewLogger(textlogger.NewConfig(
-		textlogger.Output(errs), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
+		textlogger.Output(s.Err), textlogger.Verbosity(min(f.verbosity, mostVerbose))))
 	width, _ := s.TerminalSize()
 	switch {
 	case f.quiet:
-		return noDisplay{}, logr.FromSlogHandler(&sentences{w: errs, level: f.level()})
+		return noDisplay{}, logr.FromSlogHandler(&sentences{w: s.Err, level: f.level()})
 	case width == 0 || runtime.GOOS == "windows": // older consoles there know no escape sequences
-		return &plainLog{say: sayText(errs), notes: noteTo(errs)}, klogs
+		return &plainLog{say: sayText(s.Err), notes: noteTo(s.Err)}, klogs
 	}
-	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours, notes: noteTo(errs)}
+	table := &screen{out: s.terminal(), size: s.TerminalSize, colours: s.Colours, notes: noteTo(s.Err)}
 	if !s.ErrIsTerminal {
 		return table, klogs
 	}

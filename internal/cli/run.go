@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 )
 
 // IO is what the commands print to, and the clock they tell ages by.
@@ -68,7 +69,8 @@ func Run(ctx context.Context, args []string, s IO) int {
 	if s.TerminalSize == nil {
 		s.TerminalSize = func() (int, int) { return 0, 0 }
 	}
-	s.Err = visibleWriter{s.Err} // errors and notes quote files and servers
+	s.Err = visibleWriter{&lockedWriter{w: s.Err}} // errors and notes quote files and servers
+	ctx = klog.NewContext(ctx, withoutGivenUp(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))))
 	flush := func() error { return nil }
 	if s.OutIsTerminal {
 		out := &terminalWriter{w: s.Out}

@@ -122,6 +122,15 @@ func (sv *service) noteUnlisted(left []source.Collection) {
 		strings.Join(unlisted, ", "), sv.settings.store, countedObjects(objects)))
 }
 
+// noteNothingMirrored says what a sync that was stopped before it could begin leaves.
+func (sv *service) noteNothingMirrored() {
+	left := sv.settings.store + " holds what it held"
+	if missing(sv.settings.store) {
+		left = "no store was made at " + sv.settings.store
+	}
+	sv.display.note("stopped before anything was mirrored: " + left)
+}
+
 // serve answers the reading commands. A sync that can not is still a sync.
 func (sv *service) serve(logger logr.Logger) (stop func() error) {
 	path := sv.settings.store

@@ -196,8 +196,9 @@ func runSync(ctx context.Context, s IO, o *syncOptions, args []string) (err erro
 	}
 	defer func() { err = errors.Join(err, sv.close()) }()
 	err = sv.open(ctx, logger)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // it was asked to end, as it is later on, and nothing is wrong
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was asked to end, as it is later on, and nothing is wrong
+		sv.noteNothingMirrored()
+		return nil
 	}
 	if err != nil {
 		return err

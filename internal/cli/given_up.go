@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+)
+
+// withoutGivenUp returns logger without the errors of requests that were given up: client-go logs each request whose
+// answer was being read when the command was asked to end.
+func withoutGivenUp(logger logr.Logger) logr.Logger { return logr.New(&givenUpSink{logger.GetSink()}) }
+
+// givenUpSink is a logr.LogSink that logs no context.Canceled.
+type givenUpSink struct{ to logr.LogSink }
+
+// Init implements logr.LogSink. The sink behind is one call further down.
+func (s *givenUpSink) Init(info logr.RuntimeInfo) {
+	info.CallDepth++
+	s.to.Init(info)
+}
+
+// Enabled implements logr.LogSink.
+func (s *givenUpSink) Enabled(level int) bool { return s.to.Enabled(level) }
+
+// Info implements logr.LogSink.
+func (s *givenUpSink) Info(level int, msg string, keysAndValues ...any) {
+	s.to.Info(level, msg, keysAndValues...)
+}
+
+// Error implements logr.LogSink.
+func (s *givenUpSink) Error(err error, msg string, keysAndValues ...any) {
+	if !isGivenUp(err) {
+		s.to.Error(err, msg, keysAndValues...)
+	}
+}
+
+// isGivenUp reports whether err is context.Canceled, wrapped perhaps, and nothing besides.
+func isGivenUp(err error) bool {
+	for err != nil && err != context.Canceled { //nolint:errorlint // errors.Is would find it among joined errors
+		err = errors.Unwrap(err)
+	}
+	return err != nil
+}
+
+// WithValues implements logr.LogSink.
+func (s *givenUpSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return &givenUpSink{s.to.WithValues(keysAndValues...)}
+}
+
+// WithName implements logr.LogSink.
+func (s *givenUpSink) WithName(name string) logr.LogSink { return &givenUpSink{s.to.WithName(name)} }
+
+// WithCallDepth implements logr.CallDepthLogSink.
+func (s *givenUpSink) WithCallDepth(depth int) logr.LogSink {
+	if to, ok := s.to.(logr.CallDepthLogSink); ok {
+		return &givenUpSink{to.WithCallDepth(depth)}
+	}
+	return s
+}
