@@ -150,18 +150,15 @@ cross: ## go vet for other systems (PLATFORMS), tests too
 	done; done
 
 .PHONY: release
-release: ## static programs, an OCI image and checksums of HEAD in dist/, built twice and compared; with VERSION=vX.Y.Z: prints how to tag
-ifdef VERSION
-	@$(GO) -C test/release run . -tags $(VERSION)
-else
+release: ## static programs, an OCI image and checksums of HEAD in dist/, built twice and compared; VERSION=vX.Y.Z tags it before
+	@$(if $(VERSION),$(GO) -C test/release run . -tag $(VERSION))
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	for n in 1 2; do \
-		git clone -q . "$$tmp/$$n"; \
+		git -c advice.detachedHead=false clone -q $(if $(VERSION),--branch $(VERSION)) . "$$tmp/$$n"; \
 		$(STEP) "release, build $$n of 2" $(GO) -C "$$tmp/$$n/test/release" run . -out "$$tmp/dist$$n" >/dev/null; \
 	done; \
 	cmp "$$tmp/dist1/SHA256SUMS" "$$tmp/dist2/SHA256SUMS"; \
 	rm -rf dist; mv "$$tmp/dist1" dist; cat dist/SHA256SUMS
-endif
 
 .PHONY: linter
 linter:

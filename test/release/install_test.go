@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	rootModule = "github.com/larder-dev/larder"
+	rootModule = rootPath
 	version    = "v0.1.0"
 )
 

@@ -2,7 +2,7 @@
 // Linux, and their checksums. The same commit and the same Go give the same bytes, wherever the checkout is.
 //
 //	release [-out DIR] [-platforms LIST] [-image LIST]   builds
-//	release -tags VERSION                                prints the commands that tag VERSION
+//	release -tag VERSION                                 tags the modules, and builds nothing
 package main
 
 import (
@@ -19,11 +19,11 @@ func main() {
 	out := flag.String("out", "dist", "`directory` for what is built")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,linux/arm,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "what to build the program for")
 	image := flag.String("image", "linux/amd64,linux/arm64,linux/arm", "what the image is for; each must be among the platforms")
-	tags := flag.String("tags", "", "print the commands that tag `VERSION`, and build nothing")
+	tag := flag.String("tag", "", "tag the modules with `VERSION`, and build nothing")
 	flag.Parse()
 	err := error(nil)
-	if *tags != "" {
-		err = printTags(os.Stdout, *tags)
+	if *tag != "" {
+		err = tagModules(root, *tag, os.Stdout)
 	} else {
 		err = release(*out, strings.Split(*platforms, ","), strings.Split(*image, ","))
 	}

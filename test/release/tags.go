@@ -1,24 +1,62 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/mod/semver"
 )
 
-// printTags prints how the modules are tagged: the root first, then the adapter, which requires that version of the
-// root. Its replace line stays: it counts in the checkout only.
-func printTags(out io.Writer, version string) error {
+const (
+	rootPath    = "github.com/larder-dev/larder"
+	adapterPath = "informer/controllerruntime"
+)
+
+// tagModules tags the modules of the checkout in dir: the root first, then the adapter, in a commit of its own that makes
+// it require that version of the root. Its replace line stays: it counts in the checkout only. Nothing is pushed; out is
+// told how. A checkout with changes, and a version that has a tag, are refused before anything is done.
+func tagModules(dir, version string, out io.Writer) error {
 	if semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)
 	}
-	_, err := fmt.Fprintf(out, `git tag -a %[1]s -m %[1]s
-go -C informer/controllerruntime mod edit -require=github.com/larder-dev/larder@%[1]s
-git commit -m "controllerruntime: requires %[1]s of the root" informer/controllerruntime/go.mod
-git tag -a informer/controllerruntime/%[1]s -m informer/controllerruntime/%[1]s
-git push origin HEAD %[1]s informer/controllerruntime/%[1]s
-git checkout %[1]s && make release
-`, version)
+	if changed, err := git(dir, "status", "--porcelain"); err != nil || changed != "" {
+		return errors.Join(err, fmt.Errorf("the checkout %s has changes: commit them, and then tag\n%s", dir, changed))
+	}
+	adapter := adapterPath + "/" + version
+	if there, err := git(dir, "tag", "--list", version, adapter); err != nil || there != "" {
+		return errors.Join(err, fmt.Errorf("there is a tag already: %s", strings.Fields(there)))
+	}
+	mod := filepath.Join(adapterPath, "go.mod")
+	edit := exec.Command("go", "mod", "edit", "-require="+rootPath+"@"+version, mod)
+	edit.Dir = dir
+	if _, err := git(dir, "tag", "-a", version, "-m", version); err != nil {
+		return err
+	}
+	if said, err := edit.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", edit, err, said)
+	}
+	if _, err := git(dir, "commit", "-m", "controllerruntime: requires "+version+" of the root", mod); err != nil {
+		return err
+	}
+	if _, err := git(dir, "tag", "-a", adapter, "-m", adapter); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "Tagged %s and %s. To publish them: git push origin HEAD %[1]s %[2]s\n", version, adapter)
 	return err
+}
+
+// git runs a command of git in dir and returns what it prints.
+func git(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", cmd, err, failure.String())
+	}
+	return string(out), nil
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// TestTagModules: the tag of the adapter is on a commit whose go.mod requires the tag of the root, which comes before it.
+func TestTagModules(t *testing.T) {
+	dir := checkout(t)
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := git(dir, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	before := must("rev-parse", "HEAD")
+	var out bytes.Buffer
+	if err := tagModules(dir, version, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := must("rev-parse", version+"^{}"); got != before {
+		t.Errorf("the root's tag is on %s, want %s", got, before)
+	}
+	if got := must("rev-parse", adapterPath+"/"+version+"^{}^"); got != before {
+		t.Errorf("the adapter's tag comes after %s, want %s", got, before)
+	}
+	mod, err := modfile.Parse("go.mod", []byte(must("show", adapterPath+"/"+version+":"+adapterPath+"/go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]string{}
+	for _, r := range mod.Require {
+		required[r.Mod.Path] = r.Mod.Version
+	}
+	if required[rootModule] != version {
+		t.Errorf("the adapter requires %v", required)
+	}
+	if !strings.Contains(out.String(), "git push origin HEAD v0.1.0 informer/controllerruntime/v0.1.0") {
+		t.Errorf("said %q", out.String())
+	}
+	if err := tagModules(dir, version, &out); err == nil || !strings.Contains(err.Error(), "there is a tag already") {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// TestTagModulesRefuses: what is not committed would not be in the tag.
+func TestTagModulesRefuses(t *testing.T) {
+	dir := checkout(t)
+	if err := tagModules(dir, "0.1", os.Stderr); err == nil {
+		t.Error("0.1 is no version")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "more"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := tagModules(dir, version, os.Stderr); err == nil || !strings.Contains(err.Error(), "has changes") {
+		t.Errorf("with changes: %v", err)
+	}
+	if tags, err := git(dir, "tag"); err != nil || tags != "" {
+		t.Errorf("tags %q, %v", tags, err)
+	}
+}
+
+// checkout is a repository of one commit that has the go.mod files of the modules.
+func checkout(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, mod := range []string{"go.mod", filepath.Join(adapterPath, "go.mod")} {
+		data, err := os.ReadFile(filepath.Join(root, mod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, mod)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"init", "-q"}, {"config", "user.name", "nobody"}, {"config", "user.email", "nobody@example.com"},
+		{"config", "tag.gpgSign", "false"}, {"config", "commit.gpgSign", "false"}, {"add", "."}, {"commit", "-qm", "all"},
+	} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	return dir
+}
