@@ -127,7 +127,7 @@ bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; write
 	@$(MAKE) --no-print-directory bench-micro
 
 .PHONY: bench-quick
-bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements, after starts at several sizes, up to 100,000: twenty minutes
+bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements, after starts at several sizes, up to 100,000: a quarter of an hour
 	@$(GO) -C bench run . -starts 10,100,1000,2000,10000,100000
 	@$(GO) -C bench run . -quick $(BENCHFLAGS)
 
