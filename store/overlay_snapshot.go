@@ -83,7 +83,7 @@ func (w *writer) stillStored(refs []ObjectRef) (have []ObjectRef, err error) {
 func (st *state) cover(info Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
-	if info.MustRelist != "" && st.MustRelist != MustRelistDamaged { // which says that objects are lost, too
+	if info.MustRelist != "" {
 		st.MustRelist = info.MustRelist
 	}
 }
