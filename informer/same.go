@@ -55,7 +55,9 @@ func (i *Informer) same(ctx context.Context) (resourceVersion string, same bool,
 		if err != nil || !equal || list.Continue == "" {
 			return list.ResourceVersion, equal && c.equal == len(held), err
 		}
-		if deadline, ok := ctx.Deadline(); ok && time.Since(begun)*time.Duration(len(held)-c.equal) > time.Until(deadline)*time.Duration(c.equal) {
+		deadline, limited := ctx.Deadline()
+		left, done := time.Duration(len(held)-c.equal), time.Duration(c.equal)
+		if limited && time.Since(begun)*left > time.Until(deadline)*done {
 			return list.ResourceVersion, false, nil // at this rate the rest takes too long
 		}
 		o.Continue = list.Continue
@@ -83,7 +85,8 @@ func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool,
 	if list.RemainingItemCount != nil {
 		all += *list.RemainingItemCount
 	}
-	if !namesAll(list.Items) || list.ResourceVersion != c.resourceVersion || list.Continue != "" && all > int64(len(c.held)) {
+	longer := list.Continue != "" && all > int64(len(c.held))
+	if longer || !namesAll(list.Items) || list.ResourceVersion != c.resourceVersion {
 		return false, nil
 	}
 	page, err := (&refLister{Informer: c.Informer}).refsOf(list)

@@ -34,7 +34,9 @@ func TestComparisonInPages(t *testing.T) {
 			s.write(key(page+7), "new")
 		}},
 		{name: "the last is gone", objects: 2*page + 1, pages: 2, change: func(s *server) { s.delete(key(2 * page)) }},
-		{name: "one after two full pages", objects: 2 * page, pages: 3, change: func(s *server) { s.write("b/x", "new") }},
+		{name: "one after two full pages", objects: 2 * page, pages: 3, change: func(s *server) {
+			s.write("b/x", "new")
+		}},
 		{name: "a thin link", objects: 2*page + 1, pages: 1, takes: 600 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

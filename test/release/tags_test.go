@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,8 +89,8 @@ func checkout(t *testing.T) (dir string) {
 		{"init", "-q"}, {"config", "user.name", "nobody"}, {"config", "user.email", "nobody@example.com"},
 		{"config", "tag.gpgSign", "false"}, {"config", "commit.gpgSign", "false"}, {"add", "."}, {"commit", "-qm", "all"},
 	} {
-		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
+		if _, err := git(dir, args...); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return dir

@@ -17,7 +17,8 @@ import (
 	"github.com/larder-dev/larder/bench/internal/stat"
 )
 
-// pictures are the SVG files: rows of one unit, on one logarithmic scale. Dots, since a bar has no beginning on such a scale.
+// pictures are the SVG files: rows of one unit, on one logarithmic scale. Dots, since a bar has no beginning on such a
+// scale.
 var pictures = []struct {
 	name, title string
 	unit        scenario.Unit
@@ -39,7 +40,10 @@ var series = []struct {
 	{"Larder Bounded", color.RGBA{86, 180, 233, 255}, draw.CircleGlyph{}, larderOf(bounded)},
 	{"Larder None", color.RGBA{0, 60, 110, 255}, draw.CircleGlyph{}, larderOf(none)},
 	{"client-go", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}, func(r Row) *stat.Summary { return r.Spread.ClientGo }},
-	{"client-go, LIST", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}, func(r Row) *stat.Summary { return r.Spread.ClientGoList }},
+	{
+		"client-go, LIST", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{},
+		func(r Row) *stat.Summary { return r.Spread.ClientGoList },
+	},
 }
 
 func larderOf(residency string) func(Row) *stat.Summary {
@@ -51,7 +55,8 @@ func larderOf(residency string) func(Row) *stat.Summary {
 	}
 }
 
-// Plots writes the pictures of the rows with n objects of a kind into dir, and returns their names. What has no rows gets no picture.
+// Plots writes the pictures of the rows with n objects of a kind into dir, and returns their names. What has no rows gets
+// no picture.
 func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
 	var names []string
 	for _, picture := range pictures {
@@ -110,7 +115,8 @@ func drawPicture(path, title string, rows []Row) error {
 	})
 }
 
-// Within a row of height 1, from its place: the first series, and how far below it the next is, so that no dot hides another.
+// Within a row of height 1, from its place: the first series, and how far below it the next is, so that no dot hides
+// another.
 const (
 	labelPlace = 0.32
 	seriesTop  = 0.16
