@@ -5,113 +5,71 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// fairness is the API server's priority and fairness for one account: so many seats, and a queue before them, in order. A request that finds
-// the queue full, or has waited too long in it, is refused.
+// fairness is the API server's priority and fairness for one account: so many seats, and a queue before them, in order.
+// A request that finds the queue full, or has waited too long in it, is refused.
 type fairness struct {
-	mu      sync.Mutex
-	free    int       // guarded by mu
-	queue   []*waiter // guarded by mu
-	dropped dropped   // guarded by mu
-}
+	seats *semaphore.Weighted
 
-// waiter is a request in the queue.
-type waiter struct {
-	seats int
-	ready chan struct{}
+	mu      sync.Mutex // guards what follows
+	queued  int
+	dropped dropped
 }
 
 func newFairness() *fairness {
-	return &fairness{free: allSeats, dropped: dropped{retryAfter: 1}}
+	return &fairness{seats: semaphore.NewWeighted(allSeats), dropped: dropped{retryAfter: 1}}
 }
 
-// take waits for the seats. What it returns nil for is to be given back.
-func (f *fairness) take(ctx context.Context, seats int) error {
-	w, err := f.enter(seats)
-	if w == nil {
-		return err
-	}
-	timer := time.NewTimer(queueWait)
-	defer timer.Stop()
-	select {
-	case <-w.ready:
+// take waits for the seats. If it returns nil, release them.
+func (f *fairness) take(ctx context.Context, seats int64) error {
+	if f.seats.TryAcquire(seats) {
 		return nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-timer.C:
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	select {
-	case <-w.ready: // in the meantime
+	if !f.queue(1) {
+		return f.refuse()
+	}
+	defer f.queue(-1)
+	inTime, cancel := context.WithTimeout(ctx, queueWait)
+	defer cancel()
+	switch err := f.seats.Acquire(inTime, seats); {
+	case err == nil:
 		return nil
-	default:
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	f.leaveLocked(w)
-	if err != nil {
-		return err
-	}
-	return f.refuseLocked()
+	return f.refuse()
 }
 
-// enter takes the seats at once, or a place in the queue; both nil means at once.
-func (f *fairness) enter(seats int) (*waiter, error) {
+// queue changes the queue's length, and reports whether there is room for that.
+func (f *fairness) queue(by int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case len(f.queue) == 0 && f.free >= seats:
-		f.free -= seats
-		return nil, nil
-	case len(f.queue) >= queueLength:
-		return nil, f.refuseLocked()
+	if f.queued+by > queueLength {
+		return false
 	}
-	w := &waiter{seats: seats, ready: make(chan struct{})}
-	f.queue = append(f.queue, w)
-	return w, nil
+	f.queued += by
+	return true
 }
 
-// give gives seats back, and hands them on.
-func (f *fairness) give(seats int) {
+func (f *fairness) refuse() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.free += seats
-	f.dispatchLocked()
-}
-
-// dispatchLocked lets the first of the queue go on, and the next, as long as there are seats for it.
-func (f *fairness) dispatchLocked() {
-	for len(f.queue) > 0 && f.queue[0].seats <= f.free {
-		f.free -= f.queue[0].seats
-		close(f.queue[0].ready)
-		f.queue = f.queue[1:]
-	}
-}
-
-func (f *fairness) leaveLocked(w *waiter) {
-	for i, other := range f.queue {
-		if other == w {
-			f.queue = append(f.queue[:i:i], f.queue[i+1:]...)
-			break
-		}
-	}
-	f.dispatchLocked()
-}
-
-func (f *fairness) refuseLocked() error {
 	return apierrors.NewTooManyRequests("too many requests, please try again later", f.dropped.note(time.Now().Unix()))
 }
 
 // maxRetryAfter bounds Retry-After.
 const maxRetryAfter = 32
 
-// dropped sets Retry-After by how many requests were refused of late, in seconds, as apiserver's dropped_requests_tracker.go does: it doubles while
-// three a second are refused, and goes down by one while less than one is.
+// dropped sets Retry-After by how many requests were refused of late, in seconds, as apiserver's
+// dropped_requests_tracker.go does: it doubles while three a second are refused, and goes down by one while less than
+// one is.
 type dropped struct {
 	retryAfter, raised int64
 	// counts are of the last maxRetryAfter seconds, at second modulo length.
-	counts [2 * maxRetryAfter]int
+	counts [2 * maxRetryAfter]int64
 	second int64
 }
 
@@ -121,18 +79,20 @@ func (d *dropped) note(second int64) int {
 		d.second = second
 	}
 	for ; d.second < second; d.second++ {
-		d.counts[(d.second+1)%int64(len(d.counts))] = 0
+		*d.of(d.second + 1) = 0
 		d.adapt(d.second + 1)
 	}
-	d.counts[second%int64(len(d.counts))]++
+	*d.of(second)++
 	return int(d.retryAfter)
 }
+
+func (d *dropped) of(second int64) *int64 { return &d.counts[second%int64(len(d.counts))] }
 
 // adapt is done once a second.
 func (d *dropped) adapt(second int64) {
 	n := int64(0)
-	for i := int64(1); i <= d.retryAfter; i++ {
-		n += int64(d.counts[(second-i+int64(len(d.counts)))%int64(len(d.counts))])
+	for i := range d.retryAfter {
+		n += *d.of(second - 1 - i)
 	}
 	switch {
 	case n >= 3*d.retryAfter && second-d.raised >= d.retryAfter:

@@ -20,13 +20,14 @@ var (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	// The default handler holds a lock while it sleeps, and time stands still for a bubble while one of its goroutines waits for a lock.
+	// The default handler holds a lock while it sleeps, and time stands still for a bubble while one of its goroutines
+	// waits for a lock.
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
 }
 
-// TestFleet runs every scenario with every kind of agent, and wants of Larder's that they list only if the history is lost, and then once each and not
-// all at a time.
+// TestFleet runs every scenario with every kind of agent, and wants of Larder's that they list only if the history is
+// lost, and then once each and not all at a time.
 func TestFleet(t *testing.T) {
 	var runs []summary
 	table := "\n" + heading

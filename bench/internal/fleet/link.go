@@ -23,7 +23,7 @@ type link struct {
 	watching func()
 }
 
-// unlisting is one whose client can not list by a watch.
+// unlisting is one whose client cannot list by a watch.
 type unlisting struct{ cache.ListerWatcher }
 
 // IsWatchListSemanticsUnSupported implements what client-go asks for.
@@ -49,10 +49,8 @@ func (l link) ask(ctx context.Context, r request) error {
 	}
 }
 
-// get is any request of one small object that is not one of those listed.
-func (l link) get(ctx context.Context) error {
-	return l.ask(ctx, request{cost: smallCost, kind: small})
-}
+// get is a request of one small object.
+func (l link) get(ctx context.Context) error { return l.ask(ctx, request{cost: smallCost}) }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
 func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -60,79 +58,71 @@ func (l link) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtim
 	case o.FieldSelector != "":
 		return l.lookUp(ctx, o.FieldSelector)
 	case o.Limit == 1:
-		if err := l.get(ctx); err != nil {
-			return nil, err
-		}
-		return l.answer(0, 1, "more"), nil
+		return l.answer(l.get(ctx), 0, 1, "more")
 	case o.Limit > 0 && o.ResourceVersion != "0": // a watch cache that may be behind heeds no limit
 		return l.page(ctx, o)
 	}
-	if err := l.ask(ctx, request{cost: listCost, kind: whole, begins: true}); err != nil {
-		return nil, err
-	}
-	return l.answer(0, kept, ""), nil
+	return l.answer(l.ask(ctx, request{cost: listCost, begins: true}), 0, kept, "")
 }
 
 // lookUp reads one object by its name.
 func (l link) lookUp(ctx context.Context, selector string) (runtime.Object, error) {
-	if err := l.get(ctx); err != nil {
-		return nil, err
-	}
 	parsed, err := fields.ParseSelector(selector)
 	if err != nil {
 		return nil, err
 	}
 	name, _ := parsed.RequiresExactMatch("metadata.name")
 	var i int
-	_, err = fmt.Sscanf(name, "pod-%d", &i)
-	return l.answer(i, i+1, ""), err
+	if _, err := fmt.Sscanf(name, "pod-%d", &i); err != nil {
+		return nil, err
+	}
+	return l.answer(l.get(ctx), i, i+1, "")
 }
 
 // page has as many objects as are asked for, of those that are charged for. The token is how many have been before.
 func (l link) page(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	from, _ := strconv.Atoi(o.Continue)
 	n := min(int(o.Limit), objects-from)
-	if err := l.ask(ctx, request{cost: pageCost(n, from == 0), kind: page, begins: from == 0}); err != nil {
-		return nil, err
-	}
+	err := l.ask(ctx, request{cost: pageCost(n, from == 0), begins: from == 0})
 	token := ""
 	if from+n < objects {
 		token = strconv.Itoa(from + n)
 	}
-	return l.answer(from*kept/objects, (from+n)*kept/objects, token), nil
+	return l.answer(err, from*kept/objects, (from+n)*kept/objects, token)
 }
 
-// answer is a list of the objects from and up to an index.
-func (l link) answer(from, to int, token string) *metav1.List {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatInt(l.s.rvLocked(), 10), Continue: token}}
-	for _, obj := range l.s.objects[from:to] {
+// answer is a list of the objects from and up to an index, unless the request has failed.
+func (l link) answer(err error, from, to int, token string) (runtime.Object, error) {
+	if err != nil {
+		return nil, err
+	}
+	at := l.s.now()
+	list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatInt(l.s.rv(at), 10), Continue: token}}
+	for _, obj := range l.s.objects(at, from, to) {
 		list.Items = append(list.Items, runtime.RawExtension{Object: obj})
 	}
-	return list
+	return list, nil
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
 func (l link) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	r := request{cost: smallCost, kind: small, watch: true}
+	r := request{cost: smallCost, watch: true}
 	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
 	if initial {
-		r = request{cost: watchListCost, kind: whole, watch: true, begins: true}
+		r = request{cost: watchListCost, watch: true, begins: true}
 	}
 	if err := l.ask(ctx, r); err != nil {
 		return nil, err
 	}
 	rv, _ := strconv.ParseInt(o.ResourceVersion, 10, 64)
-	return l.s.newWatcher(rv, initial, time.Duration(*o.TimeoutSeconds)*time.Second, l.watching), nil
+	end := time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
+	return l.s.watch(stream{rv: rv, initial: initial, end: end, accepted: l.watching}), nil
 }
 
 // sleep returns early, with the error of ctx, when that ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

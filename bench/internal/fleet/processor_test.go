@@ -18,9 +18,17 @@ func TestProcessor(t *testing.T) {
 	}{
 		{"one", []time.Duration{time.Second}, []time.Duration{time.Second}},
 		{"as many as cores", []time.Duration{time.Second, 3 * time.Second}, []time.Duration{time.Second, 3 * time.Second}},
-		{"twice as many", []time.Duration{time.Second, time.Second, time.Second, time.Second}, []time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second}},
+		{
+			"twice as many",
+			[]time.Duration{time.Second, time.Second, time.Second, time.Second},
+			[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second},
+		},
 		// Three share two cores until the short one has had its second, after 1.5 s.
-		{"a short one", []time.Duration{time.Second, 2 * time.Second, 2 * time.Second}, []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 2500 * time.Millisecond}},
+		{
+			"a short one",
+			[]time.Duration{time.Second, 2 * time.Second, 2 * time.Second},
+			[]time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 2500 * time.Millisecond},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,7 +82,7 @@ func TestFairness(t *testing.T) {
 		var mu sync.Mutex
 		var order []int
 		var wg sync.WaitGroup
-		for i, seats := range []int{10, 1} {
+		for i, seats := range []int64{10, 1} {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * time.Second)
 				if err := f.take(t.Context(), seats); err != nil {
@@ -91,9 +99,9 @@ func TestFairness(t *testing.T) {
 			t.Errorf("%v overtook the queue", order)
 		}
 		mu.Unlock()
-		f.give(allSeats - 5)
+		f.seats.Release(allSeats - 5)
 		wg.Wait()
-		f.give(11)
+		f.seats.Release(11)
 
 		if err := f.take(t.Context(), allSeats); err != nil {
 			t.Fatal(err)

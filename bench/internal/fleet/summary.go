@@ -37,18 +37,11 @@ type summary struct {
 // step is how many seconds a point of a series stands for.
 const step = 10
 
-func (t tally) requests() (n int) {
-	for _, k := range t.Requests {
-		n += k
-	}
-	return n
-}
-
 func summarize(sc scenario, c client, n int, samples []sample) summary {
 	last := samples[len(samples)-1]
 	s := summary{
 		Scenario: sc.Name, Client: c.Name, Agents: n, GB: last.Bytes / 1e9, CPU: last.CPU, Lists: last.Begun,
-		Requests: last.requests(), Refused: last.Refused, Half: -1, All: -1,
+		Requests: last.Requests, Refused: last.Refused, Half: -1, All: -1,
 	}
 	for i, now := range samples {
 		if s.Half < 0 && 2*now.Level >= n {
@@ -60,7 +53,7 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 		if i == 0 {
 			continue
 		}
-		s.Peak = max(s.Peak, now.requests()-samples[i-1].requests())
+		s.Peak = max(s.Peak, now.Requests-samples[i-1].Requests)
 		s.PeakLists = max(s.PeakLists, now.Begun-samples[i-1].Begun)
 		if now.CPU-samples[i-1].CPU > 0.9*serverCores {
 			s.Full++
@@ -68,7 +61,7 @@ func summarize(sc scenario, c client, n int, samples []sample) summary {
 	}
 	for i := step; i < len(samples); i += step {
 		now, before := samples[i], samples[i-step]
-		s.Series.Requests = append(s.Series.Requests, rounded(float64(now.requests()-before.requests())/step))
+		s.Series.Requests = append(s.Series.Requests, rounded(float64(now.Requests-before.Requests)/step))
 		s.Series.MB = append(s.Series.MB, rounded((now.Bytes-before.Bytes)/1e6/step))
 		s.Series.Cores = append(s.Series.Cores, rounded((now.CPU-before.CPU)/step))
 		s.Series.Level = append(s.Series.Level, rounded(float64(now.Level)*100/float64(n)))
@@ -86,5 +79,5 @@ func (s summary) String() string {
 }
 
 // heading is that table's.
-const heading = `| scenario | agents with | lists | most lists begun in a second | received | server CPU | requests | most in a second | CPU full for | half level after | all after |
-|---|---|---|---|---|---|---|---|---|---|---|`
+const heading = "| scenario | agents with | lists | most lists begun in a second | received | server CPU | requests " +
+	"| most in a second | CPU full for | half level after | all after |\n|---|---|---|---|---|---|---|---|---|---|---|"
