@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // admit returns a function for reflector.Options.Admit: it refuses what id does not select, as far as an object shows that.
 // id has been canonical since the collection was opened.
-func admit(id store.Identity) func(runtime.Object) error {
+func admit(id entry.Identity) func(runtime.Object) error {
 	selector := labels.Everything()
 	if s, err := labels.Parse(id.LabelSelector); err == nil {
 		selector = s

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // TestHandlerAfterTheEnd: the error has client-go's text, which programs look for. Issue 16, A19.
@@ -21,7 +21,7 @@ func TestHandlerAfterTheEnd(t *testing.T) {
 		return nil, errors.New("from the test")
 	}}
 	inf, err := informer.New(none, &corev1.Pod{}, informer.Options{
-		InMemory: true, Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+		InMemory: true, Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -41,10 +42,10 @@ type attributes struct {
 	relist *delayedRelist
 
 	// want is what a list would be written with now; its fields from the server are as last read.
-	want store.Attributes
+	want entry.Attributes
 	// have is what the contents are written with, those still in the queue included; pending is that of the list
 	// that is being received.
-	have, pending store.Attributes
+	have, pending entry.Attributes
 	listing       bool // between forList and listed
 	holds         bool // there are contents that have describes
 	// unguarded is told which change of the server would not be noticed and why; why is nil once it would be.
@@ -126,7 +127,7 @@ func (a *attributes) listed(complete bool) {
 var errListedUnknown = errors.New("what is stored was listed when it could not be read; the next list mends that")
 
 // compareKnown says which changes would be noticed: those of which both what the server has now and what it had are known.
-func (a *attributes) compareKnown(ctx context.Context, have store.Attributes) {
+func (a *attributes) compareKnown(ctx context.Context, have entry.Attributes) {
 	for _, c := range []struct{ change, have, want string }{
 		{whatCluster, have.ClusterID, a.want.ClusterID},
 		{whatSchema, have.OpenAPI, a.want.OpenAPI},

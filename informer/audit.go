@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // Errors of Informer.Audit.
@@ -190,7 +190,7 @@ func comparableRVs(x, y string) bool {
 }
 
 // refsAfter returns the stored identities after a key, up to another one; empty is the end.
-func (a *audit) refsAfter(ctx context.Context, after, to string) (refs []store.ObjectRef, err error) {
+func (a *audit) refsAfter(ctx context.Context, after, to string) (refs []entry.ObjectRef, err error) {
 	for {
 		page, err := a.store.Refs(ctx, after, auditPage)
 		if err != nil {

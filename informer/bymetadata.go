@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
 // ListMetadata returns an Options.ListMetadata that lists what id says, by client, as ListWatch does.
-func ListMetadata(client cache.Getter, id store.Identity) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+func ListMetadata(client cache.Getter, id entry.Identity) func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 		// A client's scheme need not know the type, so it does not decode.
 		raw, err := scoped(client, id, o).SetHeader("Accept", acceptMetadata).DoRaw(ctx)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
@@ -206,7 +207,7 @@ func TestListMetadataRequest(t *testing.T) {
 	defer api.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL, UserAgent: t.Name()})
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web", LabelSelector: "app=a"}
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web", LabelSelector: "app=a"}
 	list, err := ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(), metav1.ListOptions{Limit: 2, Continue: "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +235,7 @@ func TestListMetadataOfAServer(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(s.Config())
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	list, err := ListMetadata(client.CoreV1().RESTClient(), store.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
+	list, err := ListMetadata(client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" || list.ResourceVersion != s.RV() || list.Size() > 1000 {
 		t.Errorf("got %+v, %v", list, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -19,7 +20,7 @@ func second(r *rig, srv *server, id *atomic.Value) (i *Informer, stop func()) {
 	r.t.Helper()
 	o := r.o
 	o.Store = r.st
-	o.Identity = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("others")}
+	o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("others")}
 	o.ClusterID = idOf(id)
 	i, err := New(srv, &corev1.Pod{}, o)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -144,7 +145,7 @@ func (p *pump) lossesNow() int {
 }
 
 func needsRebuild(err error) bool {
-	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrDamaged)
+	return errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, entry.ErrDamaged)
 }
 
 // repair writes the store anew from what can be read of it. Objects that are lost by it are listed again; those among
@@ -226,7 +227,7 @@ func (p *pump) unhealthy(ctx context.Context, err error) {
 }
 
 func kindOf(err error) error {
-	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, store.ErrDamaged, store.ErrSlowDisk} {
+	for _, kind := range []error{store.ErrNoSpace, store.ErrReplaced, store.ErrOutcomeUnknown, entry.ErrDamaged, store.ErrSlowDisk} {
 		if errors.Is(err, kind) {
 			return kind
 		}

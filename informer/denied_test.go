@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // TestDeniedIsTriedAgainSoon: RBAC or a CRD that is applied seconds after the controller is noticed as soon as client-go
@@ -41,7 +41,7 @@ func TestDeniedIsTriedAgainSoon(t *testing.T) {
 				}
 				quiet := logr.Discard()
 				inf, err := informer.New(lw, &corev1.Pod{}, informer.Options{
-					InMemory: true, Identity: store.Identity{GroupVersionResource: pods}, Logger: &quiet,
+					InMemory: true, Identity: entry.Identity{GroupVersionResource: pods}, Logger: &quiet,
 				})
 				if err != nil {
 					t.Fatal(err)

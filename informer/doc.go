@@ -6,7 +6,7 @@
 //
 //	st, err := store.Open("larder.db", store.Options{})
 //	client := clientset.CoreV1().RESTClient()
-//	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "web"}
+//	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "web"}
 //	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 //		Store:         st,
 //		Identity:      id,
@@ -115,7 +115,7 @@
 //
 // # Shards
 //
-// Where one replica can not hold a resource, N of them hold N disjoint stores: Identity.ShardSelector says which shard an informer is of (store.ShardSelector makes
+// Where one replica can not hold a resource, N of them hold N disjoint stores: Identity.ShardSelector says which shard an informer is of (entry.ShardSelector makes
 // one), and the API server sends that shard only (KEP-5866, alpha in 1.36: feature gate ShardedListAndWatch, off by default). A server
 // without the gate ignores the selector. Then the informer leaves out what is of other shards: it holds the same, but its traffic is that of the whole resource;
 // Status.Unguarded and Status.Reflector.Unsharded say so. A list of other shards' objects only is refused as one of another namespace

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -33,7 +34,7 @@ func ExampleInformer_AddDurableHandler() {
 		}
 		defer st.Close()
 		client := clientset.CoreV1().RESTClient()
-		id := store.Identity{GroupVersionResource: pods}
+		id := entry.Identity{GroupVersionResource: pods}
 		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
 		if err != nil {
 			log.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -37,7 +38,7 @@ func ExampleRefused() {
 	f := informers.NewSharedInformerFactory(clientset, 10*time.Minute) // externalversions.NewSharedInformerFactory
 	defer f.Shutdown()
 	f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 		inf, err := informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
 			Store:        st,
 			Identity:     id,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -39,7 +40,7 @@ func ExampleInformer_Reader() {
 	}
 	defer st.Close()
 	client := clientset.CoreV1().RESTClient()
-	id := store.Identity{GroupVersionResource: pods}
+	id := entry.Identity{GroupVersionResource: pods}
 	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 		Store: st, Identity: id, Residency: store.None,
 		Indexers: cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["zone"]}, nil }},

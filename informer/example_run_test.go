@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -67,7 +68,7 @@ func ExampleClientListWatch() {
 
 // podInformer keeps the pods in st, or in memory if st is nil.
 func podInformer(client kubernetes.Interface, st *store.Store) (*informer.Informer, error) {
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 	return informer.New(informer.ClientListWatch(client.CoreV1().Pods(""), id), &corev1.Pod{}, informer.Options{
 		Store: st, InMemory: st == nil, Identity: id,
 	})

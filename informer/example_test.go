@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
@@ -33,7 +34,7 @@ func ExampleNew() {
 		}
 		defer st.Close()
 		client := clientset.CoreV1().RESTClient()
-		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 		inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{
 			Store:       st,
 			Identity:    id,

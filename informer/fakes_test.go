@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -80,7 +81,7 @@ type lockedReplacement struct {
 	s *lockedStore
 }
 
-func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...store.LeftOut) (store.Result, error) {
+func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result, error) {
 	r.s.check("Page")
 	return r.Replacement.Page(ctx, items, leftOut...)
 }
@@ -158,7 +159,7 @@ type faultyReplacement struct {
 	s *faultyStore
 }
 
-func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...store.LeftOut) (store.Result, error) {
+func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result, error) {
 	err, after := r.s.next()
 	if err == nil || after {
 		if res, inner := r.Replacement.Page(ctx, items, leftOut...); err == nil || inner != nil {

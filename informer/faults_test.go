@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -263,7 +264,7 @@ func TestDamage(t *testing.T) {
 		}
 		r.run(h)
 		h.take()
-		f.set(fmt.Errorf("record: %w", store.ErrDamaged), 1, false)
+		f.set(fmt.Errorf("record: %w", entry.ErrDamaged), 1, false)
 		r.srv.write("a/0", "y")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store"
 )
@@ -197,7 +198,7 @@ func TestHungCommit(t *testing.T) {
 func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *Informer, stop func()) {
 	r.t.Helper()
 	o := r.i.o
-	o.Identity = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}
+	o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}
 	i, err := New(srv, &corev1.Pod{}, o)
 	if err != nil {
 		r.t.Fatal(err)

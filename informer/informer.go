@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
@@ -55,7 +56,7 @@ type Informer struct {
 	resident     func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
 	claim        claimFunc                       // keeps two clusters out of one file; nil if there is none
 	volatile     string                          // why they are; empty if they are not
-	attrs        store.Attributes                // what this program would write, as far as it is known without the server
+	attrs        entry.Attributes                // what this program would write, as far as it is known without the server
 	clock        clock.WithTicker
 	queue        *fifo.Queue
 	detector     cache.MutationDetector
@@ -173,7 +174,7 @@ func (i *Informer) LastSyncResourceVersion() string {
 }
 
 // Identity returns what the informer holds, in canonical form.
-func (i *Informer) Identity() store.Identity {
+func (i *Informer) Identity() entry.Identity {
 	id, err := i.o.Identity.Canonical()
 	if err != nil { // opening the collection would have failed
 		return i.o.Identity

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -20,8 +21,8 @@ func leftOutIn(info store.Info, c *reflector.Checkpoint) {
 }
 
 // leftOutByTransform is what to record of an object whose transform failed.
-func leftOutByTransform(obj runtime.Object) store.LeftOut {
-	l := store.LeftOut{ObjectRef: store.ObjectRef{Key: keyOf(obj)}, Reason: store.LeftOutTransform}
+func leftOutByTransform(obj runtime.Object) entry.LeftOut {
+	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: keyOf(obj)}, Reason: entry.LeftOutTransform}
 	if m, err := meta.Accessor(obj); err == nil {
 		l.UID, l.ResourceVersion = string(m.GetUID()), m.GetResourceVersion()
 	}

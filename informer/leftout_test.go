@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/reflector"
@@ -60,7 +61,7 @@ func (p *process) start(b bug) {
 	}
 	p.st, p.calls = st, nil
 	p.i, err = informer.New(p.srv, &corev1.Pod{}, informer.Options{
-		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 		Store:    st, Residency: testresidency.Of(p.t), Logger: &quiet, PageSize: 50,
 		Indexers: cache.Indexers{"value": func(obj any) ([]string, error) {
 			value := obj.(*corev1.Pod).Labels["value"]

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -49,7 +50,7 @@ func TestInformersShareALink(t *testing.T) {
 			}
 			i, err := New(srv, &corev1.Pod{}, Options{
 				Store: st, InMemory: n%3 == 0, Logger: &quiet, Residency: testresidency.Of(t),
-				Identity: store.Identity{GroupVersionResource: podsIdentity.GroupVersionResource, Namespace: namespace},
+				Identity: entry.Identity{GroupVersionResource: podsIdentity.GroupVersionResource, Namespace: namespace},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // ListWatch returns a ListerWatcher for New that lists what id says: resource, namespace and selectors have one source.
 // client is any REST client of the cluster whose scheme knows the objects, such as clientset.CoreV1().RESTClient() for the types of
 // client-go. Selectors of a request's own are added to those of id, so single objects can be looked up.
-func ListWatch(client cache.Getter, id store.Identity) *cache.ListWatch {
+func ListWatch(client cache.Getter, id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return scoped(client, id, o).Do(ctx).Get()
@@ -38,7 +38,7 @@ type Client[L runtime.Object] interface {
 // ClientListWatch returns a ListerWatcher for New that asks client, such as clientset.CoreV1().Pods("shop"): with a
 // fake clientset the same code runs in unit tests. client must be of the resource and the namespace of id; the
 // selectors are taken from id.
-func ClientListWatch[L runtime.Object](client Client[L], id store.Identity) *cache.ListWatch {
+func ClientListWatch[L runtime.Object](client Client[L], id entry.Identity) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, selected(id, o))
@@ -50,7 +50,7 @@ func ClientListWatch[L runtime.Object](client Client[L], id store.Identity) *cac
 }
 
 // selected is o with the selectors of id added.
-func selected(id store.Identity, o metav1.ListOptions) metav1.ListOptions {
+func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector = both(id.LabelSelector, o.LabelSelector)
 	o.FieldSelector = both(id.FieldSelector, o.FieldSelector)
 	o.ShardSelector = id.Shards().String() // with all digits, which API servers insist on
@@ -58,7 +58,7 @@ func selected(id store.Identity, o metav1.ListOptions) metav1.ListOptions {
 }
 
 // scoped is a request for what id says, with what o asks for besides.
-func scoped(client cache.Getter, id store.Identity, o metav1.ListOptions) *rest.Request {
+func scoped(client cache.Getter, id entry.Identity, o metav1.ListOptions) *rest.Request {
 	o = selected(id, o)
 	root := []string{"/apis", id.Group, id.Version}
 	if id.Group == "" {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestListWatchRequests: path and query are those of the identity; what a request asks for itself is added. A client of
@@ -31,26 +31,26 @@ func TestListWatchRequests(t *testing.T) {
 	}
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 	deployments := appsv1.SchemeGroupVersion.WithResource("deployments")
-	selective := store.Identity{
+	selective := entry.Identity{
 		GroupVersionResource: deployments, Namespace: "web", LabelSelector: "app=a", FieldSelector: "status.phase!=x",
 		ShardSelector: "shardRange(object.metadata.uid,'0x0','0x8000000000000000')",
 	}
 	const shard = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 	for _, tt := range []struct {
 		name  string
-		id    store.Identity
+		id    entry.Identity
 		o     metav1.ListOptions
 		watch bool
 		path  string
 		query url.Values
 	}{
-		{"everything", store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}, metav1.ListOptions{Limit: 2}, false,
+		{"everything", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}, metav1.ListOptions{Limit: 2}, false,
 			"/api/v1/pods", url.Values{"limit": {"2"}}},
 		{"selectors", selective, metav1.ListOptions{}, false,
 			"/apis/apps/v1/namespaces/web/deployments", url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x"}, "shardSelector": {shard}}},
 		{"a single object", selective, metav1.ListOptions{FieldSelector: "metadata.name=x"}, false,
 			"/apis/apps/v1/namespaces/web/deployments", url.Values{"labelSelector": {"app=a"}, "fieldSelector": {"status.phase!=x,metadata.name=x"}, "shardSelector": {shard}}},
-		{"watch", store.Identity{GroupVersionResource: deployments}, metav1.ListOptions{ResourceVersion: "7", FieldSelector: "metadata.name=x"}, true,
+		{"watch", entry.Identity{GroupVersionResource: deployments}, metav1.ListOptions{ResourceVersion: "7", FieldSelector: "metadata.name=x"}, true,
 			"/apis/apps/v1/deployments", url.Values{"watch": {"true"}, "resourceVersion": {"7"}, "fieldSelector": {"metadata.name=x"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

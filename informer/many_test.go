@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -46,7 +47,7 @@ func (m *many) start(resource string) {
 		}
 	}
 	i, err := New(srv, &corev1.Pod{}, Options{
-		Store: m.r.st, Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}, Logger: &discard,
+		Store: m.r.st, Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}, Logger: &discard,
 		Residency: testresidency.Of(m.r.t),
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -159,7 +160,7 @@ func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHan
 	lw, w := manyPods(manyObjects)
 	i, err := informer.New(lw, &corev1.Pod{}, informer.Options{
 		Store: s, Codec: codec, Residency: residency, ResyncPeriod: time.Hour, Logger: &quiet,
-		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,24 +18,25 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
 // forms are the ways in which the pods of a server come.
-var forms = map[store.Representation]struct {
+var forms = map[entry.Representation]struct {
 	example runtime.Object
 	of      func(pod *corev1.Pod) runtime.Object
 }{
-	store.Typed: {&corev1.Pod{}, func(pod *corev1.Pod) runtime.Object { return pod }},
-	store.Unstructured: {&unstructured.Unstructured{}, func(pod *corev1.Pod) runtime.Object {
+	entry.Typed: {&corev1.Pod{}, func(pod *corev1.Pod) runtime.Object { return pod }},
+	entry.Unstructured: {&unstructured.Unstructured{}, func(pod *corev1.Pod) runtime.Object {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 		if err != nil {
 			panic(err)
 		}
 		return &unstructured.Unstructured{Object: content}
 	}},
-	store.Metadata: {&metav1.PartialObjectMetadata{}, func(pod *corev1.Pod) runtime.Object {
+	entry.Metadata: {&metav1.PartialObjectMetadata{}, func(pod *corev1.Pod) runtime.Object {
 		return meta.AsPartialObjectMetadata(pod)
 	}},
 }
@@ -120,7 +121,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 							t.Fatal(err)
 						}
 						i, err := informer.New(formed{srv, form.of}, form.example, informer.Options{
-							Identity: store.Identity{
+							Identity: entry.Identity{
 								GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Representation: representation,
 							},
 							Store: st, Residency: residency, Logger: &quiet, ResyncPeriod: 30 * time.Second,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -37,7 +38,7 @@ func (o Options) withDefaults(example runtime.Object) Options {
 	}
 	if o.ObjectDescription == "" {
 		o.ObjectDescription = fmt.Sprintf("%T", example)
-		if gvk := example.GetObjectKind().GroupVersionKind(); o.Identity.Representation != store.Typed && !gvk.Empty() {
+		if gvk := example.GetObjectKind().GroupVersionKind(); o.Identity.Representation != entry.Typed && !gvk.Empty() {
 			o.ObjectDescription = gvk.String()
 		}
 	}
@@ -54,7 +55,7 @@ func (o Options) withDefaults(example runtime.Object) Options {
 
 // kindOfExample is what the example object says of its kind, else by custom the name of its Go type.
 func kindOfExample(example runtime.Object) string {
-	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" || representationOf(example) != store.Typed {
+	if kind := example.GetObjectKind().GroupVersionKind().Kind; kind != "" || representationOf(example) != entry.Typed {
 		return kind
 	}
 	t := reflect.TypeOf(example)
@@ -64,14 +65,14 @@ func kindOfExample(example runtime.Object) string {
 	return t.Name()
 }
 
-func representationOf(example runtime.Object) store.Representation {
+func representationOf(example runtime.Object) entry.Representation {
 	switch example.(type) {
 	case runtime.Unstructured:
-		return store.Unstructured
+		return entry.Unstructured
 	case *metav1.PartialObjectMetadata:
-		return store.Metadata
+		return entry.Metadata
 	}
-	return store.Typed
+	return entry.Typed
 }
 
 // open chooses and opens the collection.
@@ -91,7 +92,7 @@ func (i *Informer) open() error {
 		}
 		o.Codec = codec
 	}
-	i.attrs = store.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
+	i.attrs = entry.Attributes{Codec: o.Codec.Name(), Schema: o.Codec.Fingerprint(), Transform: o.TransformVersion}
 	co := store.CollectionOptions{
 		Codec: o.Codec, Indexers: o.Indexers, IndexVersions: o.IndexVersions, Resource: o.Resource,
 		Residency: o.Residency, Compression: o.Compression, Closing: i.closing,
@@ -137,7 +138,7 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 
 // holdsSecrets reports whether these are core Secrets, in whatever form: by what is listed, or by the
 // type of the objects if the identity calls them otherwise.
-func holdsSecrets(id store.Identity, example runtime.Object) bool {
+func holdsSecrets(id entry.Identity, example runtime.Object) bool {
 	if id.Group == "" && strings.EqualFold(id.Resource, "secrets") {
 		return true
 	}

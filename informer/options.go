@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -40,9 +41,9 @@ type Options struct {
 	// Identity says what the ListerWatcher lists: its Namespace, LabelSelector, FieldSelector and ShardSelector must be those of
 	// the requests, or incomplete data is served; ListWatch makes a ListerWatcher from it. Representation is
 	// derived from the example object and may be left empty.
-	Identity store.Identity
+	Identity entry.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
-	Resource store.ResourceInfo
+	Resource entry.ResourceInfo
 	// Codec of the objects. Default: store.CodecFor the example object.
 	Codec store.Codec
 

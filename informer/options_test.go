@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -164,7 +165,7 @@ func TestWatchErrorHandler(t *testing.T) {
 }
 
 func TestSecrets(t *testing.T) {
-	secrets := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+	secrets := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("v1")
 	u.SetKind("Secret")
@@ -173,16 +174,16 @@ func TestSecrets(t *testing.T) {
 	crd.SetKind("Secret")
 	for _, tc := range []struct {
 		name    string
-		id      store.Identity
+		id      entry.Identity
 		example runtime.Object
 		want    bool
 	}{
 		{"typed", secrets, &corev1.Secret{}, true},
 		{"metadata", secrets, &metav1.PartialObjectMetadata{}, true},
 		{"unstructured", secrets, u, true},
-		{"called otherwise", store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
-		{"called otherwise, unstructured", store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
-		{"custom resource of that name", store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
+		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
+		{"called otherwise, unstructured", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
+		{"custom resource of that name", entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
 		{"pods", podsIdentity, &corev1.Pod{}, false},
 	} {
 		if got := holdsSecrets(tc.id, tc.example); got != tc.want {
@@ -216,7 +217,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 			}
 			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
 				Store: st, PersistSecrets: persist, Logger: &quiet, Residency: r.o.Residency,
-				Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")},
+				Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -256,7 +257,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
 				Store: st, Logger: &quiet, Residency: r.o.Residency,
-				Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)},
+				Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -290,7 +291,7 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 		r := newRig(t)
 		quiet := logr.Discard()
 		keys := newKeys(t)
-		id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+		id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 		for _, encryption := range []*store.Encryption{{Keys: keys}, nil} {
 			st, err := store.Open(r.path, store.Options{Logger: &quiet, Encryption: encryption})
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -179,7 +180,7 @@ func opOf(d fifo.Delta) (store.Op, bool) {
 	case cache.Deleted:
 		return store.Op{Type: store.Delete, Object: d.Object, Event: eventOf(d)}, true
 	case fifo.LeftOut:
-		return store.Op{Type: store.LeaveOut, LeftOut: d.Object.(store.LeftOut)}, true
+		return store.Op{Type: store.LeaveOut, LeftOut: d.Object.(entry.LeftOut)}, true
 	}
 	return store.Op{}, false
 }

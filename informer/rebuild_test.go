@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -113,7 +114,7 @@ func TestReadersFindDamage(t *testing.T) {
 		r.run(&recorder{})
 		synctest.Wait()
 		for range 2 {
-			f.fail(fmt.Errorf("page: %w", store.ErrDamaged))
+			f.fail(fmt.Errorf("page: %w", entry.ErrDamaged))
 			synctest.Wait()
 		}
 		if rebuilds != 2 || f.Err() != nil {

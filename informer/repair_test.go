@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -90,7 +91,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		f := &faultyStore{Interface: i.store, skip: 1}
-		f.set(store.ErrDamaged, 1, false)
+		f.set(entry.ErrDamaged, 1, false)
 		i.store = f
 		i.rebuild = func(context.Context) error { return errors.New("from the test") }
 		r.run()
@@ -107,7 +108,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 // damaged makes the next write of i fail, and its rebuild lose the keys.
 func damaged(i *Informer, then func(), keys ...string) *faultyStore {
 	f := &faultyStore{Interface: i.store}
-	f.set(store.ErrDamaged, 1, false)
+	f.set(entry.ErrDamaged, 1, false)
 	i.store = f
 	i.rebuild = func(ctx context.Context) error {
 		for _, key := range keys {
@@ -202,7 +203,7 @@ func TestRebuildInVain(t *testing.T) {
 			return nil
 		}
 		r.run()
-		f.set(store.ErrDamaged, -1, false)
+		f.set(entry.ErrDamaged, -1, false)
 		r.srv.write("a/1", "x")
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -237,7 +238,7 @@ func (r *brokenCommit) Commit(ctx context.Context, b store.Batch) (store.Result,
 	if r.s.failures++; r.s.failures > 200 {
 		return r.Replacement.Commit(ctx, b)
 	}
-	return store.Result{}, store.ErrDamaged
+	return store.Result{}, entry.ErrDamaged
 }
 
 // TestListsInVain: no list can be stored. The server is not asked for one after the other.
@@ -266,7 +267,7 @@ type sometimesCodec struct {
 
 func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 	if c.broken.Load() {
-		return nil, fmt.Errorf("from the test: %w", store.ErrDamaged)
+		return nil, fmt.Errorf("from the test: %w", entry.ErrDamaged)
 	}
 	return c.Codec.Decode(data)
 }

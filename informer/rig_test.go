@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -84,8 +85,8 @@ func newRig(t *testing.T) *rig {
 	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: Options{Residency: testresidency.Of(t)}}
 }
 
-var podsIdentity = func() store.Identity {
-	return store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+var podsIdentity = func() entry.Identity {
+	return entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 }()
 
 // open opens the store and makes the informer.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
@@ -215,7 +216,7 @@ func (i *Informer) link() *uplink.Link {
 // name is for logs: informers on one resource in several forms are told apart.
 func (i *Informer) name() string {
 	name := "larder " + i.o.Identity.GroupResource().String()
-	if form := i.o.Identity.Representation; form != store.Typed {
+	if form := i.o.Identity.Representation; form != entry.Typed {
 		name += " (" + string(form) + ")"
 	}
 	return name

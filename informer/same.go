@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // mostCompared is how many objects a collection may have for a start to compare it with the server's. With 10,000 that takes
@@ -67,7 +67,7 @@ func (i *Informer) same(ctx context.Context) (resourceVersion string, same bool,
 // comparedList is how far a list of metadata has been compared with what is held.
 type comparedList struct {
 	*Informer
-	held []store.ObjectRef
+	held []entry.ObjectRef
 	// listed objects, and how many of those held were equal to what was listed.
 	listed, equal int
 	// resourceVersion is that of the list: pages of different ones are no state that the server ever had.
@@ -96,7 +96,7 @@ func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool,
 	held := c.held[c.equal:]
 	held = held[:min(len(page.refs), len(held))] // both are in the order of the keys
 	c.equal += len(held)
-	return slices.EqualFunc(page.refs, held, func(a reflector.ObjectRef, b store.ObjectRef) bool {
+	return slices.EqualFunc(page.refs, held, func(a reflector.ObjectRef, b entry.ObjectRef) bool {
 		return a == reflector.ObjectRef(b)
 	}), nil
 }

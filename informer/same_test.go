@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
@@ -82,7 +83,7 @@ func TestNoComparisonOfAnotherShard(t *testing.T) {
 		check(t, err)
 	}
 	file := filepath.Join(t.TempDir(), "pods.db")
-	shard := store.Identity{
+	shard := entry.Identity{
 		GroupVersionResource: pods, ShardSelector: "shardRange(object.metadata.uid, '0x0000000000000000', '0x0200000000000000')",
 	}
 	held, _ := restartOf(t, s, file, shard)
@@ -107,11 +108,11 @@ func more(n int) string { return fmt.Sprintf("more-%05d", n) }
 // restart runs an informer on the file until it has synced. It returns what the informer held then, and whether it had to look objects up, or to probe the server.
 func restart(t *testing.T, s *fakeapi.Server, file string) (held map[string]string, probed bool) {
 	t.Helper()
-	return restartOf(t, s, file, store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
+	return restartOf(t, s, file, entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")})
 }
 
 // restartOf is restart with an informer of that identity.
-func restartOf(t *testing.T, s *fakeapi.Server, file string, id store.Identity) (held map[string]string, probed bool) {
+func restartOf(t *testing.T, s *fakeapi.Server, file string, id entry.Identity) (held map[string]string, probed bool) {
 	t.Helper()
 	quiet := logr.Discard()
 	st, err := store.Open(file, store.Options{Logger: &quiet})

@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
-var sessionPods = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+var sessionPods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 
 // noted is a factory that notes its calls.
 type noted struct{ note func(string) }

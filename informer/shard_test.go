@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -91,7 +92,7 @@ func (r *replicas) split(of int) {
 	r.t.Helper()
 	r.all = nil
 	for n := range of {
-		shard, err := store.ShardSelector(n, of)
+		shard, err := entry.ShardSelector(n, of)
 		if err != nil {
 			r.t.Fatal(err)
 		}

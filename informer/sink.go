@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -23,7 +24,7 @@ const mustList cache.DeltaType = "MustList"
 type page struct {
 	items []runtime.Object
 	// leftOut are the listed objects whose transform failed: what is stored of them is kept, since they are not gone.
-	leftOut []store.LeftOut
+	leftOut []entry.LeftOut
 }
 
 // listStart is the object of a fifo.ReplaceStarted delta.

@@ -10,7 +10,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestStartIsLogged: a start from disk says what it serves, as of when, and where it has resumed; once each.
@@ -44,7 +44,7 @@ func TestSecretsAreLogged(t *testing.T) {
 		logger := funcr.New(func(_, args string) { l.add(args) }, funcr.Options{})
 		r := newRig(t)
 		r.o.Logger = &logger
-		r.o.Identity = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+		r.o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 		r.start()
 		r.close()
 		if l.count("kept in memory only", "they are not to be stored without") != 1 {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // Source says where the data that readers see comes from.
@@ -68,7 +68,7 @@ type Status struct {
 	Skipped int
 	// LeftOut are the objects that are missing, or held in an older state, since they were refused: by this run or an
 	// earlier one, of which the next start gets them again. LeftOutMore: there are, or may be, others. See store.Info.
-	LeftOut     []store.LeftOut
+	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Err is why the informer is degraded (store, connection, reading, a ListerWatcher that lists something else than
 	// Options.Identity and the example object say); nil while it is healthy.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // What identifies the contents of a server, as Status.Unguarded and the log call it.
@@ -27,7 +27,7 @@ func unguardedBy(o Options) map[string]string {
 	if o.ClusterID == nil {
 		why[whatCluster] = "Options.ClusterID is not set"
 	}
-	if o.OpenAPIHash == nil && o.Identity.Representation != store.Metadata { // which no schema describes
+	if o.OpenAPIHash == nil && o.Identity.Representation != entry.Metadata { // which no schema describes
 		why[whatSchema] = "Options.OpenAPIHash is not set (for the informers of a factory: factory.Options.RESTClient)"
 	}
 	return why

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient's does.
@@ -154,7 +154,7 @@ func TestResourceOfTheExample(t *testing.T) {
 
 // TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
 func TestUnguardedSchema(t *testing.T) {
-	for form, want := range map[store.Representation]bool{store.Typed: true, store.Unstructured: true, store.Metadata: false} {
+	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true, entry.Metadata: false} {
 		o := Options{Identity: podsIdentity}
 		o.Identity.Representation = form
 		why, told := unguardedBy(o)[whatSchema]

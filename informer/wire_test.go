@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 // wire notes how answers came: their type, and whether they were compressed.
@@ -65,7 +65,7 @@ func TestOnTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		rc := client.CoreV1().RESTClient()
-		id := store.Identity{GroupVersionResource: podsResource}
+		id := entry.Identity{GroupVersionResource: podsResource}
 		for name, lw := range map[string]cache.ListerWatcherWithContext{
 			"ListWatch": ListWatch(rc, id),
 			"client-go": cache.NewFilteredListWatchFromClient(rc, "pods", metav1.NamespaceAll, func(*metav1.ListOptions) {}),

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -43,7 +44,7 @@ var ours = []struct {
 	class class
 }{
 	{store.ErrNoSpace, noSpace}, {store.ErrReplaced, replaced}, {store.ErrOutcomeUnknown, outcomeUnknown},
-	{store.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
+	{entry.ErrDamaged, damaged}, {store.ErrSlowDisk, slowDisk},
 	{store.ErrClosed, closed}, {store.ErrOtherCluster, otherCluster}, {reflector.ErrStrays, strays},
 	{reflector.ErrPutOff, server}, // it ran out of time, but not for want of a connection
 }

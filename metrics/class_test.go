@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -26,7 +27,7 @@ func TestClassOf(t *testing.T) {
 		{store.ErrNoSpace, noSpace},
 		{store.ErrReplaced, replaced},
 		{store.ErrOutcomeUnknown, outcomeUnknown},
-		{store.ErrDamaged, damaged},
+		{entry.ErrDamaged, damaged},
 		{store.ErrSlowDisk, slowDisk},
 		{store.ErrClosed, closed},
 		{store.ErrOtherCluster, otherCluster},

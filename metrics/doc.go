@@ -11,7 +11,7 @@
 // # Metrics
 //
 // Each metric of an informer has the labels group, version, resource, namespace (empty: all) and collection, which is
-// store.Identity.ID and tells apart what the others do not: selectors and representations. No label holds the name of an object.
+// entry.Identity.ID and tells apart what the others do not: selectors and representations. No label holds the name of an object.
 //
 //	name                                      type       further labels
 //	informer_queued_items                     gauge                What was received but is not stored yet; no more than 8,192.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 func ExampleNew() {
@@ -19,7 +19,7 @@ func ExampleNew() {
 	inf, err := informer.New(&cache.ListWatch{}, &corev1.Pod{}, informer.Options{
 		Observer: m,
 		InMemory: true, // or Store, and what else the informer takes
-		Identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fakecache "k8s.io/client-go/tools/cache/testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -117,8 +118,8 @@ func (r *rig) stop() {
 	r.stops = nil
 }
 
-func identity(namespace string) store.Identity {
-	id, err := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}.Canonical()
+func identity(namespace string) entry.Identity {
+	id, err := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}.Canonical()
 	if err != nil {
 		panic(err)
 	}

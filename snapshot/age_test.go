@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // sealed is a snapshot of several age chunks for a new identity.
@@ -24,7 +24,7 @@ func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identi
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []store.Record
+	var records []entry.Entry
 	for _, key := range []string{"a/1", "a/2", "b/1", "b/2", "c/1"} {
 		records = append(records, rec(key, 150<<10))
 	}
@@ -134,7 +134,7 @@ func TestEncryptedAndAltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	var keys []string
-	err = f.Records(t.Context(), identityOf("pods"), "", func(r store.Record) error { keys = append(keys, r.Key); return nil })
+	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { keys = append(keys, r.Key); return nil })
 	var missing *MissingError
 	if strings.Join(keys, " ") != "a/1 a/2 c/1" || !errors.As(err, &missing) || missing.Objects != 2 {
 		t.Errorf("%q, %v", keys, err)

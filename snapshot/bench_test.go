@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // benchPods makes n pods as a cluster has them, three of a workload: what is of a workload is random once, names, UIDs, addresses, hashes and times in each pod.
-func benchPods(t testing.TB, n int, r store.Representation) contentOf {
+func benchPods(t testing.TB, n int, r entry.Representation) contentOf {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	id := func(bytes int) string {
@@ -35,7 +35,7 @@ func benchPods(t testing.TB, n int, r store.Representation) contentOf {
 			"$TOKEN", id(3))
 		of.records = append(of.records, recordOf(t, of.collection, workload.Replace(pod.Replace(benchPod))))
 	}
-	slices.SortFunc(of.records, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(of.records, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return of
 }
 
@@ -59,7 +59,7 @@ func (c contentOf) size() (n int64) {
 
 // BenchmarkWrite writes 10,000 pods; MB/s are of their payloads, and so is the ratio.
 func BenchmarkWrite(b *testing.B) {
-	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
 			pods := benchPods(b, benchObjects, r)
 			var out bytes.Buffer
@@ -79,7 +79,7 @@ func BenchmarkWrite(b *testing.B) {
 
 // BenchmarkRead reads them again, front to back, in no other way than that a record has been looked at.
 func BenchmarkRead(b *testing.B) {
-	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
 			pods := benchPods(b, benchObjects, r)
 			data := content{collections: []contentOf{pods}}.bytes(b, WriterOptions{})
@@ -90,7 +90,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(pods.size())
 			for b.Loop() {
 				n := 0
-				err := f.Records(b.Context(), pods.collection.Identity, "", func(store.Record) error { n++; return nil })
+				err := f.Records(b.Context(), pods.collection.Identity, "", func(entry.Entry) error { n++; return nil })
 				if err != nil || n != benchObjects {
 					b.Fatal(n, err)
 				}
@@ -101,7 +101,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkGet reads single objects, each of which takes a page of the index and a block.
 func BenchmarkGet(b *testing.B) {
-	pods := benchPods(b, benchObjects, store.Typed)
+	pods := benchPods(b, benchObjects, entry.Typed)
 	data := content{collections: []contentOf{pods}}.bytes(b, WriterOptions{})
 	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
 	if err != nil {

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"fmt"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // blockReader goes through the records of a block that was verified.
@@ -48,14 +48,14 @@ func parseBlock(f frame, format format, after string) (b blockReader, wrong stri
 }
 
 // next returns the next record. Its payload is part of the block.
-func (b *blockReader) next() (store.Record, bool) {
+func (b *blockReader) next() (entry.Entry, bool) {
 	if len(b.rest) == 0 {
-		return store.Record{}, false
+		return entry.Entry{}, false
 	}
 	r, rest, ok := b.format.cutRecord(b.rest)
 	if !ok { // parseBlock has been over it
 		b.rest = nil
-		return store.Record{}, false
+		return entry.Entry{}, false
 	}
 	b.rest = rest
 	return r, true

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"context"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Copied is what Copy has written.
@@ -21,7 +21,7 @@ type Copied struct {
 func (w *Writer) Copy(ctx context.Context, src Source, o SelectOptions) (Copied, error) {
 	var n Copied
 	told := o.Skipped
-	o.Skipped = func(id store.Identity, key string) {
+	o.Skipped = func(id entry.Identity, key string) {
 		n.Skipped++
 		if told != nil {
 			told(id, key)

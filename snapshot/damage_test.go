@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // smallBlocks makes blocks of 100 bytes.
@@ -17,15 +17,15 @@ var smallBlocks = WriterOptions{block: 100}
 
 // small is a snapshot of a few small blocks in two collections and an empty one.
 func small() content {
-	large := func(key string) store.Record {
+	large := func(key string) entry.Entry {
 		r := rec(key, 0)
 		r.Payload = bytes.Repeat([]byte("x"), 100) // it compresses
 		return r
 	}
 	return content{header: Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
-		{Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true}, []store.Record{large("a/1"), large("a/2"), rec("b/1", 5)}},
+		{Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true}, []entry.Entry{large("a/1"), large("a/2"), rec("b/1", 5)}},
 		{Collection{Identity: identityOf("empty"), ResourceVersion: "9", Complete: true}, nil},
-		{Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true}, []store.Record{rec("n1", 5), rec("n2", 50)}},
+		{Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true}, []entry.Entry{rec("n1", 5), rec("n2", 50)}},
 	}}
 }
 
@@ -101,8 +101,8 @@ func checkOpenDamaged(t *testing.T, i int, kind frameKind, data []byte, want con
 		return
 	}
 	for n, c := range f.Manifest().Collections {
-		var got []store.Record
-		err := f.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+		var got []entry.Entry
+		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 			got = append(got, keep(r))
 			return nil
 		})
@@ -111,8 +111,8 @@ func checkOpenDamaged(t *testing.T, i int, kind frameKind, data []byte, want con
 		switch {
 		case err == nil && !slices.EqualFunc(got, w, sameRecord),
 			err != nil && (!errors.As(err, &missing) || !missing.Exact || len(got)+missing.Objects != len(w) || len(missing.Damage) != 1),
-			slices.ContainsFunc(got, func(r store.Record) bool {
-				return !slices.ContainsFunc(w, func(o store.Record) bool { return sameRecord(o, r) })
+			slices.ContainsFunc(got, func(r entry.Entry) bool {
+				return !slices.ContainsFunc(w, func(o entry.Entry) bool { return sameRecord(o, r) })
 			}),
 			kind == kindBlock && len(got) < len(w)-2: // as many as a block has
 			t.Fatalf("byte %d: %s: %d records, %v", i, c.Identity, len(got), err)
@@ -187,7 +187,7 @@ func mustFixed(data []byte) frameHead {
 
 // Many kinds of damage at once: what is whole between them is read, and what is not is named and counted.
 func TestReadBetweenLosses(t *testing.T) {
-	var records []store.Record
+	var records []entry.Entry
 	for i := range 40 {
 		records = append(records, rec(fmt.Sprintf("k%02d", i), blockTarget))
 	}
@@ -207,7 +207,7 @@ func TestReadBetweenLosses(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]bool{}
-	err = f.Records(t.Context(), identityOf("pods"), "", func(r store.Record) error { got[r.Key] = true; return nil })
+	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { got[r.Key] = true; return nil })
 	var missing *MissingError
 	if !errors.As(err, &missing) || missing.Objects != len(lost) || !missing.Exact || len(missing.Damage) != len(lost) || len(got) != 40-len(lost) {
 		t.Fatalf("%d objects, %d blocks lost: %v", len(got), len(lost), err)
@@ -239,21 +239,21 @@ func TestDamagedPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		read  func(fn func(store.Record) error) error
+		read  func(fn func(entry.Entry) error) error
 		n     int
 		exact bool
 		text  string
 	}{
-		{func(fn func(store.Record) error) error { return f.Records(t.Context(), identityOf("pods"), "", fn) }, 3, true, "3 objects are missing from pods"},
-		{func(fn func(store.Record) error) error { return f.Namespace(t.Context(), identityOf("pods"), "b", fn) }, 1, false, "at least 1 object is missing from pods"},
+		{func(fn func(entry.Entry) error) error { return f.Records(t.Context(), identityOf("pods"), "", fn) }, 3, true, "3 objects are missing from pods"},
+		{func(fn func(entry.Entry) error) error { return f.Namespace(t.Context(), identityOf("pods"), "b", fn) }, 1, false, "at least 1 object is missing from pods"},
 	} {
-		err := c.read(func(store.Record) error { t.Error("a record was read"); return nil })
+		err := c.read(func(entry.Entry) error { t.Error("a record was read"); return nil })
 		var missing *MissingError
 		if !errors.As(err, &missing) || missing.Objects != c.n || missing.Exact != c.exact || !strings.HasPrefix(err.Error(), c.text) {
 			t.Errorf("%v", err)
 		}
 	}
-	if err := f.Records(t.Context(), identityOf("nodes"), "", func(store.Record) error { return nil }); err != nil {
+	if err := f.Records(t.Context(), identityOf("nodes"), "", func(entry.Entry) error { return nil }); err != nil {
 		t.Errorf("another collection: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -24,7 +25,7 @@ import (
 // Payloads in msgpack need no type: a map is an unstructured object, a bin value the JSON of a typed one. Those in protobuf
 // need the Go type: of PartialObjectMetadata, or of what client-go's scheme has for the collection's kind.
 type Decoder struct {
-	id      store.Identity
+	id      entry.Identity
 	kind    string
 	plain   store.Codec
 	typed   func() store.Codec // of protobuf, or nil if there is none; nil if the type is not known
@@ -34,7 +35,7 @@ type Decoder struct {
 // NewDecoder returns the decoder of c.
 func NewDecoder(c Collection) *Decoder {
 	d := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: store.UnstructuredCodec()}
-	if c.Identity.Representation == store.Metadata {
+	if c.Identity.Representation == entry.Metadata {
 		d.typed, d.newType = metadataCodec, func() runtime.Object { return &metav1.PartialObjectMetadata{} }
 		return d
 	}
@@ -79,7 +80,7 @@ var metadataCodec = sync.OnceValue(func() store.Codec {
 })
 
 // Decode returns the object of a record. One without apiVersion and kind, as typed clients leave them, gets those of the collection, where they are known. It fails with ErrUndecodable where the type is not known, and with ErrDamaged where the payload is not what its encoding says.
-func (d *Decoder) Decode(r store.Record) (*unstructured.Unstructured, error) {
+func (d *Decoder) Decode(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
 		return u, err
@@ -89,14 +90,14 @@ func (d *Decoder) Decode(r store.Record) (*unstructured.Unstructured, error) {
 		return nil, d.damaged(r, "malformed JSON")
 	}
 	u = &unstructured.Unstructured{Object: m}
-	if u.GetKind() == "" && u.GetAPIVersion() == "" && d.kind != "" && d.id.Representation != store.Metadata {
+	if u.GetKind() == "" && u.GetAPIVersion() == "" && d.kind != "" && d.id.Representation != entry.Metadata {
 		u.SetGroupVersionKind(d.id.GroupVersion().WithKind(d.kind))
 	}
 	return u, nil
 }
 
 // decodeExactly is Decode that adds nothing, with the numbers of typed objects as json.Number, so that encode loses nothing.
-func (d *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, error) {
+func (d *Decoder) decodeExactly(r entry.Entry) (*unstructured.Unstructured, error) {
 	text, u, err := d.open(r)
 	if err != nil || u != nil {
 		return u, err
@@ -114,7 +115,7 @@ func (d *Decoder) decodeExactly(r store.Record) (*unstructured.Unstructured, err
 }
 
 // open returns the JSON of a typed object, or an unstructured one.
-func (d *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructured, err error) {
+func (d *Decoder) open(r entry.Entry) (text []byte, u *unstructured.Unstructured, err error) {
 	switch r.Encoding {
 	case encodingMsgpack:
 		if text, ok := cutBin(r.Payload); ok {
@@ -143,7 +144,7 @@ func (d *Decoder) open(r store.Record) (text []byte, u *unstructured.Unstructure
 }
 
 // openProtobuf returns a typed object.
-func (d *Decoder) openProtobuf(r store.Record) (runtime.Object, error) {
+func (d *Decoder) openProtobuf(r entry.Entry) (runtime.Object, error) {
 	codec := d.codec()
 	if codec == nil {
 		return nil, d.undecodable(r)
@@ -156,7 +157,7 @@ func (d *Decoder) openProtobuf(r store.Record) (runtime.Object, error) {
 }
 
 // metadata returns what a record's object says of itself. It fails as Decode does; one in protobuf is not made an unstructured one for that.
-func (d *Decoder) metadata(r store.Record) (metav1.Object, error) {
+func (d *Decoder) metadata(r entry.Entry) (metav1.Object, error) {
 	if r.Encoding != encodingProtobuf {
 		return d.Decode(r)
 	}
@@ -168,7 +169,7 @@ func (d *Decoder) metadata(r store.Record) (metav1.Object, error) {
 }
 
 // encode replaces the payload of r by u, in the same encoding. u must come of decodeExactly(r) and may have been changed.
-func (d *Decoder) encode(r *store.Record, u *unstructured.Unstructured) error {
+func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 	if _, isText := cutBin(r.Payload); r.Encoding == encodingMsgpack && !isText {
 		data, err := d.plain.Append(nil, u)
 		if err != nil {
@@ -207,7 +208,7 @@ func (d *Decoder) codec() store.Codec {
 	return d.typed()
 }
 
-func (d *Decoder) undecodable(r store.Record) error {
+func (d *Decoder) undecodable(r entry.Entry) error {
 	kind := d.kind
 	if kind == "" {
 		kind = "of unknown kind"
@@ -215,7 +216,7 @@ func (d *Decoder) undecodable(r store.Record) error {
 	return fmt.Errorf("%s: %q (%s, in %s): %w", d.id, r.Key, kind, r.Encoding, ErrUndecodable)
 }
 
-func (d *Decoder) damaged(r store.Record, why string) error {
+func (d *Decoder) damaged(r entry.Entry, why string) error {
 	return fmt.Errorf("%q can not be decoded: %s: %w", r.Key, why, ErrDamaged)
 }
 

@@ -11,7 +11,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // DiffOptions are those of Diff. The zero value works.
@@ -106,7 +106,7 @@ func Diff(ctx context.Context, a, b Source, o DiffOptions, fn func(Change) error
 // pair is one collection in both sources; scope is set if only that of them is compared.
 type pair struct {
 	a, b  Collection
-	scope *store.Identity
+	scope *entry.Identity
 }
 
 // matchCollections finds the collections that both have: by identity, then by identity but for the representation, where both have whole objects, then those that overlap.
@@ -121,8 +121,8 @@ func matchCollections(ctx context.Context, a, b Source, report *DiffReport) ([]p
 	}
 	exact := func(c Collection) string { return c.Identity.ID() }
 	loose := func(c Collection) string {
-		if c.Identity.Representation == store.Unstructured {
-			c.Identity.Representation = store.Typed
+		if c.Identity.Representation == entry.Unstructured {
+			c.Identity.Representation = entry.Typed
 		}
 		return c.Identity.ID()
 	}
@@ -213,7 +213,7 @@ func (d *differ) run(ctx context.Context, p pair, a, b Source) error {
 }
 
 // one reports an object that only one source has.
-func (d *differ) one(kind ChangeKind, c Collection, decoder *Decoder, r store.Record) error {
+func (d *differ) one(kind ChangeKind, c Collection, decoder *Decoder, r entry.Entry) error {
 	change := Change{Kind: kind, Collection: c, Key: r.Key}
 	u, err := decoder.Decode(r)
 	if err != nil && !errors.Is(err, ErrUndecodable) {
@@ -233,7 +233,7 @@ func (d *differ) one(kind ChangeKind, c Collection, decoder *Decoder, r store.Re
 }
 
 // both compares two states of an object.
-func (d *differ) both(l, r store.Record) error {
+func (d *differ) both(l, r entry.Entry) error {
 	if l.UID == r.UID && l.Encoding == r.Encoding && !d.loose && bytes.Equal(l.Payload, r.Payload) {
 		d.report.Same++
 		return nil
@@ -262,7 +262,7 @@ func (d *differ) both(l, r store.Record) error {
 }
 
 // compare decodes both states and makes the patch.
-func (d *differ) compare(l, r store.Record, change *Change) (same bool, err error) {
+func (d *differ) compare(l, r entry.Entry, change *Change) (same bool, err error) {
 	if change.Before, err = d.a.Decode(l); err != nil {
 		return false, err
 	}

@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 func widgets() Collection {
-	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Unstructured)
+	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Unstructured)
 }
 
 // drawObject draws an object of a few fields, so that two of them are often the same.
@@ -48,7 +49,7 @@ func drawWidgets(t *rapid.T) contentOf {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of.records = append(of.records, store.Record{
+		of.records = append(of.records, entry.Entry{
 			Key: "a/" + name, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: encodingMsgpack, Payload: data,
 		})
 	}
@@ -140,7 +141,7 @@ func readObjects(t tb, f *File) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, c := range f.Manifest().Collections {
 		d := NewDecoder(c)
-		err := f.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 			u, err := d.Decode(r)
 			out[r.Key] = u.Object
 			return err
@@ -196,15 +197,15 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"l":"m"}},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"500m"}},"ports":[{"containerPort":80}]}],"terminationGracePeriodSeconds":30},"status":{"phase":"Running","podIP":"10.0.0.1"}}`,
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"x","uid":"v"},"spec":{"containers":[{"name":"c","image":"i:1"}]}}`,
 	}
-	of := func(r store.Representation, texts ...string) contentOf {
+	of := func(r entry.Representation, texts ...string) contentOf {
 		out := contentOf{collection: collectionOf(core("pods"), "Pod", r)}
 		for _, text := range texts {
 			out.records = append(out.records, recordOf(t, out.collection, text))
 		}
 		return out
 	}
-	typed := fileOf(t, of(store.Typed, texts...))
-	for _, other := range []contentOf{of(store.Unstructured, texts...), of(store.Typed, texts...)} {
+	typed := fileOf(t, of(entry.Typed, texts...))
+	for _, other := range []contentOf{of(entry.Unstructured, texts...), of(entry.Typed, texts...)} {
 		for _, pair := range [][2]*File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
 			report, err := Diff(t.Context(), pair[0], pair[1], DiffOptions{}, func(c Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
 			if err != nil || !report.Equal() || report.Same != 2 {
@@ -212,7 +213,7 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 			}
 		}
 	}
-	changed := fileOf(t, of(store.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
+	changed := fileOf(t, of(entry.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
 	var patches []string
 	report, err := Diff(t.Context(), typed, changed, DiffOptions{}, func(c Change) error { patches = append(patches, string(c.Patch)); return nil })
 	if err != nil || report.Changed != 1 || patches[0] != `{"spec":{"containers":[{"image":"i:2","name":"c"}]}}` {
@@ -221,13 +222,13 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 }
 
 func TestDiffMatchesCollections(t *testing.T) {
-	col := func(resource, namespace string, r store.Representation) contentOf {
+	col := func(resource, namespace string, r entry.Representation) contentOf {
 		c := collectionOf(core(resource), "", r)
 		c.Identity.Namespace = namespace
 		return contentOf{c, nil}
 	}
-	a := fileOf(t, col("pods", "", store.Typed), col("pods", "", store.Unstructured), col("nodes", "", store.Typed), col("secrets", "x", store.Typed), col("events", "", store.Typed))
-	b := fileOf(t, col("nodes", "", store.Unstructured), col("pods", "", store.Unstructured), col("secrets", "y", store.Typed), col("events", "", store.Metadata))
+	a := fileOf(t, col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed), col("secrets", "x", entry.Typed), col("events", "", entry.Typed))
+	b := fileOf(t, col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured), col("secrets", "y", entry.Typed), col("events", "", entry.Metadata))
 	report, err := Diff(t.Context(), a, b, DiffOptions{}, func(Change) error { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -250,9 +251,9 @@ func TestDiffMatchesCollections(t *testing.T) {
 }
 
 func TestDiffOfUnknownTypes(t *testing.T) {
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Typed)
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
 	of := func(payload, key string) memorySource {
-		return memorySource{{c, []store.Record{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)}, {Key: key, UID: "u", Encoding: encodingProtobuf}}}}
+		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)}, {Key: key, UID: "u", Encoding: encodingProtobuf}}}}
 	}
 	if report, err := Diff(t.Context(), of("x", "b"), of("x", "c"), DiffOptions{}, func(Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
 		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
@@ -273,7 +274,7 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 
 // An error of the function ends it, and so do one of a source and a source that is not in order; goleak sees that nothing is left behind.
 func TestDiffEnds(t *testing.T) {
-	a, b := fileOf(t, contentOf{widgets(), nil}), fileOf(t, contentOf{widgets(), []store.Record{
+	a, b := fileOf(t, contentOf{widgets(), nil}), fileOf(t, contentOf{widgets(), []entry.Entry{
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`),
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b"}}`),
 	}})
@@ -286,7 +287,7 @@ func TestDiffEnds(t *testing.T) {
 	if _, err := Diff(ctx, a, b, DiffOptions{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	disorder := memorySource{{widgets(), []store.Record{{Key: "b"}, {Key: "a"}}}}
+	disorder := memorySource{{widgets(), []entry.Entry{{Key: "b"}, {Key: "a"}}}}
 	if _, err := Diff(t.Context(), a, disorder, DiffOptions{}, func(Change) error { return nil }); !errors.Is(err, ErrOrder) {
 		t.Error(err)
 	}

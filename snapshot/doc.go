@@ -26,7 +26,7 @@
 //
 // # Records
 //
-// A record is a store.Record: an object as a store has it, not decoded. So a snapshot carries objects of kinds that this
+// A record is a entry.Entry: an object as a store has it, not decoded. So a snapshot carries objects of kinds that this
 // program does not know, and they come out as they went in. Only selectors by label and field, redaction, Diff and Decoder look into objects; there
 // an unknown type is ErrUndecodable, or is left out where the caller says so. Unstructured objects and typed ones in JSON can always be decoded, typed ones in protobuf if client-go's scheme has the kind.
 //

@@ -12,7 +12,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // OpenOptions are those of Open. The zero value works for what is not encrypted.
@@ -106,19 +106,19 @@ func (f *File) Collections(context.Context) ([]Collection, error) {
 
 // Records implements Source. Blocks that are damaged are passed over, and what is in all others is passed to fn; the
 // error at the end is a *MissingError then, which names them and says how many objects were in them.
-func (f *File) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (f *File) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, scanRange{from: after, exclusive: true}, fn)
 }
 
 // Namespace calls fn with the records of a namespace, as Records does. It reads only the blocks that they are in.
-func (f *File) Namespace(ctx context.Context, id store.Identity, namespace string, fn func(store.Record) error) error {
+func (f *File) Namespace(ctx context.Context, id entry.Identity, namespace string, fn func(entry.Entry) error) error {
 	return f.scan(ctx, id, scanRange{from: namespace + "/", prefix: namespace + "/"}, fn)
 }
 
 // Get returns the record of an object, and whether it is there. The payload belongs to the caller. If the block that
 // the object would be in is damaged the error is a *MissingError.
-func (f *File) Get(ctx context.Context, id store.Identity, key string) (rec store.Record, ok bool, err error) {
-	err = f.scan(ctx, id, scanRange{from: key, prefix: key}, func(r store.Record) error {
+func (f *File) Get(ctx context.Context, id entry.Identity, key string) (rec entry.Entry, ok bool, err error) {
+	err = f.scan(ctx, id, scanRange{from: key, prefix: key}, func(r entry.Entry) error {
 		if r.Key == key {
 			rec, ok = r, true
 			rec.Payload = append([]byte(nil), r.Payload...)
@@ -149,7 +149,7 @@ func (s scanRange) past(key string) bool { return !strings.HasPrefix(key, s.pref
 func (s scanRange) whole() bool { return s.from == "" && s.prefix == "" }
 
 // scan calls fn with the records in a range, and passes over blocks that are damaged.
-func (f *File) scan(ctx context.Context, id store.Identity, s scanRange, fn func(store.Record) error) error {
+func (f *File) scan(ctx context.Context, id entry.Identity, s scanRange, fn func(entry.Entry) error) error {
 	n, ok := f.byID[id.ID()]
 	if !ok {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)
@@ -191,7 +191,7 @@ func (f *File) scan(ctx context.Context, id store.Identity, s scanRange, fn func
 }
 
 // each calls fn with the records of the block that are in a range.
-func (b *blockReader) each(s scanRange, fn func(store.Record) error) error {
+func (b *blockReader) each(s scanRange, fn func(entry.Entry) error) error {
 	for {
 		r, ok := b.next()
 		if !ok || s.past(r.Key) {
@@ -207,7 +207,7 @@ func (b *blockReader) each(s scanRange, fn func(store.Record) error) error {
 }
 
 // block reads and verifies a block that the index names. Its records are valid until release is called.
-func (f *File) block(ctx context.Context, n int, e entry) (b blockReader, release func(), err error) {
+func (f *File) block(ctx context.Context, n int, e indexEntry) (b blockReader, release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return b, nil, err
 	}
@@ -237,7 +237,7 @@ func (f *File) block(ctx context.Context, n int, e entry) (b blockReader, releas
 }
 
 // page reads a page of a collection's index.
-func (f *File) page(n, i int) ([]entry, error) {
+func (f *File) page(n, i int) ([]indexEntry, error) {
 	buf, err := f.buffer()
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // FormatVersion is the version of the format of the files that Writer writes.
@@ -56,7 +56,7 @@ func newFileID() (id fileID) {
 // format is what differs between the versions of the format. All else is the same in every version.
 type format struct {
 	// cutRecord takes the first record off a block's body. What it returns may be part of data.
-	cutRecord func(data []byte) (r store.Record, rest []byte, ok bool)
+	cutRecord func(data []byte) (r entry.Entry, rest []byte, ok bool)
 	// header and collection read the JSON of those frames.
 	header     func(data []byte) (Header, error)
 	collection func(data []byte) (Collection, error)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 func TestNewerFormatIsRefused(t *testing.T) {
@@ -38,7 +38,7 @@ func later() map[uint32]format {
 		c.MustRelist = strings.TrimPrefix(c.MustRelist, "old:")
 		return c, err
 	}
-	before.cutRecord = func(data []byte) (store.Record, []byte, bool) {
+	before.cutRecord = func(data []byte) (entry.Entry, []byte, bool) {
 		r, rest, ok := cutRecord(data)
 		r.UID = strings.TrimPrefix(r.UID, "old:")
 		return r, rest, ok
@@ -54,7 +54,7 @@ func TestFormatBeforeIsRead(t *testing.T) {
 		as := func(prefix string) content {
 			return content{header: Header{Larder: "v1"}, collections: []contentOf{{
 				Collection{Identity: identityOf("pods"), ResourceVersion: "9", MustRelist: prefix + "because"},
-				[]store.Record{{Key: "a/1", UID: prefix + "u1", Payload: []byte("x")}, {Key: "a/2", UID: prefix + "u2"}},
+				[]entry.Entry{{Key: "a/1", UID: prefix + "u1", Payload: []byte("x")}, {Key: "a/2", UID: prefix + "u2"}},
 			}}}
 		}
 		data := as(written).bytes(t, WriterOptions{version: version})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -69,7 +70,7 @@ func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
 	}
 	for i, c := range f.Manifest().Collections {
 		n := 0
-		err := f.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 			if streamErr == nil && !sameRecord(r, streamed.collections[i].records[n]) {
 				t.Fatalf("record %d of %s differs", n, c.Identity)
 			}
@@ -168,7 +169,7 @@ func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
 		if len(f.page) == 0 {
 			f.first = b.first
 		}
-		f.page = entry{first: b.first, last: b.last, offset: f.at.offset, length: f.at.length, count: b.count, digest: digest}.append(f.page)
+		f.page = indexEntry{first: b.first, last: b.last, offset: f.at.offset, length: f.at.length, count: b.count, digest: digest}.append(f.page)
 	case kindPage:
 		f.ref.pages = append(f.ref.pages, pageRef{span: f.at, first: f.first})
 		f.page = nil
@@ -215,7 +216,7 @@ func textOfFrames(data []byte, anew bool) (text []byte) {
 
 func FuzzFrames(f *testing.F) {
 	for _, c := range []content{
-		small(), {}, {collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 5000)}}}},
+		small(), {}, {collections: []contentOf{{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 5000)}}}},
 	} {
 		data := c.bytes(f, WriterOptions{block: 100, id: fileID{1}})
 		for _, anew := range []bool{false, true} {
@@ -267,8 +268,8 @@ func FuzzDecode(f *testing.F) {
 	all := Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"}, ManagedFields: true}
 	f.Fuzz(func(t *testing.T, which uint8, a, b []byte) {
 		c, encoding := decodableCollection(which)
-		before := memorySource{{c, []store.Record{{Key: "k", UID: "u", Encoding: encoding, Payload: a}}}}
-		after := memorySource{{c, []store.Record{{Key: "k", UID: "u", Encoding: encoding, Payload: b}}}}
+		before := memorySource{{c, []entry.Entry{{Key: "k", UID: "u", Encoding: encoding, Payload: a}}}}
+		after := memorySource{{c, []entry.Entry{{Key: "k", UID: "u", Encoding: encoding, Payload: b}}}}
 		redacted, err := Select(before, SelectOptions{Redaction: all})
 		if err != nil {
 			t.Fatal(err)
@@ -277,12 +278,12 @@ func FuzzDecode(f *testing.F) {
 			return err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrUndecodable)
 		}
 		var out []byte
-		err = redacted.Records(t.Context(), c.Identity, "", func(r store.Record) error { out = r.Payload; return nil })
+		err = redacted.Records(t.Context(), c.Identity, "", func(r entry.Entry) error { out = r.Payload; return nil })
 		if !expected(err) {
 			t.Logf("redact: %v", err) // an object that does not fit its type when it is written again
 		}
 		if err == nil {
-			if _, err := NewDecoder(c).Decode(store.Record{Key: "k", Encoding: encoding, Payload: out}); err != nil {
+			if _, err := NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
 				t.Fatalf("what was redacted can not be decoded: %v", err)
 			}
 		}
@@ -300,6 +301,6 @@ func decodable() []uint8 {
 
 func decodableCollection(which uint8) (c Collection, encoding string) {
 	c.Identity, c.Resource.Kind = identityOf([]string{"pods", "secrets", "configmaps"}[int(which)%3]), []string{"Pod", "Secret", "ConfigMap"}[int(which)%3]
-	c.Identity.Representation = []store.Representation{store.Typed, store.Unstructured, store.Metadata}[int(which/3)%3]
+	c.Identity.Representation = []entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata}[int(which/3)%3]
 	return c, []string{encodingProtobuf, encodingMsgpack}[int(which/9)%2]
 }

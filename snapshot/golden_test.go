@@ -13,7 +13,7 @@ import (
 	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden snapshots of the current format anew")
@@ -24,9 +24,9 @@ const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTH
 // goldenContent is what the golden snapshots hold: every field of the manifest, both encodings, blocks of several records and several blocks, an empty collection.
 func goldenContent(t *testing.T) content {
 	t.Helper()
-	pods := collectionOf(core("pods"), "Pod", store.Typed)
-	pods.Attributes = store.Attributes{ClusterID: "golden", Codec: "protobuf", Schema: "s", Transform: "t1", OpenAPI: "hash"}
-	pods.Resource = store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}}
+	pods := collectionOf(core("pods"), "Pod", entry.Typed)
+	pods.Attributes = entry.Attributes{ClusterID: "golden", Codec: "protobuf", Schema: "s", Transform: "t1", OpenAPI: "hash"}
+	pods.Resource = entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}}
 	pods.LastContact = time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	c := contentOf{collection: pods}
 	for i := range 12 {
@@ -34,11 +34,11 @@ func goldenContent(t *testing.T) content {
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"pod-%02d","uid":"p-%d","resourceVersion":"%d","labels":{"app":"till"}},"spec":{"containers":[{"name":"c","image":"registry/till:1"}]}}`, i, i, 100+i)))
 	}
 	widgets := Collection{
-		Identity: store.Identity{
+		Identity: entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
-			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x", Representation: store.Unstructured,
+			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x", Representation: entry.Unstructured,
 		},
-		Resource:        store.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
+		Resource:        entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
 		ResourceVersion: "300", MustRelist: "objects were left out (only namespaces shop)", Filtered: []string{"only namespaces shop"}, Redacted: []string{"managedFields"},
 	}
 	of := contentOf{collection: widgets}
@@ -51,7 +51,7 @@ func goldenContent(t *testing.T) content {
 			ClusterID: "golden", ServerVersion: "v1.36.3", TakenAt: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), Larder: "v0.1.0-golden",
 			Filter: &Filter{Namespaces: []string{"shop"}}, Redaction: &Redaction{ManagedFields: true},
 		},
-		collections: []contentOf{c, {collectionOf(core("nodes"), "Node", store.Metadata), nil}, of},
+		collections: []contentOf{c, {collectionOf(core("nodes"), "Node", entry.Metadata), nil}, of},
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // appendBlock appends a block of one record, with a payload.
 func appendBlock(data []byte, id fileID, number uint32, key string, payload []byte) []byte {
-	r := store.Record{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: payload}
+	r := entry.Entry{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: payload}
 	body := appendRecord(nil, r)
 	h := frameHead{id: id, kind: kindBlock, number: number, size: uint32(len(body)), offset: uint64(len(data))}
 	return h.append(data, blockHead{count: 1, first: key, last: key}.append(nil), body)
@@ -31,13 +31,13 @@ const podsText = `{"version":"v1","resource":"pods","representation":"unstructur
 func blockPart(collection uint64, keys ...string) []byte {
 	var body []byte
 	for _, key := range keys {
-		body = appendRecord(body, store.Record{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: []byte("\x80")})
+		body = appendRecord(body, entry.Entry{Key: key, UID: "u", Encoding: encodingMsgpack, Payload: []byte("\x80")})
 	}
 	return part(kindBlock, 0, string(blockHead{collection: collection, count: uint64(len(keys)), first: keys[0], last: keys[len(keys)-1]}.append(nil)), body)
 }
 
 // markedPart is a block of one record.
-func markedPart(r store.Record) []byte {
+func markedPart(r entry.Entry) []byte {
 	r.Key = "a"
 	return part(kindBlock, 0, string(blockHead{count: 1, first: r.Key, last: r.Key}.append(nil)), appendRecord(nil, r))
 }
@@ -72,9 +72,9 @@ func TestHostileFiles(t *testing.T) {
 		"an empty key":                 {text(begin, blockPart(0, "", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
 		"a key in two blocks":          {text(begin, blockPart(0, "a"), blockPart(0, "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
 		"a long key":                   {text(begin, blockPart(0, "a", strings.Repeat("k", maxKey+1)), page, end(counts), tail), "a key of 32769 bytes is longer than the 32768 that are allowed", "a key of 32769 bytes"},
-		"a long UID":                   {text(begin, markedPart(store.Record{UID: long}), page, end(counts), tail), "a UID, resourceVersion or encoding of 1025 bytes is longer than the 1024 that are allowed", "of 1025 bytes"},
-		"a long resourceVersion":       {text(begin, markedPart(store.Record{ResourceVersion: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
-		"a long encoding":              {text(begin, markedPart(store.Record{Encoding: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
+		"a long UID":                   {text(begin, markedPart(entry.Entry{UID: long}), page, end(counts), tail), "a UID, resourceVersion or encoding of 1025 bytes is longer than the 1024 that are allowed", "of 1025 bytes"},
+		"a long resourceVersion":       {text(begin, markedPart(entry.Entry{ResourceVersion: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
+		"a long encoding":              {text(begin, markedPart(entry.Entry{Encoding: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
 		"a block of another":           {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
 		"a collection twice":           {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
 		"fewer objects than it says":   {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},
@@ -117,7 +117,7 @@ func readAtRandom(t *testing.T, data []byte) error {
 		return err
 	}
 	for _, c := range f.Manifest().Collections {
-		if err := f.Records(t.Context(), c.Identity, "", func(store.Record) error { return nil }); err != nil {
+		if err := f.Records(t.Context(), c.Identity, "", func(entry.Entry) error { return nil }); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func TestIndexOfBlocksInOneAnother(t *testing.T) {
 	framer.number++
 	names := func(key string, at, end int) []byte {
 		digest := [digestSize]byte(framer.out[end-digestSize:])
-		return entry{first: key, last: key, offset: uint64(at), length: uint64(end - at), count: 1, digest: digest}.append(nil)
+		return indexEntry{first: key, last: key, offset: uint64(at), length: uint64(end - at), count: 1, digest: digest}.append(nil)
 	}
 	body := append(names("a", first, len(framer.out)), names("b", at, at+len(inner))...)
 	framer.first = "a"

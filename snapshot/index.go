@@ -31,8 +31,8 @@ func parseBlockHead(data []byte) (h blockHead, ok bool) {
 	return h, ok && len(data) == 0
 }
 
-// entry is a block in an index page.
-type entry struct {
+// indexEntry is a block in an index page.
+type indexEntry struct {
 	first, last string
 	offset      uint64
 	length      uint64 // of the whole frame
@@ -40,7 +40,7 @@ type entry struct {
 	digest      [digestSize]byte
 }
 
-func (e entry) append(dst []byte) []byte {
+func (e indexEntry) append(dst []byte) []byte {
 	dst = appendSized(appendSized(dst, e.first), e.last)
 	dst = binary.AppendUvarint(dst, e.offset)
 	dst = binary.AppendUvarint(dst, e.length)
@@ -48,7 +48,7 @@ func (e entry) append(dst []byte) []byte {
 	return append(dst, e.digest[:]...)
 }
 
-func cutEntry(data []byte) (e entry, rest []byte, ok bool) {
+func cutEntry(data []byte) (e indexEntry, rest []byte, ok bool) {
 	first, data, ok := cutSized(data)
 	if !ok {
 		return e, nil, false
@@ -71,9 +71,9 @@ func cutEntry(data []byte) (e entry, rest []byte, ok bool) {
 }
 
 // parsePage reads an index page.
-func parsePage(data []byte) (entries []entry, ok bool) {
+func parsePage(data []byte) (entries []indexEntry, ok bool) {
 	for len(data) > 0 {
-		var e entry
+		var e indexEntry
 		if e, data, ok = cutEntry(data); !ok {
 			return nil, false
 		}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // The names of the encodings of payloads, as in store.Codec.Name.
@@ -20,7 +20,7 @@ const (
 
 // Header is what a snapshot says about itself at its front.
 type Header struct {
-	// ClusterID tells clusters apart, as in store.Attributes; empty is unknown.
+	// ClusterID tells clusters apart, as in entry.Attributes; empty is unknown.
 	ClusterID string `json:"clusterID,omitempty"`
 	// ServerVersion is that of the API server, such as v1.36.3; empty is unknown.
 	ServerVersion string `json:"serverVersion,omitempty"`
@@ -37,9 +37,9 @@ type Header struct {
 
 // Collection is what a snapshot says about one of its collections.
 type Collection struct {
-	Identity   store.Identity
-	Attributes store.Attributes
-	Resource   store.ResourceInfo
+	Identity   entry.Identity
+	Attributes entry.Attributes
+	Resource   entry.ResourceInfo
 	// ResourceVersion covers every object. Empty means that nothing can be resumed.
 	ResourceVersion string
 	// Complete is set if a whole list was taken.
@@ -125,7 +125,7 @@ type collectionText struct {
 	ShortNames []string       `json:"shortNames,omitempty"`
 	Namespaced bool           `json:"namespaced,omitempty"`
 	Categories []string       `json:"categories,omitempty"`
-	Columns    []store.Column `json:"columns,omitempty"`
+	Columns    []entry.Column `json:"columns,omitempty"`
 
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Complete        bool      `json:"complete,omitempty"`
@@ -189,21 +189,21 @@ func parseCollection(data []byte) (Collection, error) {
 	if !t.counts() {
 		return Collection{}, errCounts
 	}
-	id, err := store.Identity{
+	id, err := entry.Identity{
 		GroupVersionResource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},
 		Namespace:            t.Namespace, LabelSelector: t.LabelSelector,
 		FieldSelector: t.FieldSelector, ShardSelector: t.ShardSelector,
-		Representation: store.Representation(t.Representation),
+		Representation: entry.Representation(t.Representation),
 	}.Canonical()
 	if err != nil {
 		return Collection{}, err
 	}
 	return Collection{
 		Identity: id,
-		Attributes: store.Attributes{
+		Attributes: entry.Attributes{
 			ClusterID: t.ClusterID, Codec: t.Codec, Schema: t.Schema, Transform: t.Transform, OpenAPI: t.OpenAPI,
 		},
-		Resource: store.ResourceInfo{
+		Resource: entry.ResourceInfo{
 			Kind: t.Kind, Singular: t.Singular, ShortNames: t.ShortNames, Namespaced: t.Namespaced,
 			Categories: t.Categories, Columns: t.Columns,
 		},

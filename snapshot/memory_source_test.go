@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // memorySource is a Source in memory.
@@ -20,7 +20,7 @@ func (m memorySource) Collections(context.Context) (out []Collection, err error)
 	return out, nil
 }
 
-func (m memorySource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (m memorySource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	i := slices.IndexFunc(m, func(c contentOf) bool { return c.collection.Identity.ID() == id.ID() })
 	if i < 0 {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // live returns the bytes that are in use now.
@@ -37,7 +37,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	const limit = 4 << 20
 	runtime.GC() // what the tests before have left in pools goes with the second collection
 	p := &peak{start: liveBytes()}
-	record := store.Record{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
+	record := entry.Entry{UID: "u", ResourceVersion: "1", Encoding: "of the future", Payload: payload(1, size)}
 	var b bytes.Buffer // what is written to a disk
 	b.Grow(150 << 20)
 	p.start += int64(b.Cap())
@@ -101,7 +101,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Records(t.Context(), id, "", func(store.Record) error { count(); return nil }); err != nil || n != 2*objects {
+	if err := f.Records(t.Context(), id, "", func(entry.Entry) error { count(); return nil }); err != nil || n != 2*objects {
 		t.Fatal(n, err)
 	}
 	check("read at random")
@@ -119,8 +119,8 @@ type countingSource struct {
 	count func()
 }
 
-func (c countingSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
-	return c.File.Records(ctx, id, after, func(r store.Record) error {
+func (c countingSource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+	return c.File.Records(ctx, id, after, func(r entry.Entry) error {
 		c.count()
 		return fn(r)
 	})
@@ -194,7 +194,7 @@ func TestLargeRecordsAreLetGo(t *testing.T) {
 	if err := w.Begin(Collection{Identity: identityOf("pods")}); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []store.Record{rec("a", maxBody-100), rec("bb", 10)} {
+	for _, r := range []entry.Entry{rec("a", maxBody-100), rec("bb", 10)} {
 		if err := w.Add(r); err != nil {
 			t.Fatal(err)
 		}

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // recordOf encodes an object as a collection of that representation has it. Its JSON is given.
-func recordOf(t testing.TB, c Collection, text string) store.Record {
+func recordOf(t testing.TB, c Collection, text string) entry.Entry {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(text)); err != nil {
@@ -25,7 +26,7 @@ func recordOf(t testing.TB, c Collection, text string) store.Record {
 		key = u.GetNamespace() + "/" + key
 	}
 	var obj runtime.Object = u
-	if c.Identity.Representation == store.Typed {
+	if c.Identity.Representation == entry.Typed {
 		typed, err := scheme.Scheme.New(u.GroupVersionKind())
 		if err != nil {
 			t.Fatal(err)
@@ -44,14 +45,14 @@ func recordOf(t testing.TB, c Collection, text string) store.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.Record{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(), Payload: data}
+	return entry.Entry{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(), Payload: data}
 }
 
 // collectionOf is a collection of a kind of Kubernetes.
-func collectionOf(resource schema.GroupVersionResource, kind string, r store.Representation) Collection {
+func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) Collection {
 	return Collection{
-		Identity:        store.Identity{GroupVersionResource: resource, Representation: r},
-		Resource:        store.ResourceInfo{Kind: kind, Namespaced: kind != "Node"},
+		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},
+		Resource:        entry.ResourceInfo{Kind: kind, Namespaced: kind != "Node"},
 		ResourceVersion: "100", Complete: true,
 	}
 }
@@ -65,7 +66,7 @@ func decoded(t testing.TB, src Source, c Collection) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
 	d := NewDecoder(c)
-	err := src.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+	err := src.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 		u, err := d.Decode(r)
 		if err != nil {
 			return err

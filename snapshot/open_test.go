@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Open names the file in its errors, and what is no regular file.
@@ -66,7 +66,7 @@ func TestFileConcurrently(t *testing.T) {
 						return
 					}
 				}
-				if err := f.Records(t.Context(), pods.collection.Identity, "a/1", func(store.Record) error { return nil }); err != nil {
+				if err := f.Records(t.Context(), pods.collection.Identity, "a/1", func(entry.Entry) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -80,7 +80,7 @@ func TestSkipping(t *testing.T) {
 	want := small()
 	f := fileOf(t, want.collections...)
 	n := 0
-	err := f.Records(t.Context(), identityOf("pods"), "", func(store.Record) error { n++; return errDisk })
+	err := f.Records(t.Context(), identityOf("pods"), "", func(entry.Entry) error { n++; return errDisk })
 	if !errors.Is(err, errDisk) || n != 1 {
 		t.Errorf("%v after %d records", err, n)
 	}

@@ -7,20 +7,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Overlap is what two collections of different scopes have in common: one of them has all namespaces or objects, where the other one has some.
 type Overlap struct {
 	A, B Collection
 	// Scope is what both cover: the namespace and the selectors of the one that has them.
-	Scope store.Identity
+	Scope entry.Identity
 }
 
 // overlapOf returns what both cover. ok is false if that is nothing, or can not be told: of different shards, of metadata and whole objects, of two different selectors, which may have
 // nothing in common, and where objects do not say whether the field selector takes them.
-func overlapOf(a, b store.Identity) (scope store.Identity, ok bool) {
-	sameForm := a.Representation == b.Representation || a.Representation != store.Metadata && b.Representation != store.Metadata
+func overlapOf(a, b entry.Identity) (scope entry.Identity, ok bool) {
+	sameForm := a.Representation == b.Representation || a.Representation != entry.Metadata && b.Representation != entry.Metadata
 	otherNamespace := a.Namespace != "" && b.Namespace != "" && a.Namespace != b.Namespace
 	if a.GroupVersionResource != b.GroupVersionResource || !sameForm || a.ShardSelector != b.ShardSelector || otherNamespace {
 		return scope, false
@@ -45,15 +45,15 @@ func objectsTell(selector string) bool {
 // overlapping finds, among the collections that one source has alone, those that cover a part of each other, and takes them out of the report. No object is in two of the pairs,
 // nor in one of those that are matched.
 func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
-	var done []store.Identity
+	var done []entry.Identity
 	for _, p := range matched {
 		done = append(done, p.b.Identity)
 	}
-	pairedA, pairedB := map[store.Identity]bool{}, map[store.Identity]bool{}
+	pairedA, pairedB := map[entry.Identity]bool{}, map[entry.Identity]bool{}
 	for _, b := range report.OnlyInB {
 		for _, a := range report.OnlyInA {
 			scope, ok := overlapOf(a.Identity, b.Identity)
-			if !ok || slices.ContainsFunc(done, func(id store.Identity) bool { return mayShare(id, scope) }) {
+			if !ok || slices.ContainsFunc(done, func(id entry.Identity) bool { return mayShare(id, scope) }) {
 				continue
 			}
 			done = append(done, scope)
@@ -67,12 +67,12 @@ func overlapping(report *DiffReport, matched []pair) (pairs []pair) {
 }
 
 // mayShare says whether an object can be in both scopes: selectors may select the same.
-func mayShare(a, b store.Identity) bool {
+func mayShare(a, b entry.Identity) bool {
 	return a.GroupVersionResource == b.GroupVersionResource && (a.Namespace == "" || b.Namespace == "" || a.Namespace == b.Namespace)
 }
 
 // within is a collection of src, and no more of it than is in the scope.
-func within(src Source, c Collection, scope store.Identity) (Source, error) {
+func within(src Source, c Collection, scope entry.Identity) (Source, error) {
 	var f Filter
 	if c.Identity.Namespace == "" && scope.Namespace != "" {
 		f.Namespaces = []string{scope.Namespace}

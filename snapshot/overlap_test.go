@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // podsOf is a collection of pods within a scope, with those pods: namespace/name=label.
-func podsOf(t *testing.T, r store.Representation, namespace, labels string, pods ...[2]string) contentOf {
+func podsOf(t *testing.T, r entry.Representation, namespace, labels string, pods ...[2]string) contentOf {
 	t.Helper()
 	of := contentOf{collection: collectionOf(core("pods"), "Pod", r)}
 	of.collection.Identity.Namespace, of.collection.Identity.LabelSelector = namespace, labels
@@ -25,7 +25,7 @@ func podsOf(t *testing.T, r store.Representation, namespace, labels string, pods
 
 // Of collections with different scopes, what both cover is compared.
 func TestDiffOfOverlaps(t *testing.T) {
-	u := store.Unstructured
+	u := entry.Unstructured
 	all := podsOf(t, u, "", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"}, [2]string{"b/x", "web"}, [2]string{"c/x", "web"})
 	for _, tc := range []struct {
 		name         string
@@ -45,10 +45,10 @@ func TestDiffOfOverlaps(t *testing.T) {
 			[]string{"added  a/y", "removed  c/x"}, []string{" app=web"}, 0, 0, 2},
 		{"a selector in a namespace", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"})},
 			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"b/x", "web"})}, nil, []string{"a app=web"}, 0, 0, 1},
-		{"typed and unstructured", memorySource{podsOf(t, store.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"}, []string{"b "}, 0, 0, 0},
+		{"typed and unstructured", memorySource{podsOf(t, entry.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"}, []string{"b "}, 0, 0, 0},
 		{"other namespaces", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "b", "", [2]string{"b/x", "web"})}, nil, nil, 1, 1, 0},
 		{"two selectors", memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "", "app=db", [2]string{"a/y", "db"})}, nil, nil, 1, 1, 0},
-		{"metadata", memorySource{podsOf(t, store.Metadata, "a", "")}, memorySource{all}, nil, nil, 1, 1, 0},
+		{"metadata", memorySource{podsOf(t, entry.Metadata, "a", "")}, memorySource{all}, nil, nil, 1, 1, 0},
 		{"what is matched is not compared twice", memorySource{all, podsOf(t, u, "a", "")}, memorySource{all, podsOf(t, u, "", "app=web")}, nil, nil, 1, 1, 4},
 		{"nor are two parts that may share objects", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}), podsOf(t, u, "", "app=web")}, memorySource{all},
 			[]string{"added a a/y"}, []string{"a "}, 1, 0, 1},
@@ -79,10 +79,10 @@ func TestDiffOfOverlaps(t *testing.T) {
 
 // An overlap is in the order of b's collections, between those that match.
 func TestOrderOfOverlaps(t *testing.T) {
-	nodes := contentOf{collection: collectionOf(core("nodes"), "Node", store.Unstructured)}
-	later := contentOf{collection: nodes.collection, records: []store.Record{recordOf(t, nodes.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"}}`)}}
-	all := podsOf(t, store.Unstructured, "", "", [2]string{"a/x", "web"})
-	part := podsOf(t, store.Unstructured, "a", "")
+	nodes := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
+	later := contentOf{collection: nodes.collection, records: []entry.Entry{recordOf(t, nodes.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"}}`)}}
+	all := podsOf(t, entry.Unstructured, "", "", [2]string{"a/x", "web"})
+	part := podsOf(t, entry.Unstructured, "a", "")
 	for _, tc := range []struct {
 		b    memorySource
 		want []string
@@ -99,7 +99,7 @@ func TestOrderOfOverlaps(t *testing.T) {
 
 // A server takes a field that is absent for false, if that is its type, which objects do not say: what such a selector leaves out is no difference.
 func TestOverlapOfAbsentFields(t *testing.T) {
-	all := contentOf{collection: collectionOf(core("nodes"), "Node", store.Unstructured)}
+	all := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
 	all.records = append(all.records, recordOf(t, all.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"},"spec":{"providerID":"p"}}`))
 	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1, "spec.providerID=p": 1} {
 		some := all

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // escapes are what somebody may put into a file so that it is printed.
@@ -24,12 +24,12 @@ func TestTextsOfFilesArePrintable(t *testing.T) {
 	wantPrintable(t, "the program that wrote it", (&FormatError{Format: 2, Newest: 1, Larder: escapes}).Error())
 	wantPrintable(t, "damage", (&DamageError{Collection: escapes}).Error())
 
-	secret := collectionOf(core("secrets"), "Secret", store.Unstructured)
+	secret := collectionOf(core("secrets"), "Secret", entry.Unstructured)
 	secret.Identity.Namespace = escapes
 	secret.Sealed = true
-	other := collectionOf(core("pods"), "Pod", store.Unstructured)
+	other := collectionOf(core("pods"), "Pod", entry.Unstructured)
 	other.Identity.Resource, other.Identity.Group = escapes, escapes
-	data := content{collections: []contentOf{{secret, nil}, {other, []store.Record{{Key: "a", Encoding: encodingMsgpack, Payload: []byte("\x80")}}}}}.bytes(t, WriterOptions{})
+	data := content{collections: []contentOf{{secret, nil}, {other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack, Payload: []byte("\x80")}}}}}.bytes(t, WriterOptions{})
 	report, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
 	if err != nil || len(report.Problems) == 0 {
 		t.Fatal(report, err)

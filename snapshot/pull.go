@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // pull reads the records of a collection one at a time. What next returns is valid until its next call. stop must be called in the end.
-func pull(ctx context.Context, src Source, id store.Identity) (next func() (r store.Record, ok bool, err error), stop func()) {
-	seq := func(yield func(store.Record, error) bool) {
+func pull(ctx context.Context, src Source, id entry.Identity) (next func() (r entry.Entry, ok bool, err error), stop func()) {
+	seq := func(yield func(entry.Entry, error) bool) {
 		last, stopped := "", false
-		err := src.Records(ctx, id, "", func(r store.Record) error {
+		err := src.Records(ctx, id, "", func(r entry.Entry) error {
 			if r.Key <= last {
 				return fmt.Errorf("%s: key %q after %q: %w", id, r.Key, last, ErrOrder)
 			}
@@ -23,11 +23,11 @@ func pull(ctx context.Context, src Source, id store.Identity) (next func() (r st
 			return nil
 		})
 		if err != nil && !stopped {
-			yield(store.Record{}, err)
+			yield(entry.Entry{}, err)
 		}
 	}
-	step, stop := iter.Pull2(iter.Seq2[store.Record, error](seq))
-	return func() (store.Record, bool, error) {
+	step, stop := iter.Pull2(iter.Seq2[entry.Entry, error](seq))
+	return func() (entry.Entry, bool, error) {
 		r, err, ok := step()
 		return r, ok && err == nil, err
 	}, stop

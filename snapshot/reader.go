@@ -10,7 +10,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // ReaderOptions are those of NewReader. The zero value works for what is not encrypted.
@@ -149,19 +149,19 @@ func (r *Reader) NextCollection() (Collection, error) {
 }
 
 // Next returns the next record of the collection; its payload is valid until the next call. At the end of the collection it returns io.EOF.
-func (r *Reader) Next() (store.Record, error) {
+func (r *Reader) Next() (entry.Entry, error) {
 	for {
 		if rec, ok := r.block.next(); ok {
 			return rec, nil
 		}
 		if r.err != nil {
-			return store.Record{}, r.err
+			return entry.Entry{}, r.err
 		}
 		if !r.open {
-			return store.Record{}, io.EOF
+			return entry.Entry{}, io.EOF
 		}
 		if err := r.nextBlock(); err != nil {
-			return store.Record{}, err
+			return entry.Entry{}, err
 		}
 	}
 }
@@ -227,7 +227,7 @@ func (r *Reader) openBlock(f frame) error {
 	if len(r.page) == 0 {
 		r.pageKey = b.head.first
 	}
-	r.page = entry{
+	r.page = indexEntry{
 		first: b.head.first, last: b.head.last, offset: f.offset, length: uint64(f.total()), count: b.head.count, digest: f.digest,
 	}.append(r.page)
 	if len(r.page) > maxPage {

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // appendRecord appends r as it is in a block: key, uid, resourceVersion, encoding, payload, each with its length before it.
-func appendRecord(dst []byte, r store.Record) []byte {
+func appendRecord(dst []byte, r entry.Entry) []byte {
 	dst = appendSized(dst, r.Key)
 	dst = appendSized(dst, r.UID)
 	dst = appendSized(dst, r.ResourceVersion)
@@ -18,16 +18,16 @@ func appendRecord(dst []byte, r store.Record) []byte {
 }
 
 // recordSize is at least what appendRecord appends.
-func recordSize(r store.Record) int {
+func recordSize(r entry.Entry) int {
 	return len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload) + 5*binary.MaxVarintLen32
 }
 
 // cutRecord is the inverse of appendRecord. The payload is part of data.
-func cutRecord(data []byte) (r store.Record, rest []byte, ok bool) {
+func cutRecord(data []byte) (r entry.Entry, rest []byte, ok bool) {
 	var key, uid, rv, encoding []byte
 	for _, field := range []*[]byte{&key, &uid, &rv, &encoding, &r.Payload} {
 		if *field, data, ok = cutSized(data); !ok {
-			return store.Record{}, nil, false
+			return entry.Entry{}, nil, false
 		}
 	}
 	r.Key, r.UID, r.ResourceVersion, r.Encoding = string(key), string(uid), string(rv), encodingName(encoding)
@@ -45,7 +45,7 @@ func encodingName(b []byte) string {
 }
 
 // checkRecord says whether r can be written.
-func checkRecord(r store.Record) error {
+func checkRecord(r entry.Entry) error {
 	switch {
 	case r.Key == "":
 		return fmt.Errorf("a record without a key: %w", ErrOrder)
@@ -60,7 +60,7 @@ func checkRecord(r store.Record) error {
 }
 
 // longestMark is the size of the longest of what r has beside key and payload.
-func longestMark(r store.Record) int {
+func longestMark(r entry.Entry) int {
 	return max(len(r.UID), len(r.ResourceVersion), len(r.Encoding))
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // planted is in every place that a redaction of all kinds must reach.
@@ -64,7 +64,7 @@ var plantedKinds = map[string]string{
 
 var redactAll = Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"}, Env: []string{"*password*"}, ManagedFields: true}
 
-func plantedSource(t *testing.T, r store.Representation) (src memorySource) {
+func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
 	t.Helper()
 	for resource, texts := range plantedObjects() {
 		of := contentOf{collection: collectionOf(resource, plantedKinds[resource.Resource], r)}
@@ -73,9 +73,9 @@ func plantedSource(t *testing.T, r store.Representation) (src memorySource) {
 		}
 		src = append(src, of)
 	}
-	if r == store.Unstructured {
+	if r == entry.Unstructured {
 		widgets := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", r)
-		src = append(src, contentOf{widgets, []store.Record{recordOf(t, widgets,
+		src = append(src, contentOf{widgets, []entry.Entry{recordOf(t, widgets,
 			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","uid":"u","resourceVersion":"7"},"spec":{"env":{"ADMIN_PASSWORD":"`+planted+`"},"job":{"env":["DB_PASSWORD=`+planted+`","MODE=keep"]},`+
 				`"manifest":{"metadata":{"annotations":{"note":"keep","kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"env\":{\"ADMIN_PASSWORD\":\"`+planted+`\"}}}"}}},"large":12345678901234567,"f":1.0,"keep":"keep"}}`)}})
 	}
@@ -98,7 +98,7 @@ func holdsPlanted(data []byte) bool {
 
 // What was planted is nowhere in a redacted snapshot, typed or not, and what is not concerned is as it was.
 func TestRedactionReachesEverything(t *testing.T) {
-	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		t.Run(string(r), func(t *testing.T) {
 			src := plantedSource(t, r)
 			var b bytes.Buffer
@@ -194,9 +194,9 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 
 // A collection of metadata only has data too: in the annotation of kubectl apply.
 func TestRedactionOfMetadata(t *testing.T) {
-	c := collectionOf(core("secrets"), "Secret", store.Metadata)
-	r := recordOf(t, collectionOf(core("secrets"), "Secret", store.Unstructured), plantedObjects()[core("secrets")][0])
-	src, err := Select(memorySource{{c, []store.Record{r}}}, SelectOptions{Redaction: Redaction{Secrets: true}})
+	c := collectionOf(core("secrets"), "Secret", entry.Metadata)
+	r := recordOf(t, collectionOf(core("secrets"), "Secret", entry.Unstructured), plantedObjects()[core("secrets")][0])
+	src, err := Select(memorySource{{c, []entry.Entry{r}}}, SelectOptions{Redaction: Redaction{Secrets: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,10 +208,10 @@ func TestRedactionOfMetadata(t *testing.T) {
 }
 
 func TestManagedFieldsAreRemoved(t *testing.T) {
-	for _, r := range []store.Representation{store.Typed, store.Unstructured} {
+	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		c := collectionOf(core("nodes"), "Node", r)
 		rec := recordOf(t, c, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","managedFields":[{"manager":"kubelet","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}],"annotations":{"`+lastApplied+`":"keep"}}}`)
-		src, err := Select(memorySource{{c, []store.Record{rec}}}, SelectOptions{Redaction: Redaction{ManagedFields: true}})
+		src, err := Select(memorySource{{c, []entry.Entry{rec}}}, SelectOptions{Redaction: Redaction{ManagedFields: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,15 +224,15 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 
 // Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are left out if that was asked for.
 func TestUnknownTypes(t *testing.T) {
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Typed)
-	r := store.Record{Key: "a/w", UID: "u", ResourceVersion: "1", Encoding: encodingProtobuf, Payload: []byte("\x00\x00anything")}
-	src := memorySource{{c, []store.Record{r}}}
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
+	r := entry.Entry{Key: "a/w", UID: "u", ResourceVersion: "1", Encoding: encodingProtobuf, Payload: []byte("\x00\x00anything")}
+	src := memorySource{{c, []entry.Entry{r}}}
 	read := func(o SelectOptions) (n int, err error) {
 		s, err := Select(src, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n, s.Records(t.Context(), c.Identity, "", func(got store.Record) error {
+		return n, s.Records(t.Context(), c.Identity, "", func(got entry.Entry) error {
 			if !sameRecord(got, r) {
 				t.Error("it was changed")
 			}
@@ -253,7 +253,7 @@ func TestUnknownTypes(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 		var skipped []string
-		o.SkipUnknown, o.Skipped = true, func(id store.Identity, key string) { skipped = append(skipped, key) }
+		o.SkipUnknown, o.Skipped = true, func(id entry.Identity, key string) { skipped = append(skipped, key) }
 		if n, err := read(o); n != 0 || err != nil || len(skipped) != 1 {
 			t.Errorf("%+v: %d, %v, %v", o, n, skipped, err)
 		}
@@ -265,19 +265,19 @@ func TestUnknownTypes(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	pods := collectionOf(core("pods"), "Pod", store.Typed)
+	pods := collectionOf(core("pods"), "Pod", entry.Typed)
 	pods.Resource.ShortNames, pods.Resource.Singular = []string{"po"}, "pod"
-	pod := func(ns, name, app, phase string) store.Record {
+	pod := func(ns, name, app, phase string) entry.Entry {
 		return recordOf(t, pods, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":{"app":%q}},"status":{"phase":%q}}`, ns, name, app, phase))
 	}
-	nodes := collectionOf(core("nodes"), "Node", store.Typed)
-	inShop := collectionOf(core("services"), "Service", store.Typed)
+	nodes := collectionOf(core("nodes"), "Node", entry.Typed)
+	inShop := collectionOf(core("services"), "Service", entry.Typed)
 	inShop.Identity.Namespace = "shop"
-	deployments := collectionOf(appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", store.Typed)
+	deployments := collectionOf(appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", entry.Typed)
 	src := memorySource{
-		{pods, []store.Record{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"), pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
-		{nodes, []store.Record{recordOf(t, nodes, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"shop"}}`)}},
-		{inShop, []store.Record{recordOf(t, inShop, `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
+		{pods, []entry.Entry{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"), pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
+		{nodes, []entry.Entry{recordOf(t, nodes, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"shop"}}`)}},
+		{inShop, []entry.Entry{recordOf(t, inShop, `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
 		{deployments, nil},
 	}
 	for _, c := range []struct {
@@ -328,7 +328,7 @@ func listing(t *testing.T, s Source) string {
 			}
 		}
 		part += ":"
-		err := s.Records(t.Context(), c.Identity, "", func(r store.Record) error { part += " " + r.Key; return nil })
+		err := s.Records(t.Context(), c.Identity, "", func(r entry.Entry) error { part += " " + r.Key; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func listing(t *testing.T, s Source) string {
 
 // A reason that is there already stays, and a cancelled context ends a copy.
 func TestSelectKeepsReasons(t *testing.T) {
-	c := collectionOf(core("pods"), "Pod", store.Typed)
+	c := collectionOf(core("pods"), "Pod", entry.Typed)
 	c.MustRelist, c.Redacted = "it was old", []string{"before"}
 	s, err := Select(memorySource{{c, nil}}, SelectOptions{Redaction: redactAll})
 	if err != nil {
@@ -358,13 +358,13 @@ func TestSelectKeepsReasons(t *testing.T) {
 
 // JSON with something behind it is no object: what follows would be taken along as it is. Found by FuzzDecode.
 func TestRedactionOfMoreThanAnObject(t *testing.T) {
-	secrets := collectionOf(core("secrets"), "Secret", store.Typed)
-	r := store.Record{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: appendBin(nil, []byte(`{}{"data":"`+planted+`"}`))}
-	src, err := Select(memorySource{{secrets, []store.Record{r}}}, SelectOptions{Redaction: redactAll})
+	secrets := collectionOf(core("secrets"), "Secret", entry.Typed)
+	r := entry.Entry{Key: "a/a", UID: "u", Encoding: encodingMsgpack, Payload: appendBin(nil, []byte(`{}{"data":"`+planted+`"}`))}
+	src, err := Select(memorySource{{secrets, []entry.Entry{r}}}, SelectOptions{Redaction: redactAll})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = src.Records(t.Context(), secrets.Identity, "", func(store.Record) error {
+	err = src.Records(t.Context(), secrets.Identity, "", func(entry.Entry) error {
 		t.Error("it went past the redaction")
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -100,7 +101,7 @@ func (s *streamSource) Collections(context.Context) ([]Collection, error) {
 }
 
 // Records implements Source.
-func (s *streamSource) Records(ctx context.Context, _ store.Identity, _ string, fn func(store.Record) error) error {
+func (s *streamSource) Records(ctx context.Context, _ entry.Identity, _ string, fn func(entry.Entry) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -131,7 +132,7 @@ type restoring struct {
 func newRestoring(src Source, o RestoreOptions) *restoring {
 	j := &restoring{o: o, src: src, counts: func(Collection) int { return 0 }, progress: progress{tell: o.Progress}}
 	told := o.Skipped
-	j.o.SelectOptions.Skipped = func(id store.Identity, key string) {
+	j.o.SelectOptions.Skipped = func(id entry.Identity, key string) {
 		j.restored.Skipped++
 		if told != nil {
 			told(id, key)
@@ -205,7 +206,7 @@ func (j *restoring) collection(ctx context.Context, i *store.Import, selected So
 	}
 	j.now.Collection = c.Identity
 	skipped := j.restored.Skipped
-	err = selected.Records(ctx, c.Identity, "", func(r store.Record) error {
+	err = selected.Records(ctx, c.Identity, "", func(r entry.Entry) error {
 		j.done(r)
 		return i.Add(ctx, r)
 	})

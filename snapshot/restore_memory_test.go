@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // longMarks is a snapshot of records whose UIDs, resourceVersions and encodings are as long as they may be.
@@ -19,7 +19,7 @@ func longMarks(blocks, records int) []byte {
 		var body []byte
 		key := func(n int) string { return fmt.Sprintf("a/%03d-%03d", b, n) }
 		for n := range records {
-			body = appendRecord(body, store.Record{Key: key(n), UID: longest, ResourceVersion: longest, Encoding: longest})
+			body = appendRecord(body, entry.Entry{Key: key(n), UID: longest, ResourceVersion: longest, Encoding: longest})
 		}
 		parts = append(parts, part(kindBlock, flagPack, string(blockHead{count: uint64(records), first: key(0), last: key(records - 1)}.append(nil)), body))
 	}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestRestoreOfAPartIsNotComplete: an informer that syncs from the disk must not take a part of a collection for all of it.
@@ -41,9 +41,9 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 // TestWhatIsSkippedIsMissed: a collection of which objects were skipped is not complete, in a snapshot and in a store.
 func TestWhatIsSkippedIsMissed(t *testing.T) {
 	dir := t.TempDir()
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", store.Typed)
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
 	c.Complete, c.ResourceVersion = true, "7"
-	src := memorySource{{c, []store.Record{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf, Payload: []byte("k8s")}}}}
+	src := memorySource{{c, []entry.Entry{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf, Payload: []byte("k8s")}}}}
 	skip := SelectOptions{Redaction: Redaction{Env: []string{"x"}}, SkipUnknown: true}
 	write := func(name string, o SelectOptions) string {
 		path := filepath.Join(dir, name)

@@ -8,6 +8,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -22,7 +23,7 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 	s := sealingPods(t, dir)
 	pod := savedPod(1, "7")
 	pod.Annotations["note"] = plantedSecret
-	listInto(t, s, savedPods, store.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
+	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
 	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}

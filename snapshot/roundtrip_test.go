@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // content is a whole snapshot in memory: the model of the format.
@@ -26,7 +26,7 @@ type content struct {
 
 type contentOf struct {
 	collection Collection
-	records    []store.Record
+	records    []entry.Entry
 }
 
 func (c content) write(w io.Writer, o WriterOptions) error {
@@ -91,7 +91,7 @@ func readAll(r io.Reader, o ReaderOptions) (c content, m Manifest, err error) {
 	}
 }
 
-func keep(r store.Record) store.Record {
+func keep(r entry.Entry) entry.Entry {
 	r.Payload = bytes.Clone(r.Payload)
 	return r
 }
@@ -108,7 +108,7 @@ func readFile(t tb, f *File) (c content) {
 	c.header = f.Manifest().Header
 	for _, col := range f.Manifest().Collections {
 		of := contentOf{collection: col}
-		err := f.Records(t.Context(), col.Identity, "", func(r store.Record) error {
+		err := f.Records(t.Context(), col.Identity, "", func(r entry.Entry) error {
 			of.records = append(of.records, keep(r))
 			return nil
 		})
@@ -148,7 +148,7 @@ func (c content) check(t rapid.TB, got content) {
 	}
 }
 
-func sameRecord(a, b store.Record) bool {
+func sameRecord(a, b entry.Entry) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && a.Encoding == b.Encoding && bytes.Equal(a.Payload, b.Payload)
 }
 
@@ -168,14 +168,14 @@ func drawContent(t *rapid.T, block int) content {
 
 func drawCollection(t *rapid.T, i, block int) contentOf {
 	c := Collection{
-		Identity: store.Identity{
+		Identity: entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: fmt.Sprint("things", i)},
 			Namespace:            rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
 			LabelSelector:        rapid.SampledFrom([]string{"", "a=b"}).Draw(t, "labels"),
-			Representation:       rapid.SampledFrom([]store.Representation{store.Typed, store.Unstructured, store.Metadata}).Draw(t, "representation"),
+			Representation:       rapid.SampledFrom([]entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata}).Draw(t, "representation"),
 		},
-		Attributes:      store.Attributes{ClusterID: "c", Codec: "msgpack", Schema: rapid.String().Draw(t, "schema"), Transform: "t", OpenAPI: "o"},
-		Resource:        store.ResourceInfo{Kind: "Thing", Singular: "thing", ShortNames: []string{"th"}, Namespaced: true, Categories: []string{"all"}, Columns: []store.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}}},
+		Attributes:      entry.Attributes{ClusterID: "c", Codec: "msgpack", Schema: rapid.String().Draw(t, "schema"), Transform: "t", OpenAPI: "o"},
+		Resource:        entry.ResourceInfo{Kind: "Thing", Singular: "thing", ShortNames: []string{"th"}, Namespaced: true, Categories: []string{"all"}, Columns: []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}}},
 		ResourceVersion: rapid.StringMatching("[0-9]*").Draw(t, "rv"),
 		Complete:        rapid.Bool().Draw(t, "complete"),
 		MustRelist:      rapid.SampledFrom([]string{"", "because"}).Draw(t, "must"),
@@ -187,7 +187,7 @@ func drawCollection(t *rapid.T, i, block int) contentOf {
 	slices.Sort(keys)
 	of := contentOf{collection: c}
 	for j, key := range keys {
-		of.records = append(of.records, store.Record{
+		of.records = append(of.records, entry.Entry{
 			Key: key, UID: fmt.Sprint("uid-", j), ResourceVersion: fmt.Sprint(j),
 			Encoding: rapid.SampledFrom([]string{"msgpack", "protobuf", "of the future"}).Draw(t, "encoding"),
 			Payload:  payload(j, size),
@@ -245,31 +245,31 @@ func checkGets(t *rapid.T, f *File, c contentOf) {
 			t.Fatalf("Get(%q) = %v, %v", r.Key, ok, err)
 		}
 		for _, other := range []string{r.Key + "\x00", r.Key[:len(r.Key)-1]} {
-			_, want := slices.BinarySearchFunc(c.records, other, func(r store.Record, k string) int { return strings.Compare(r.Key, k) })
+			_, want := slices.BinarySearchFunc(c.records, other, func(r entry.Entry, k string) int { return strings.Compare(r.Key, k) })
 			if _, ok, err := f.Get(t.Context(), id, other); err != nil || ok != want {
 				t.Fatalf("Get(%q) = %v, %v, want %v", other, ok, err, want)
 			}
 		}
 	}
 	after := rapid.OneOf(rapid.SampledFrom([]string{"", "b", "b/", "c/zzzzzzzzz", "\xff\xff\xff\xff"}), rapid.StringMatching("[a-c]/[a-z]{0,3}")).Draw(t, "after")
-	checkKeys(t, c, func(k string) bool { return k > after }, func(fn func(store.Record) error) error {
+	checkKeys(t, c, func(k string) bool { return k > after }, func(fn func(entry.Entry) error) error {
 		return f.Records(t.Context(), id, after, fn)
 	})
 	for _, ns := range []string{"a", "b", "ccc", ""} {
-		checkKeys(t, c, func(k string) bool { return strings.HasPrefix(k, ns+"/") }, func(fn func(store.Record) error) error {
+		checkKeys(t, c, func(k string) bool { return strings.HasPrefix(k, ns+"/") }, func(fn func(entry.Entry) error) error {
 			return f.Namespace(t.Context(), id, ns, fn)
 		})
 	}
 }
 
-func checkKeys(t *rapid.T, c contentOf, selects func(string) bool, read func(func(store.Record) error) error) {
+func checkKeys(t *rapid.T, c contentOf, selects func(string) bool, read func(func(entry.Entry) error) error) {
 	var want, got []string
 	for _, r := range c.records {
 		if selects(r.Key) {
 			want = append(want, r.Key)
 		}
 	}
-	if err := read(func(r store.Record) error { got = append(got, r.Key); return nil }); err != nil {
+	if err := read(func(r entry.Entry) error { got = append(got, r.Key); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {

@@ -10,6 +10,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -40,7 +41,7 @@ type SaveOptions struct {
 // Progress is how far a save or a restore is. Who is told of it is called by the goroutine that works, every 256 objects and at each collection's end.
 type Progress struct {
 	// Collection is what is at work; the zero value before the first, and after the last.
-	Collection store.Identity
+	Collection entry.Identity
 	// Objects and Bytes of payloads are done. TotalObjects and TotalBytes are how many there will be, as far as that is known: 0 is not known.
 	Objects, TotalObjects int
 	Bytes, TotalBytes     int64

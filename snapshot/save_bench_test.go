@@ -19,6 +19,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -110,7 +111,7 @@ func benchStore(b *testing.B, path string, pods int) *store.Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{Attributes: store.Attributes{Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{Attributes: entry.Attributes{Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		b.Fatal(err)
 	}

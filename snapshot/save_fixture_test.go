@@ -19,18 +19,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 var (
 	quiet = logr.Discard()
 
-	savedPods    = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
-	savedSecrets = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
-	savedWidgets = store.Identity{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: store.Unstructured,
+	savedPods    = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	savedSecrets = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+	savedWidgets = entry.Identity{
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: entry.Unstructured,
 	}
-	savedNodes = store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), Representation: store.Metadata}
+	savedNodes = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), Representation: entry.Metadata}
 )
 
 // plantedSecret is what must not be found where Secrets are not to be.
@@ -81,14 +82,14 @@ func mustOpen(t testing.TB, path string) *store.Store {
 }
 
 // listInto opens a collection and takes in a list of objects.
-func listInto(t testing.TB, s *store.Store, id store.Identity, resource store.ResourceInfo, rv string, objs ...runtime.Object) *store.Collection {
+func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.ResourceInfo, rv string, objs ...runtime.Object) *store.Collection {
 	t.Helper()
 	codec := mustCodec(t, objs[0])
 	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None, Resource: resource})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: store.Attributes{ClusterID: "cluster-1", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "cluster-1", Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +119,9 @@ func savedStore(t testing.TB, path string) *store.Store {
 	for i := range 3 {
 		secrets = append(secrets, savedSecret(i))
 	}
-	listInto(t, s, savedPods, store.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, "5000", pods...)
-	listInto(t, s, savedWidgets, store.ResourceInfo{Kind: "Widget", Namespaced: true}, "5001", widgets...)
-	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "5002", secrets...)
+	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, "5000", pods...)
+	listInto(t, s, savedWidgets, entry.ResourceInfo{Kind: "Widget", Namespaced: true}, "5001", widgets...)
+	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "5002", secrets...)
 	nodes, err := s.Collection(t.Context(), savedNodes, store.CollectionOptions{Codec: mustCodec(t, &metav1.PartialObjectMetadata{}), Residency: store.None})
 	if err != nil {
 		t.Fatal(err)
@@ -137,9 +138,9 @@ func savedStore(t testing.TB, path string) *store.Store {
 }
 
 // recordsOf reads a whole collection.
-func recordsOf(t testing.TB, src Source, id store.Identity) (all []store.Record) {
+func recordsOf(t testing.TB, src Source, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
-	err := src.Records(t.Context(), id, "", func(r store.Record) error {
+	err := src.Records(t.Context(), id, "", func(r entry.Entry) error {
 		r.Payload = slices.Clone(r.Payload)
 		all = append(all, r)
 		return nil
@@ -151,7 +152,7 @@ func recordsOf(t testing.TB, src Source, id store.Identity) (all []store.Record)
 }
 
 // wantSame verifies that two sources have the same collections, in the same state, and the same records, but those that are left out of b.
-func wantSame(t testing.TB, a, b Source, without ...store.Identity) {
+func wantSame(t testing.TB, a, b Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())
 	if err != nil {
@@ -162,7 +163,7 @@ func wantSame(t testing.TB, a, b Source, without ...store.Identity) {
 		t.Fatal(err)
 	}
 	as = slices.DeleteFunc(as, func(c Collection) bool {
-		return slices.ContainsFunc(without, func(id store.Identity) bool { return id.ID() == c.Identity.ID() })
+		return slices.ContainsFunc(without, func(id entry.Identity) bool { return id.ID() == c.Identity.ID() })
 	})
 	if len(as) != len(bs) {
 		t.Fatalf("%d collections, want %d", len(bs), len(as))
@@ -234,5 +235,5 @@ func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection 
 	for i := range n {
 		pods = append(pods, savedPod(i, rv))
 	}
-	return listInto(t, s, savedPods, store.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, rv, pods...)
+	return listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, rv, pods...)
 }

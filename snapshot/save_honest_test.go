@@ -10,11 +10,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // loseRecord removes an object from a store behind its back, as a page of before does that the disk has brought back.
-func loseRecord(t *testing.T, path string, id store.Identity, key string) {
+func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -39,12 +40,12 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	}
 	loseRecord(t, db, savedPods, "ns-3/pod-000003")
 	for name, o := range map[string]SaveOptions{"all": {}, "some": {SelectOptions: SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}}} {
-		if _, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
+		if _, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s = mustOpen(t, db)
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, store.ErrDamaged) {
+	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("hot: %v", err)
 	}
 }
@@ -61,7 +62,7 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1))
+	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"filippo.io/age"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -39,7 +40,7 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	listInto(t, s, savedSecrets, store.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1), savedSecret(2))
+	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1), savedSecret(2))
 	path, to := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.db")
 	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)

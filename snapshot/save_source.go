@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -52,14 +53,14 @@ func mustRelist(info store.Info) string {
 }
 
 // Records implements Source.
-func (s *storeSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (s *storeSource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	n := 0
-	err := s.st.Records(ctx, id, after, func(r store.Record) error {
+	err := s.st.Records(ctx, id, after, func(r entry.Entry) error {
 		n++
 		return fn(r)
 	})
 	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
-		err = fmt.Errorf("%s: the store counts %d objects and has %d: %w", id, want, n, store.ErrDamaged)
+		err = fmt.Errorf("%s: the store counts %d objects and has %d: %w", id, want, n, entry.ErrDamaged)
 	}
 	if errors.Is(err, store.ErrNoCollection) {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)

@@ -12,6 +12,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -266,7 +267,7 @@ func TestSaveOfADamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Flip(t, db, "ns-3/pod-000003", "ns-4/pod-000004")
-	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
+	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, dir, "a.db")

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // writeBuffer is how much is written to a snapshot's file at a time.
@@ -32,7 +32,7 @@ func save(ctx context.Context, src Source, w io.Writer, o SaveOptions) (Saved, e
 	j := &saving{o: o, src: src, progress: progress{tell: o.Progress}}
 	j.saved.LeftOut = slices.Clone(o.Header.LeftOut)
 	told := o.Skipped
-	o.SelectOptions.Skipped = func(id store.Identity, key string) {
+	o.SelectOptions.Skipped = func(id entry.Identity, key string) {
 		j.saved.Skipped++
 		if told != nil {
 			told(id, key)
@@ -133,7 +133,7 @@ func (j *saving) collection(ctx context.Context, out *Writer, c Collection) erro
 	}
 	j.now.Collection = c.Identity
 	skipped := j.saved.Skipped
-	err := j.selected.Records(ctx, c.Identity, "", func(r store.Record) error {
+	err := j.selected.Records(ctx, c.Identity, "", func(r entry.Entry) error {
 		j.done(r)
 		return out.Add(r)
 	})
@@ -160,7 +160,7 @@ type progress struct {
 	ahead int
 }
 
-func (p *progress) done(r store.Record) {
+func (p *progress) done(r entry.Entry) {
 	p.now.Objects++
 	p.now.Bytes += int64(len(r.Payload))
 	if p.now.Objects%progressEvery == 0 {

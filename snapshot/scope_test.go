@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // oneNamespace is how many of the served pods are in ns-1.
@@ -62,7 +62,7 @@ func unknownScope(t *testing.T) []byte {
 		"Pod":  {`"name":"x","namespace":"a","uid":"1"`, `"name":"x","namespace":"b","uid":"2"`},
 		"Node": {`"name":"x","uid":"3"`},
 	} {
-		of := contentOf{collection: collectionOf(core(strings.ToLower(kind)+"s"), kind, store.Unstructured)}
+		of := contentOf{collection: collectionOf(core(strings.ToLower(kind)+"s"), kind, entry.Unstructured)}
 		of.collection.Resource.Namespaced = false
 		for _, text := range texts {
 			of.records = append(of.records, recordOf(t, of.collection, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{%s}}`, kind, text)))
@@ -122,18 +122,18 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 // TestTakesByScope: what is not known to be in no namespace may be in one.
 func TestTakesByScope(t *testing.T) {
 	some := Filter{Namespaces: []string{"a"}}
-	of := func(r store.ResourceInfo, objects int) Collection {
+	of := func(r entry.ResourceInfo, objects int) Collection {
 		return Collection{Identity: identityOf("things"), Resource: r, Objects: objects}
 	}
 	for name, tc := range map[string]struct {
 		c    Collection
 		want bool
 	}{
-		"namespaced":                    {of(store.ResourceInfo{Kind: "Thing", Namespaced: true}, 3), true},
-		"nothing is told":               {of(store.ResourceInfo{}, 0), true},
-		"a kind, as a program tells it": {of(store.ResourceInfo{Kind: "Thing", Singular: "thing"}, 0), true},
-		"described as by a server":      {of(store.ResourceInfo{Kind: "Thing", ShortNames: []string{"th"}}, 0), false},
-		"objects in no namespace":       {of(store.ResourceInfo{Kind: "Thing"}, 3), false},
+		"namespaced":                    {of(entry.ResourceInfo{Kind: "Thing", Namespaced: true}, 3), true},
+		"nothing is told":               {of(entry.ResourceInfo{}, 0), true},
+		"a kind, as a program tells it": {of(entry.ResourceInfo{Kind: "Thing", Singular: "thing"}, 0), true},
+		"described as by a server":      {of(entry.ResourceInfo{Kind: "Thing", ShortNames: []string{"th"}}, 0), false},
+		"objects in no namespace":       {of(entry.ResourceInfo{Kind: "Thing"}, 3), false},
 	} {
 		if got := some.Takes(tc.c); got != tc.want {
 			t.Errorf("%s: %v", name, got)

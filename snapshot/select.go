@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // SelectOptions say what is left out of a Source, on the way into a snapshot or out of one. The zero value leaves out nothing.
@@ -16,7 +16,7 @@ type SelectOptions struct {
 	// SkipUnknown leaves out the objects that had to be looked into and are of types that this program does not know; Skipped, if it is set, is
 	// told of each, and must be safe for concurrent use if the Source is used so. Else they fail with ErrUndecodable.
 	SkipUnknown bool
-	Skipped     func(id store.Identity, key string)
+	Skipped     func(id entry.Identity, key string)
 }
 
 // Describe notes in h what is left out.
@@ -94,7 +94,7 @@ func (s *selected) describe(c Collection) (Collection, error) {
 }
 
 // Records implements Source.
-func (s *selected) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (s *selected) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	c, err := s.collection(ctx, id)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *selected) Records(ctx context.Context, id store.Identity, after string,
 	if len(s.filter.Namespaces) > 0 && c.Identity.Namespace == "" {
 		p.byKey = s.filter
 	}
-	return s.src.Records(ctx, id, after, func(r store.Record) error {
+	return s.src.Records(ctx, id, after, func(r entry.Entry) error {
 		ok, err := p.record(&r)
 		if errors.Is(err, ErrUndecodable) && s.options.SkipUnknown {
 			if s.options.Skipped != nil {
@@ -123,7 +123,7 @@ func (s *selected) Records(ctx context.Context, id store.Identity, after string,
 }
 
 // collection returns the collection of id as src has it.
-func (s *selected) collection(ctx context.Context, id store.Identity) (Collection, error) {
+func (s *selected) collection(ctx context.Context, id entry.Identity) (Collection, error) {
 	all, err := s.src.Collections(ctx)
 	if err != nil {
 		return Collection{}, err
@@ -145,7 +145,7 @@ type pass struct {
 }
 
 // record says whether r is taken, and redacts it.
-func (p *pass) record(r *store.Record) (bool, error) {
+func (p *pass) record(r *entry.Entry) (bool, error) {
 	if p.byKey != nil && !p.byKey.takesKey(r.Key) {
 		return false, nil
 	}

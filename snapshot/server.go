@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // Listing is one collection of a live server, and how it is listed.
 type Listing struct {
-	Identity store.Identity
-	Resource store.ResourceInfo
+	Identity entry.Identity
+	Resource entry.ResourceInfo
 	// OpenAPI is Attributes.OpenAPI, the server's hash of the schema. Empty is unknown.
 	OpenAPI string
 	// Codec of the objects. Default by the representation: store.UnstructuredCodec, or that of PartialObjectMetadata; a collection of Typed objects needs one.
@@ -107,9 +108,9 @@ func newLive(l Listing, cluster string) (*liveList, error) {
 	}
 	if l.Codec == nil {
 		switch id.Representation {
-		case store.Unstructured:
+		case entry.Unstructured:
 			l.Codec = store.UnstructuredCodec()
-		case store.Metadata:
+		case entry.Metadata:
 			l.Codec, err = store.CodecFor(&metav1.PartialObjectMetadata{})
 		default:
 			err = fmt.Errorf("%s: Listing.Codec must be set for typed objects", id)
@@ -121,7 +122,7 @@ func newLive(l Listing, cluster string) (*liveList, error) {
 	l.Identity = id
 	return &liveList{Listing: l, c: Collection{
 		Identity: id, Resource: l.Resource,
-		Attributes: store.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(), OpenAPI: l.OpenAPI},
+		Attributes: entry.Attributes{ClusterID: cluster, Codec: l.Codec.Name(), Schema: l.Codec.Fingerprint(), OpenAPI: l.OpenAPI},
 	}}, nil
 }
 
@@ -135,7 +136,7 @@ func (s *liveSource) Collections(context.Context) ([]Collection, error) {
 }
 
 // Records implements Source: it lists the collection.
-func (s *liveSource) Records(ctx context.Context, id store.Identity, _ string, fn func(store.Record) error) error {
+func (s *liveSource) Records(ctx context.Context, id entry.Identity, _ string, fn func(entry.Entry) error) error {
 	l := s.byID[id.ID()]
 	if l == nil {
 		return fmt.Errorf("%s: %w", id, ErrNoCollection)

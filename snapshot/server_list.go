@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // listPage is how many objects a page has, as a relist's.
@@ -32,7 +32,7 @@ var errExpired = errors.New("the server has forgotten the resourceVersion of the
 var errUnordered = errors.New("the server's list is not in order")
 
 // list calls fn with all objects of a collection, as they were at one resourceVersion.
-func (s *liveSource) list(ctx context.Context, l *liveList, fn func(store.Record) error) error {
+func (s *liveSource) list(ctx context.Context, l *liveList, fn func(entry.Entry) error) error {
 	page := s.pageSize
 	if page == 0 {
 		page = listPage
@@ -62,21 +62,21 @@ func isRefused(err error) bool {
 }
 
 // try lists the collection once. fn is called only once all of it has been read.
-func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, unordered bool, fn func(store.Record) error) error {
+func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, unordered bool, fn func(entry.Entry) error) error {
 	first, next, err := s.page(ctx, l, limit, "")
 	if err != nil {
 		return err
 	}
 	if next == "" || unordered {
 		for next != "" && err == nil {
-			var more []store.Record
+			var more []entry.Entry
 			more, next, err = s.page(ctx, l, limit, next)
 			first = append(first, more...)
 		}
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(first, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
+		slices.SortFunc(first, func(a, b entry.Entry) int { return strings.Compare(a.Key, b.Key) })
 		return each(first, fn)
 	}
 	sp, err := newSpool(s.target, l.c)
@@ -100,7 +100,7 @@ func (s *liveSource) try(ctx context.Context, l *liveList, limit int64, unordere
 	}
 }
 
-func each(records []store.Record, fn func(store.Record) error) error {
+func each(records []entry.Entry, fn func(entry.Entry) error) error {
 	for _, r := range records {
 		if err := fn(r); err != nil {
 			return err
@@ -110,7 +110,7 @@ func each(records []store.Record, fn func(store.Record) error) error {
 }
 
 // page reads the page of that token, which must be of the resourceVersion of the first one.
-func (s *liveSource) page(ctx context.Context, l *liveList, limit int64, token string) (records []store.Record, next string, err error) {
+func (s *liveSource) page(ctx context.Context, l *liveList, limit int64, token string) (records []entry.Entry, next string, err error) {
 	list, err := l.listRetried(ctx, metav1.ListOptions{
 		LabelSelector: l.Identity.LabelSelector, FieldSelector: l.Identity.FieldSelector, Limit: limit, Continue: token,
 	})
@@ -161,7 +161,7 @@ func isPassing(err error) bool {
 }
 
 // encode makes records of the items.
-func (l *liveList) encode(list runtime.Object) (records []store.Record, err error) {
+func (l *liveList) encode(list runtime.Object) (records []entry.Entry, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		key, err := cache.MetaNamespaceKeyFunc(obj)
 		if err != nil {
@@ -175,7 +175,7 @@ func (l *liveList) encode(list runtime.Object) (records []store.Record, err erro
 		if err != nil {
 			return fmt.Errorf("object %s: %w", key, err)
 		}
-		records = append(records, store.Record{
+		records = append(records, entry.Entry{
 			Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: l.Codec.Name(), Payload: payload,
 		})
 		return nil

@@ -11,7 +11,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // spool is a temporary file that a collection is kept in until it is whole: a snapshot, encrypted with a key that is in memory only.
@@ -55,7 +55,7 @@ func spoolFile(target string) (*os.File, error) {
 }
 
 // replay calls fn with all that has been written.
-func (s *spool) replay(ctx context.Context, fn func(store.Record) error) error {
+func (s *spool) replay(ctx context.Context, fn func(entry.Entry) error) error {
 	if err := errors.Join(s.w.End(), s.w.Close(), s.buf.Flush()); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *spool) replay(ctx context.Context, fn func(store.Record) error) error {
 	if _, err := r.NextCollection(); err != nil {
 		return err
 	}
-	return (&streamSource{r: r}).Records(ctx, store.Identity{}, "", fn)
+	return (&streamSource{r: r}).Records(ctx, entry.Identity{}, "", fn)
 }
 
 func (s *spool) close() {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 const servedPods = 1000
@@ -51,8 +51,8 @@ func startServer(t *testing.T) *fakeapi.Server {
 	return srv
 }
 
-func servedIdentity(resource string, r store.Representation) store.Identity {
-	return store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), Representation: r}
+func servedIdentity(resource string, r entry.Representation) entry.Identity {
+	return entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource), Representation: r}
 }
 
 // listings are of pods as typed objects, config maps as unstructured ones and nodes by metadata.
@@ -74,19 +74,19 @@ func listings(t *testing.T, srv *fakeapi.Server) []Listing {
 	maps, nodes := corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("nodes")
 	return []Listing{
 		{
-			Identity: servedIdentity("pods", store.Typed), Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
+			Identity: servedIdentity("pods", entry.Typed), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return typed.CoreV1().Pods("").List(ctx, o)
 			},
 		},
 		{
-			Identity: servedIdentity("configmaps", store.Unstructured), Resource: store.ResourceInfo{Kind: "ConfigMap", Namespaced: true},
+			Identity: servedIdentity("configmaps", entry.Unstructured), Resource: entry.ResourceInfo{Kind: "ConfigMap", Namespaced: true},
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return unstructured.Resource(maps).List(ctx, o)
 			},
 		},
 		{
-			Identity: servedIdentity("nodes", store.Metadata), Resource: store.ResourceInfo{Kind: "Node"},
+			Identity: servedIdentity("nodes", entry.Metadata), Resource: entry.ResourceInfo{Kind: "Node"},
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return byMetadata.Resource(nodes).List(ctx, o)
 			},
@@ -95,7 +95,7 @@ func listings(t *testing.T, srv *fakeapi.Server) []Listing {
 }
 
 // wantServed verifies that a collection has the objects that the server had.
-func wantServed(t *testing.T, src Source, id store.Identity, served map[string]string) {
+func wantServed(t *testing.T, src Source, id entry.Identity, served map[string]string) {
 	t.Helper()
 	got := recordsOf(t, src, id)
 	if len(got) != len(served) {
@@ -251,15 +251,15 @@ func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
 	for name, l := range map[string]Listing{
 		"no identity": {List: list},
-		"no list":     {Identity: servedIdentity("pods", store.Metadata)},
-		"no codec":    {Identity: servedIdentity("pods", store.Typed), List: list},
+		"no list":     {Identity: servedIdentity("pods", entry.Metadata)},
+		"no codec":    {Identity: servedIdentity("pods", entry.Typed), List: list},
 	} {
 		if _, err := SaveServerTo(t.Context(), []Listing{l}, &bytes.Buffer{}, SaveOptions{}); err == nil || errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
-	l := Listing{Identity: servedIdentity("pods", store.Metadata), List: list}
+	l := Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
 	if _, err := SaveServer(t.Context(), []Listing{l}, path, SaveOptions{}); !errors.Is(err, errStopped) {
 		t.Errorf("%v", err)
 	}
@@ -269,7 +269,7 @@ func TestSaveServerRefuses(t *testing.T) {
 // TestUncomparable: what an aggregated API calls a resourceVersion is not kept.
 func TestUncomparable(t *testing.T) {
 	l := Listing{
-		Identity: store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"}, Representation: store.Metadata},
+		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"}, Representation: entry.Metadata},
 		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
 		},
@@ -292,11 +292,11 @@ func TestSpoolIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.w.Add(store.Record{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
+	if err := s.w.Add(entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := s.replay(t.Context(), func(r store.Record) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
+	if err := s.replay(t.Context(), func(r entry.Entry) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))

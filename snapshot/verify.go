@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // maxProblems is how many problems a Report lists; one more line says that there are others.
@@ -88,7 +88,7 @@ func (r *Reader) verifyRecords(ctx context.Context, d *Decoder, report *Report) 
 }
 
 // verifyObject decodes an object and compares it with what its record says.
-func verifyObject(d *Decoder, rec store.Record, report *Report) {
+func verifyObject(d *Decoder, rec entry.Entry, report *Report) {
 	m, err := d.metadata(rec)
 	switch {
 	case errors.Is(err, ErrUndecodable):

@@ -8,27 +8,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 func TestVerify(t *testing.T) {
-	pods := collectionOf(core("pods"), "Pod", store.Typed)
+	pods := collectionOf(core("pods"), "Pod", entry.Typed)
 	good := recordOf(t, pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"a","uid":"u","resourceVersion":"1"}}`)
-	at := func(key string, change func(*store.Record)) store.Record {
+	at := func(key string, change func(*entry.Entry)) entry.Entry {
 		r := keep(good)
 		r.Key = key
 		change(&r)
 		return r
 	}
-	records := []store.Record{
+	records := []entry.Entry{
 		good,
-		at("b", func(r *store.Record) { r.UID = "" }),
-		at("c", func(r *store.Record) { r.ResourceVersion = "2" }),
-		at("d", func(r *store.Record) { r.Payload = []byte("\x00\x00\xff\xff") }),
-		at("e", func(r *store.Record) { r.Encoding = "of the future" }),
-		at("f", func(r *store.Record) { r.Encoding, r.Payload = encodingMsgpack, []byte("\xc4\x05hello") }),
+		at("b", func(r *entry.Entry) { r.UID = "" }),
+		at("c", func(r *entry.Entry) { r.ResourceVersion = "2" }),
+		at("d", func(r *entry.Entry) { r.Payload = []byte("\x00\x00\xff\xff") }),
+		at("e", func(r *entry.Entry) { r.Encoding = "of the future" }),
+		at("f", func(r *entry.Entry) { r.Encoding, r.Payload = encodingMsgpack, []byte("\xc4\x05hello") }),
 	}
-	want := content{collections: []contentOf{{pods, records}, {collectionOf(core("nodes"), "Node", store.Typed), nil}}}
+	want := content{collections: []contentOf{{pods, records}, {collectionOf(core("nodes"), "Node", entry.Typed), nil}}}
 	data := want.bytes(t, smallBlocks)
 	report, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
 	if err != nil {

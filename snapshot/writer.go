@@ -13,7 +13,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // WriterOptions are those of NewWriter. The zero value works.
@@ -96,7 +96,7 @@ func NewWriter(w io.Writer, h Header, o WriterOptions) (*Writer, error) {
 }
 
 // isText says whether all that an identity consists of can be written.
-func isText(id store.Identity) bool {
+func isText(id entry.Identity) bool {
 	return utf8.ValidString(strings.Join([]string{id.Group, id.Version, id.Resource, id.Namespace, id.LabelSelector, id.FieldSelector, id.ShardSelector}, " "))
 }
 
@@ -133,7 +133,7 @@ func (w *Writer) Begin(c Collection) error {
 }
 
 // Add appends a record to the collection that was begun. Keys must ascend in the order of their bytes. What r holds may be used again afterwards.
-func (w *Writer) Add(r store.Record) error {
+func (w *Writer) Add(r entry.Entry) error {
 	if err := w.ready(true); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (w *Writer) flush() error {
 	if len(w.page) == 0 {
 		w.pageKey = w.first
 	}
-	w.page = entry{
+	w.page = indexEntry{
 		first: w.first, last: w.last, offset: at.offset, length: at.length, count: w.count, digest: digest,
 	}.append(w.page)
 	w.current.Blocks++

@@ -10,17 +10,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
-func identityOf(resource string) store.Identity {
-	return store.Identity{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Representation: store.Unstructured,
+func identityOf(resource string) entry.Identity {
+	return entry.Identity{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Representation: entry.Unstructured,
 	}
 }
 
-func rec(key string, size int) store.Record {
-	return store.Record{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
+func rec(key string, size int) entry.Entry {
+	return entry.Entry{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
 }
 
 func mustWriter(t *testing.T, w io.Writer) *Writer {
@@ -79,13 +79,13 @@ func TestWriterRefusesDisorder(t *testing.T) {
 // A key that is fine in one collection may be smaller than the last one of the collection before.
 func TestKeysBeginAnewInEachCollection(t *testing.T) {
 	content{collections: []contentOf{
-		{Collection{Identity: identityOf("pods")}, []store.Record{rec("z", 1)}},
-		{Collection{Identity: identityOf("nodes")}, []store.Record{rec("a", 1)}},
+		{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
+		{Collection{Identity: identityOf("nodes")}, []entry.Entry{rec("a", 1)}},
 	}}.bytes(t, WriterOptions{})
 }
 
 func TestWriterBounds(t *testing.T) {
-	for name, r := range map[string]store.Record{
+	for name, r := range map[string]entry.Entry{
 		"payload": rec("a", maxBody), "key": rec(strings.Repeat("k", maxKey+1), 1), "uid": {Key: "a", UID: strings.Repeat("u", maxBody)},
 	} {
 		w := mustWriter(t, io.Discard)
@@ -111,7 +111,7 @@ func TestLargestRecords(t *testing.T) {
 	large := rec("b", maxBody-200)
 	longKey := rec(strings.Repeat("c", maxKey), 10)
 	want := content{header: Header{Larder: "x"}, collections: []contentOf{
-		{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", 100), large, longKey}},
+		{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 100), large, longKey}},
 	}}
 	data := want.bytes(t, WriterOptions{})
 	got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
@@ -160,7 +160,7 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrorsAreKept(t *testing.T) {
-	c := content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []store.Record{rec("a", blockTarget), rec("b", 1)}}}}
+	c := content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", blockTarget), rec("b", 1)}}}}
 	for n := range 9 {
 		err := c.write(&failing{n}, WriterOptions{})
 		if !errors.Is(err, errDisk) {
@@ -179,7 +179,7 @@ func ExampleWriter() {
 		panic(err)
 	}
 	_ = w.Begin(Collection{Identity: identityOf("pods"), ResourceVersion: "42", Complete: true})
-	_ = w.Add(store.Record{Key: "shop/till", UID: "1", ResourceVersion: "41", Encoding: "msgpack", Payload: []byte{0x80}})
+	_ = w.Add(entry.Entry{Key: "shop/till", UID: "1", ResourceVersion: "41", Encoding: "msgpack", Payload: []byte{0x80}})
 	_ = w.End()
 	if err := w.Close(); err != nil { // returns the first error of all
 		panic(err)

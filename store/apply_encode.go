@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -47,12 +48,12 @@ type encoded struct {
 	skipped []Skipped
 	// leftOut are, by key, the objects whose last op was skipped: what is stored under their keys is older than what
 	// the server has. Those without a key are under "".
-	leftOut map[string]LeftOut
+	leftOut map[string]entry.LeftOut
 }
 
 // encode prepares the ops.
 func (e encoder) encode(ops []Op) encoded {
-	b := encoded{writes: make([]*write, 0, len(ops)), leftOut: map[string]LeftOut{}}
+	b := encoded{writes: make([]*write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
 		switch {
@@ -91,13 +92,13 @@ func (e encoder) identify(op Op) (*write, error) {
 		return err
 	})
 	if err != nil {
-		return x, refuse(LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
+		return x, refuse(entry.LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
 	}
 	if len(x.key) == 0 || len(x.key) > maxKeyLen {
 		n := len(x.key)
 		x.key = x.key[:min(n, 64)]
 		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, maxKeyLen)
-		return x, refuse(LeftOutKey, err)
+		return x, refuse(entry.LeftOutKey, err)
 	}
 	obj := op.Object
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -122,12 +123,12 @@ func (e encoder) identify(op Op) (*write, error) {
 func (e encoder) fill(x *write) error {
 	if e.codec != nil {
 		if err := x.encode(e.codec); err != nil {
-			return refuse(LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
+			return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
 		}
 	}
 	terms, err := e.set.terms(x.obj)
 	if err != nil {
-		return refuse(LeftOutIndex, fmt.Errorf("object %q: %w", x.key, err))
+		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.key, err))
 	}
 	x.terms = terms
 	return nil

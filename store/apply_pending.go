@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -117,7 +118,7 @@ func (c *Collection) remembers(key string, p *pending) bool {
 
 // clone returns the Info with slices of its own.
 func (i Info) clone() Info {
-	i.Newest = append([]ObjectRef(nil), i.Newest...)
+	i.Newest = append([]entry.ObjectRef(nil), i.Newest...)
 	return i
 }
 
@@ -130,7 +131,7 @@ func (i *Info) take(x *write, found bool) {
 			i.Objects--
 		}
 	default:
-		i.Newest = offerRef(i.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+		i.Newest = offerRef(i.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 		if !found {
 			i.Objects++
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -201,7 +202,7 @@ func TestApplyOverAnUndecodableRecord(t *testing.T) {
 	unstructured.Close()
 
 	c := openPods(t, s, nil)
-	if _, err := c.Get(context.Background(), "a/x"); !errors.Is(err, store.ErrIncompatible) {
+	if _, err := c.Get(context.Background(), "a/x"); !errors.Is(err, entry.ErrIncompatible) {
 		t.Errorf("Get: %v", err)
 	}
 	res := apply(t, c, "5", upsert("a/x", "4"), remove("a/y", "5"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -186,11 +187,11 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 	}
 	root := b.Bucket(bucketIndex)
 	if root == nil {
-		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
+		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
 	}
 	for name := range st.indexes {
 		if w.indexes[name] = root.Bucket([]byte(name)); w.indexes[name] == nil {
-			return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", c.name, name, ErrDamaged)
+			return nil, fmt.Errorf("collection %s has no bucket for index %q: %w", c.name, name, entry.ErrDamaged)
 		}
 	}
 	w.feed, err = newFeedWriter(w)
@@ -250,7 +251,7 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 		return nil, nil
 	}
 	obj, err := r.decodeRecord(s.objects, key, s.header, s.payload)
-	if err != nil && !errors.Is(err, ErrDamaged) {
+	if err != nil && !errors.Is(err, entry.ErrDamaged) {
 		return nil, nil //nolint:nilerr // see above
 	}
 	return obj, err
@@ -301,7 +302,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 		w.state.Objects++
 		w.tally(bucketObjects, []byte(x.key), 1)
 	}
-	w.state.Newest = offerRef(w.state.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+	w.state.Newest = offerRef(w.state.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 	return nil
 }
 
@@ -387,7 +388,7 @@ func (st *state) advance(b Batch) {
 	}
 	switch {
 	case b.ResourceVersion == "":
-	case validRV(b.ResourceVersion):
+	case entry.ComparableRV(b.ResourceVersion):
 		st.ResourceVersion = b.ResourceVersion
 	default:
 		st.ResourceVersion = ""

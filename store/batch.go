@@ -3,6 +3,7 @@ package store
 import (
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -40,7 +41,7 @@ type Op struct {
 	// what the collection holds: then Change.Contradicts says whether it can follow that. Default: not asked.
 	Event cache.DeltaType
 	// LeftOut is the object of a LeaveOut, which has no Object.
-	LeftOut LeftOut
+	LeftOut entry.LeftOut
 }
 
 // Batch is a run of the event stream, in order, that Apply commits in one

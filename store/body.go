@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -22,7 +23,7 @@ func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte
 	b := body{encoding: h.Encoding, payload: payload, size: h.plainSize(payload)}
 	if h.unknown != 0 {
 		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
-			legible(key), r.name, h.unknown, ErrIncompatible)
+			legible(key), r.name, h.unknown, entry.ErrIncompatible)
 	}
 	var err error
 	if b.payload, err = r.opened(bucketObjects, key, h, payload); err != nil {
@@ -47,7 +48,7 @@ func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	plain, err := b.dict.unpack(buf, b.payload, b.size)
 	if err != nil {
 		// The checksums of record and dictionary were right: the file is not to blame.
-		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", legible(key), r.name, ErrIncompatible, err)
+		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", legible(key), r.name, entry.ErrIncompatible, err)
 	}
 	return body{encoding: b.encoding, payload: plain, size: b.size}, nil
 }
@@ -73,9 +74,9 @@ func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 
 func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
 	obj, err := decodePayload(r.codec, b.encoding, b.payload)
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		// The checksum was right: these are the bytes that were written, so the file is not to blame.
-		err = fmt.Errorf("%w: %v", ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
+		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -107,7 +108,7 @@ func (r *reader) Kept(ctx context.Context) (k Kept, err error) {
 }
 
 // Kept returns what is kept of the changes of a collection, opened or not, as Collection.Kept does.
-func (s *Store) Kept(ctx context.Context, id Identity) (Kept, error) {
+func (s *Store) Kept(ctx context.Context, id entry.Identity) (Kept, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return Kept{}, err
@@ -118,7 +119,7 @@ func (s *Store) Kept(ctx context.Context, id Identity) (Kept, error) {
 
 // FeedID tells the numbers of the changes of a collection from those of other collections and other files: 8 hex digits, which stay the same until the
 // file is made anew. Empty if the file does not tell.
-func (s *Store) FeedID(ctx context.Context, id Identity) (feed string, err error) {
+func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err error) {
 	if id, err = id.Canonical(); err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -73,7 +74,7 @@ func TestChangesOverARebuild(t *testing.T) {
 			if open {
 				rebuildAfterFailure(t, s, g, c, "7")
 			} else {
-				other, err := s.Collection(t.Context(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "b"}, store.CollectionOptions{Codec: storetest.PodCodec()})
+				other, err := s.Collection(t.Context(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "b"}, store.CollectionOptions{Codec: storetest.PodCodec()})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 		switch {
 		case errors.Is(err, ErrNoCollection): // it was dropped meanwhile
 			r.Collections--
-		case errors.Is(err, ErrDamaged):
+		case errors.Is(err, entry.ErrDamaged):
 			c.problem("%v", err)
 		case err != nil:
 			return err
@@ -178,7 +179,7 @@ func (c *checker) checkState(st state) {
 	if st.Complete && st.ResourceVersion == "" && st.MustRelist == "" {
 		c.problem("it is complete, but has no resourceVersion")
 	}
-	if st.ResourceVersion != "" && !validRV(st.ResourceVersion) {
+	if st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion) {
 		c.problem("its resourceVersion %q can not be compared with others", st.ResourceVersion)
 	}
 }
@@ -201,7 +202,7 @@ func (c *checker) checkReferences(b *bolt.Bucket, st state) error {
 func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
 	root := b.Bucket(bucketIndex)
 	if root == nil {
-		return fmt.Errorf("collection %s has no index bucket: %w", c.name, ErrDamaged)
+		return fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
 	}
 	for name := range st.indexes {
 		if root.Bucket([]byte(name)) == nil {

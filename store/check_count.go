@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -140,7 +141,7 @@ func (c *checker) countIn(in *bolt.Bucket, t *tally) (more bool, err error) {
 	cur := in.Cursor()
 	for k, v := seekAfter(cur, string(last)); k != nil; k, v = cur.Next() {
 		if t.n++; bytes.Compare(last, k) >= 0 {
-			return false, fmt.Errorf("key %s comes after %s: %w", legible(string(k)), legible(string(last)), ErrDamaged)
+			return false, fmt.Errorf("key %s comes after %s: %w", legible(string(k)), legible(string(last)), entry.ErrDamaged)
 		}
 		last = k
 		if c.read += len(k) + min(len(v), leafBytes); c.read >= stepBytes {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -47,7 +48,7 @@ func scrubBesideARebuild(t *testing.T, damage func(leaf []byte, body int)) {
 		}
 		select {
 		case err := <-scrubbed:
-			if !errors.Is(err, store.ErrDamaged) {
+			if !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("the Scrub: %v", err)
 			}
 			wantRebuilt(t, s, rebuilds, c.Losses())

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -157,7 +158,7 @@ func TestReadsReportDamage(t *testing.T) {
 	defer r.Abort()
 	_, page := r.Page(ctx, pods(upsert("ns1/pod0001", "9999")))
 	for what, err := range map[string]error{"Get": get, "List": list, "ByIndex": index, "Apply": apply, "Page": page} {
-		if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "ns1/pod0001") {
+		if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "ns1/pod0001") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

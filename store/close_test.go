@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -57,7 +58,7 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 		if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "3"}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("Apply: %v", err)
 		}
-		if _, err := s.Collection(context.Background(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		if _, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 			store.CollectionOptions{Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("another collection: %v", err)
 		}
@@ -104,7 +105,7 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
 		s, g := openGated(t, path)
 		c := openPodsWith(t, s, store.CollectionOptions{Closing: func() bool { return true }})
-		other, err := s.Collection(ctx, store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 			store.CollectionOptions{Codec: storetest.PodCodec()})
 		if err != nil {
 			t.Fatal(err)

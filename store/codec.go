@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,11 +39,6 @@ const (
 	encodingProtobuf = "protobuf"
 	encodingMsgpack  = "msgpack"
 )
-
-// ErrIncompatible: a stored object is undamaged, but this program can not
-// read it: another one, with another Go type or codec, wrote it. A relist
-// that writes every body anew (ReplaceOptions.Rewrite) repairs it.
-var ErrIncompatible = errors.New("the stored object does not fit this program's type")
 
 // CodecFor returns the codec for objects of the type of example: msgpack for
 // *unstructured.Unstructured, protobuf for types that generate it (those of
@@ -133,5 +129,5 @@ func decodePayload(c Codec, encoding string, data []byte) (runtime.Object, error
 }
 
 func unknownEncoding(encoding string, c Codec) error {
-	return fmt.Errorf("payload in encoding %q, the codec reads %q: %w", encoding, c.Name(), ErrIncompatible)
+	return fmt.Errorf("payload in encoding %q, the codec reads %q: %w", encoding, c.Name(), entry.ErrIncompatible)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -259,7 +260,7 @@ func testView(t *testing.T, obj runtime.Object, want *unstructured.Unstructured)
 		if err != nil {
 			t.Fatal(err)
 		}
-		view, err := ViewCodec(Typed, c)
+		view, err := ViewCodec(entry.Typed, c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -72,15 +73,15 @@ func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Obj
 func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 	text, err := cutJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("decode *%s: %w: %w", t, err, ErrDamaged)
+		return nil, fmt.Errorf("decode *%s: %w: %w", t, err, entry.ErrDamaged)
 	}
 	obj := reflect.New(t).Interface()
 	if err := utiljson.Unmarshal(text, obj); err != nil {
 		// The reason may quote what is in the object.
 		if !json.Valid(text) {
-			return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, ErrDamaged)
+			return nil, fmt.Errorf("decode *%s: malformed JSON: %w", t, entry.ErrDamaged)
 		}
-		return nil, fmt.Errorf("decode *%s: %w", t, ErrIncompatible)
+		return nil, fmt.Errorf("decode *%s: %w", t, entry.ErrIncompatible)
 	}
 	return obj.(runtime.Object), nil
 }
@@ -89,11 +90,11 @@ func decodeTyped(t reflect.Type, data []byte) (runtime.Object, error) {
 func decodeTypedLoose(data []byte) (runtime.Object, error) {
 	text, err := cutJSON(data)
 	if err != nil {
-		return nil, fmt.Errorf("decode typed object: %w: %w", err, ErrDamaged)
+		return nil, fmt.Errorf("decode typed object: %w: %w", err, entry.ErrDamaged)
 	}
 	var m map[string]any
 	if err := utiljson.Unmarshal(text, &m); err != nil {
-		return nil, fmt.Errorf("decode typed object: malformed JSON: %w", ErrDamaged)
+		return nil, fmt.Errorf("decode typed object: malformed JSON: %w", entry.ErrDamaged)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/entry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,11 +112,11 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
 	apiVersion, kind, message, ok := cutMessage(data)
 	if !ok {
-		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, errTruncated, ErrDamaged)
+		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, errTruncated, entry.ErrDamaged)
 	}
 	m := reflect.New(c.typ).Interface().(protobufMessage)
 	if err := m.Unmarshal(message); err != nil {
-		return nil, fmt.Errorf("decode %T: %w: %w", m, err, ErrDamaged)
+		return nil, fmt.Errorf("decode %T: %w: %w", m, err, entry.ErrDamaged)
 	}
 	if len(apiVersion) > 0 || len(kind) > 0 {
 		meta := c.typeMeta(apiVersion, kind)

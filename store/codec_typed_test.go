@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -137,7 +138,7 @@ func TestMetadataOnly(t *testing.T) {
 	if got := roundTrip(t, c, want); c.Name() != "protobuf" || !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v", c.Name(), got)
 	}
-	view, err := ViewCodec(Metadata, nil)
+	view, err := ViewCodec(entry.Metadata, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,18 +208,18 @@ func TestTypedDecodeErrors(t *testing.T) {
 		data  string
 		want  error
 	}{
-		{pod, "", ErrDamaged},
-		{pod, "\x05v1", ErrDamaged},
-		{pod, "\x02v1\x03Pod\xff\xff", ErrDamaged},
-		{pod, "\x02v1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", ErrDamaged},
-		{node, "", ErrDamaged},
-		{node, "\xc4", ErrDamaged},
-		{node, "\xc6\xff\xff\xff\xff{}", ErrDamaged},
-		{node, "\xa2{}", ErrDamaged},
-		{node, "\xc4\x02{}x", ErrDamaged},
-		{node, "\xc4\x0f{\"text\":\"hidden", ErrDamaged},
-		{node, "\xc4\x10{\"large\":\"hidden\"}", ErrDamaged},
-		{node, "\xc4\x12{\"large\":\"hidden\"}", ErrIncompatible},
+		{pod, "", entry.ErrDamaged},
+		{pod, "\x05v1", entry.ErrDamaged},
+		{pod, "\x02v1\x03Pod\xff\xff", entry.ErrDamaged},
+		{pod, "\x02v1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", entry.ErrDamaged},
+		{node, "", entry.ErrDamaged},
+		{node, "\xc4", entry.ErrDamaged},
+		{node, "\xc6\xff\xff\xff\xff{}", entry.ErrDamaged},
+		{node, "\xa2{}", entry.ErrDamaged},
+		{node, "\xc4\x02{}x", entry.ErrDamaged},
+		{node, "\xc4\x0f{\"text\":\"hidden", entry.ErrDamaged},
+		{node, "\xc4\x10{\"large\":\"hidden\"}", entry.ErrDamaged},
+		{node, "\xc4\x12{\"large\":\"hidden\"}", entry.ErrIncompatible},
 	} {
 		obj, err := c.codec.Decode([]byte(c.data))
 		if !errors.Is(err, c.want) || obj != nil {
@@ -239,27 +240,27 @@ func TestEncodeErrorsQuoteNoContent(t *testing.T) {
 }
 
 func TestDecodePayloadRefusesUnknownEncodings(t *testing.T) {
-	view, err := ViewCodec(Typed, nil)
+	view, err := ViewCodec(entry.Typed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []Codec{mustCodec(t, &corev1.Pod{}), mustCodec(t, &widget{}), UnstructuredCodec(), view} {
 		for _, encoding := range []string{"", "cbor"} {
-			if _, err := decodePayload(c, encoding, nil); !errors.Is(err, ErrIncompatible) {
+			if _, err := decodePayload(c, encoding, nil); !errors.Is(err, entry.ErrIncompatible) {
 				t.Errorf("%T, %q: %v", c, encoding, err)
 			}
 		}
 	}
 	// The payload of a type that has no protobuf any more, and of an unstructured collection.
 	for _, c := range []Codec{mustCodec(t, &widget{}), UnstructuredCodec(), view} {
-		if _, err := decodePayload(c, "protobuf", nil); !errors.Is(err, ErrIncompatible) {
+		if _, err := decodePayload(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
 			t.Errorf("%T: %v", c, err)
 		}
 	}
 }
 
 func TestViewOfUnstructured(t *testing.T) {
-	view, err := ViewCodec(Unstructured, nil)
+	view, err := ViewCodec(entry.Unstructured, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ func FuzzDecodeTyped(f *testing.F) {
 		c := codecs[int(which)%len(codecs)]
 		obj, err := c.Decode(data)
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrIncompatible) {
+			if !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, entry.ErrIncompatible) {
 				t.Fatalf("error %v is neither ErrDamaged nor ErrIncompatible", err)
 			}
 			return

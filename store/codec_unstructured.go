@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -84,7 +85,7 @@ func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
 		r.fail(fmt.Errorf("a %T where the object should be", v))
 	}
 	if r.err != nil {
-		return nil, fmt.Errorf("decode unstructured object: %w: %w", r.err, ErrDamaged)
+		return nil, fmt.Errorf("decode unstructured object: %w: %w", r.err, entry.ErrDamaged)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }

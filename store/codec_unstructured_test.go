@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -123,7 +124,7 @@ func TestUnstructuredDepthIsBounded(t *testing.T) {
 	}
 	for _, level := range []string{"\x91", "\x81\xa1k"} {
 		data := []byte("\x81\xa1v" + strings.Repeat(level, maxDepth+1) + "\xc0")
-		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, errTooDeep) || !errors.Is(err, ErrDamaged) {
+		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, errTooDeep) || !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("decode: %v", err)
 		}
 	}
@@ -209,7 +210,7 @@ func TestUnstructuredRefusesWhatItDidNotWrite(t *testing.T) {
 		"a truncated text":       "\x81\xa1a\xa5abc",
 		"a truncated float":      "\x81\xa1a\xcb\x00",
 	} {
-		if obj, err := UnstructuredCodec().Decode([]byte(data)); !errors.Is(err, ErrDamaged) || obj != nil {
+		if obj, err := UnstructuredCodec().Decode([]byte(data)); !errors.Is(err, entry.ErrDamaged) || obj != nil {
 			t.Errorf("%s: %v, %v", name, obj, err)
 		}
 	}
@@ -226,7 +227,7 @@ func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 		data = append(data, make([]byte, size)...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, ErrDamaged) {
+		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		runtime.ReadMemStats(&after)
@@ -254,7 +255,7 @@ func FuzzDecodeUnstructured(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		obj, err := codec.Decode(data)
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, entry.ErrDamaged) {
 				t.Fatalf("error %v is not ErrDamaged", err)
 			}
 			return

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,8 +26,8 @@ type viewCodec struct {
 //
 // An object without apiVersion and kind, as typed clients leave them, comes
 // back without. Its Append fails.
-func ViewCodec(r Representation, typed Codec) (Codec, error) {
-	if r == Metadata {
+func ViewCodec(r entry.Representation, typed Codec) (Codec, error) {
+	if r == entry.Metadata {
 		c, err := ProtobufCodec(&metav1.PartialObjectMetadata{})
 		if err != nil {
 			return nil, err
@@ -53,7 +54,7 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 	case encoding == encodingMsgpack:
 		return c.Decode(data)
 	case c.typed == nil:
-		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, ErrIncompatible)
+		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, entry.ErrIncompatible)
 	}
 	obj, err := decodePayload(c.typed, encoding, data)
 	if err != nil {
@@ -62,7 +63,7 @@ func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		// The reason may quote what is in the object.
-		return nil, fmt.Errorf("%T can not be shown as an unstructured object: %w", obj, ErrIncompatible)
+		return nil, fmt.Errorf("%T can not be shown as an unstructured object: %w", obj, entry.ErrIncompatible)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }

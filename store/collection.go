@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
 )
 
@@ -18,9 +19,9 @@ import (
 // doc.go for its part of the file and the steps of a write.
 type Collection struct {
 	reader
-	id       Identity
+	id       entry.Identity
 	keyFunc  cache.KeyFunc
-	resource ResourceInfo
+	resource entry.ResourceInfo
 	readOnly bool
 	mustSeal bool        // CollectionOptions.Seal
 	sealing  atomic.Bool // records are sealed; see seal
@@ -93,7 +94,7 @@ var _ Interface = (*Collection)(nil)
 
 // openCollection creates or opens the collection's buckets and starts the
 // builds that its indexes need.
-func openCollection(ctx context.Context, s *Store, name string, id Identity, o CollectionOptions) (*Collection, error) {
+func openCollection(ctx context.Context, s *Store, name string, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	set, err := newIndexSet(o.Indexers, o.IndexVersions)
 	if err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (c *Collection) claimNeedsWrite(ctx context.Context, set *indexSet, ready *
 
 // claim makes st what set needs and returns the indexes that are ready.
 func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
-	st.Info.Resource = st.Info.Resource.with(c.resource)
+	st.Info.Resource = st.Info.Resource.With(c.resource)
 	if !c.readOnly {
 		c.markSealed(st)
 	}
@@ -264,7 +265,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 }
 
 // Identity returns what the collection holds, in canonical form.
-func (c *Collection) Identity() Identity { return c.id }
+func (c *Collection) Identity() entry.Identity { return c.id }
 
 // afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
 func (c *Collection) afterClose(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +50,7 @@ func benchCollectionWith(b *testing.B, o Options) *Collection {
 		b.Fatal(err)
 	}
 	c, err := s.Collection(context.Background(),
-		Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+		entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
 		CollectionOptions{Codec: codec, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 	if err != nil {
 		b.Fatal(err)

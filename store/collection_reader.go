@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -48,7 +49,7 @@ func (r *reader) viewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 	objects := b.Bucket(bucketObjects)
 	if objects == nil {
-		return nil, fmt.Errorf("collection %s has no objects bucket: %w", r.name, ErrDamaged)
+		return nil, fmt.Errorf("collection %s has no objects bucket: %w", r.name, entry.ErrDamaged)
 	}
 	return objects, nil
 }
@@ -137,7 +138,7 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 		var bad error
 		for key, _, _, ok := s.next(); ok; key, _, _, ok = s.next() {
 			if len(key) > maxKeyLen {
-				bad = fmt.Errorf("key %s in collection %s: %w", legible(key), r.name, ErrDamaged)
+				bad = fmt.Errorf("key %s in collection %s: %w", legible(key), r.name, entry.ErrDamaged)
 				continue
 			}
 			keys = append(keys, key)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -22,13 +23,13 @@ import (
 func TestCollectionSurvivesReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
 	s := storetest.OpenFile(t, path, store.Options{})
-	resource := store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
+	resource := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
 	o := store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec(), Resource: resource, Indexers: byNamespaceAndColor}
 	c, err := s.Collection(context.Background(), storetest.Pods, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	attrs := store.Attributes{ClusterID: "c", Codec: "protobuf", Schema: "s", Transform: "t", OpenAPI: "o"}
+	attrs := entry.Attributes{ClusterID: "c", Codec: "protobuf", Schema: "s", Transform: "t", OpenAPI: "o"}
 	relist(t, c, store.ReplaceOptions{Attributes: attrs}, "10", upsert("a/1", "1", storetest.ColorLabel, "red"), upsert("b/1", "2"))
 	want := infoOf(t, c)
 	c.Close()
@@ -37,7 +38,7 @@ func TestCollectionSurvivesReopening(t *testing.T) {
 	}
 
 	s = storetest.OpenFile(t, path, store.Options{})
-	o.Resource = store.ResourceInfo{} // a process that does not know it leaves it
+	o.Resource = entry.ResourceInfo{} // a process that does not know it leaves it
 	if c, err = s.Collection(context.Background(), storetest.Pods, o); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil || !strings.Contains(err.Error(), "Codec") {
 		t.Errorf("without a codec: %v", err)
 	}
-	if _, err := s.Collection(context.Background(), store.Identity{}, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
+	if _, err := s.Collection(context.Background(), entry.Identity{}, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
 	// A collection that could not be opened is not left open.
@@ -97,7 +98,7 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 
 func TestCollectionsAreApart(t *testing.T) {
 	s := storetest.Open(t, store.Options{})
-	for _, id := range []store.Identity{
+	for _, id := range []entry.Identity{
 		storetest.Pods,
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 		{GroupVersionResource: storetest.Pods.GroupVersionResource, LabelSelector: "app=x"},
@@ -176,7 +177,7 @@ func TestReadOnlyStore(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	other := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}
+	other := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}
 	if _, err := s.Collection(ctx, other, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
@@ -209,7 +210,7 @@ func TestView(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	fill(t, c, 9)
 
-	view, err := store.ViewCodec(store.Typed, storetest.PodCodec())
+	view, err := store.ViewCodec(entry.Typed, storetest.PodCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestView(t *testing.T) {
 	if info, err := v.Info(ctx); err != nil || info.Objects != 10 {
 		t.Errorf("a view does not follow the writer: %+v, %v", info, err)
 	}
-	if _, err := s.View(ctx, store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
+	if _, err := s.View(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
 }

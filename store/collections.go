@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -100,7 +101,7 @@ func (o *openSet) release(name string) {
 // Indexes that the file does not have yet, and those of functions without a version (see
 // CollectionOptions.IndexVersions), are built in the background, by a goroutine that ends with
 // Collection.Close or Store.Close.
-func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions) (*Collection, error) {
+func (s *Store) Collection(ctx context.Context, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (s *Store) Collection(ctx context.Context, id Identity, o CollectionOptions
 
 // openAndEnlist opens a collection, again if the store was rebuilt, or got its file, meanwhile: the new
 // file need not have it.
-func (s *Store) openAndEnlist(ctx context.Context, name string, id Identity, o CollectionOptions) (*Collection, error) {
+func (s *Store) openAndEnlist(ctx context.Context, name string, id entry.Identity, o CollectionOptions) (*Collection, error) {
 	for {
 		before := s.rebuildCount()
 		c, err := openCollection(ctx, s, name, id, o)

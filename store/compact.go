@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -89,7 +90,7 @@ func (s *Store) compact(ctx context.Context, fresh *dataKey) (done Compacted, er
 		return done, err
 	}
 	if len(report.Problems) > 0 {
-		return done, fmt.Errorf("%w: %s", ErrDamaged, report.Problems[0])
+		return done, fmt.Errorf("%w: %s", entry.ErrDamaged, report.Problems[0])
 	}
 	release, err := s.takeWriter(ctx, compacting)
 	if err != nil {

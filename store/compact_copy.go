@@ -38,7 +38,7 @@ func (c *compaction) run(ctx context.Context, old *bolt.Tx) error {
 
 // bucket copies a bucket and those in it.
 func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []string) error {
-	var batch []entry
+	var batch []pair
 	size := 0
 	keys := scanAfter(from, "")
 	for k, v := keys.next(); k != nil; k, v = keys.next() {
@@ -54,7 +54,7 @@ func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []strin
 			}
 			continue
 		}
-		batch, size = append(batch, entry{k, v}), size+len(k)+len(v)
+		batch, size = append(batch, pair{k, v}), size+len(k)+len(v)
 		if size < salvageBytes {
 			continue
 		}
@@ -107,7 +107,7 @@ func (c *compaction) verify(path []string, key, value []byte) error {
 }
 
 // put writes entries that come after those that are in the bucket, and makes the bucket.
-func (c *compaction) put(ctx context.Context, path []string, entries []entry) error {
+func (c *compaction) put(ctx context.Context, path []string, entries []pair) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -314,12 +315,12 @@ func TestCompactRefuses(t *testing.T) {
 		want error
 	}{
 		"missing":             {nil, fs.ErrNotExist},
-		"empty":               {[]byte{}, ErrDamaged},
+		"empty":               {[]byte{}, entry.ErrDamaged},
 		"text":                {bytes.Repeat([]byte("text "), 4000), ErrForeign},
-		"cut short":           {data[:used(t, good.Path())/2], ErrDamaged},
-		"without a leaf":      {leaf, ErrDamaged},
-		"with a bad record":   {record, ErrDamaged},
-		"without a meta page": {make([]byte, len(data)), ErrDamaged},
+		"cut short":           {data[:used(t, good.Path())/2], entry.ErrDamaged},
+		"without a leaf":      {leaf, entry.ErrDamaged},
+		"with a bad record":   {record, entry.ErrDamaged},
+		"without a meta page": {make([]byte, len(data)), entry.ErrDamaged},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "store")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -65,10 +66,10 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compre
 	if obj, err := c.Get(t.Context(), "namespace-0/pod-0120"); obj == nil || err != nil {
 		t.Errorf("an object that does not need it: %v, %v", obj, err)
 	}
-	if _, err := c.Get(t.Context(), "namespace-0/pod-0010"); !errors.Is(err, ErrDamaged) {
+	if _, err := c.Get(t.Context(), "namespace-0/pod-0010"); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("an object that needs it: %v", err)
 	}
-	if !errors.Is(s.Err(), ErrDamaged) {
+	if !errors.Is(s.Err(), entry.ErrDamaged) {
 		t.Errorf("Err: %v", s.Err())
 	}
 	if err := s.Rebuild(t.Context()); err != nil {

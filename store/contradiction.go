@@ -1,6 +1,9 @@
 package store
 
-import "k8s.io/client-go/tools/cache"
+import (
+	"github.com/larder-dev/larder/entry"
+	"k8s.io/client-go/tools/cache"
+)
 
 // contradicts reports whether x is an event that cannot follow what p is so far. An object without a UID, which some
 // aggregated APIs serve, is taken for the one with the same key.
@@ -35,7 +38,7 @@ func (i *Info) excuse(changes []Change, writes []*write, b Batch) {
 	for n := range changes {
 		c := &changes[n]
 		c.Contradicts = c.Contradicts && i.Complete && i.MustRelist == "" && !i.mayLack(c.Key) &&
-			newerRV(writes[n].rv, i.ResourceVersion)
+			entry.NewerRV(writes[n].rv, i.ResourceVersion)
 		if c.Contradicts {
 			due = b.IfContradicted
 		}

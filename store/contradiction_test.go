@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -40,8 +41,8 @@ func unknownState(key string) store.Op {
 }
 
 func leaveOut(key, rv string) store.Op {
-	ref := store.ObjectRef{Key: key, UID: "uid-" + key, ResourceVersion: rv}
-	return store.Op{Type: store.LeaveOut, LeftOut: store.LeftOut{ObjectRef: ref, Reason: store.LeftOutTransform}}
+	ref := entry.ObjectRef{Key: key, UID: "uid-" + key, ResourceVersion: rv}
+	return store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutTransform}}
 }
 
 const added, updated, deleted = cache.Added, cache.Updated, cache.Deleted
@@ -243,7 +244,7 @@ func TestDamageIsKeptBesideAContradiction(t *testing.T) {
 		t.Fatal(err)
 	}
 	damageLeaf(t, s.Path(), "a/0300", func(leaf []byte, body int) { leaf[body] ^= 1 })
-	if err := s.Scrub(t.Context()); !errors.Is(err, store.ErrDamaged) {
+	if err := s.Scrub(t.Context()); !errors.Is(err, entry.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if err := s.Rebuild(t.Context()); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // mustOpenCopy opens a copy for reading, and verifies it.
@@ -121,7 +123,7 @@ func TestCopyEnds(t *testing.T) {
 			t.Errorf("a broken writer: %v", err)
 		}
 	}
-	_, err = s.CopyTo(t.Context(), &endingWriter{end: func() error { return fmt.Errorf("of another store: %w", ErrDamaged) }})
+	_, err = s.CopyTo(t.Context(), &endingWriter{end: func() error { return fmt.Errorf("of another store: %w", entry.ErrDamaged) }})
 	if err == nil || s.Err() != nil {
 		t.Errorf("a writer's damage is taken for the store's: %v, %v", err, s.Err())
 	}
@@ -137,7 +139,7 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
 		t.Fatal(err)
 	}
-	if name, err := s.CopyFile(t.Context(), ""); !errors.Is(err, ErrDamaged) || name != "" {
+	if name, err := s.CopyFile(t.Context(), ""); !errors.Is(err, entry.ErrDamaged) || name != "" {
 		t.Errorf("%q, %v", name, err)
 	}
 	wantNames(t, filepath.Dir(s.Path()), "store", "store"+suffixOpening) // the mark is for the next process
@@ -179,7 +181,7 @@ func TestCopyFile(t *testing.T) {
 }
 
 // liveNamed is the open collection of that identity.
-func (s *Store) liveNamed(t *testing.T, id Identity) *Collection {
+func (s *Store) liveNamed(t *testing.T, id entry.Identity) *Collection {
 	t.Helper()
 	for _, c := range s.liveCollections() {
 		if c.name == id.ID() {

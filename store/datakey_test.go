@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 func mustDataKey(t testing.TB, id uint64) *dataKey {
@@ -106,7 +108,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		bucket          []byte
 		collection, key string
 	}{"bucket": {bucketStaging, "c", "ns/name"}, "collection": {bucketObjects, "d", "ns/name"}, "key": {bucketObjects, "c", "ns/other"}} {
-		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, ErrDamaged) {
+		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("in another %s: %v", name, err)
 		}
 	}
@@ -116,7 +118,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		}
 		bad := slices.Clone(data)
 		bad[i/8] ^= 1 << (i % 8)
-		if _, err := open(bucketObjects, "c", "ns/name", bad); !errors.Is(err, ErrDamaged) {
+		if _, err := open(bucketObjects, "c", "ns/name", bad); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("bit %d flipped: %v", i, err)
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"reflect"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
 // Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been learned after the collection was
 // opened. What r does not say stays as it was: nil Categories and Columns are unknown, empty ones are none. Nothing is written if it is known. ErrNoCollection if
 // there is no such collection.
-func (s *Store) Describe(ctx context.Context, id Identity, r ResourceInfo) error {
+func (s *Store) Describe(ctx context.Context, id entry.Identity, r entry.ResourceInfo) error {
 	id, err := id.Canonical()
 	if err != nil {
 		return err
@@ -22,7 +23,7 @@ func (s *Store) Describe(ctx context.Context, id Identity, r ResourceInfo) error
 			return err
 		}
 		st, err := getState(b, name)
-		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.with(r))
+		known = reflect.DeepEqual(st.Info.Resource, st.Info.Resource.With(r))
 		return err
 	})
 	if err != nil || known {
@@ -37,7 +38,7 @@ func (s *Store) Describe(ctx context.Context, id Identity, r ResourceInfo) error
 		if err != nil {
 			return err
 		}
-		st.Info.Resource = st.Info.Resource.with(r)
+		st.Info.Resource = st.Info.Resource.With(r)
 		return putState(b, name, st)
 	})
 }

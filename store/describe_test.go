@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a restart; what is not known
@@ -14,12 +15,12 @@ func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := mustOpen(t, path, Options{})
 	c := mustCollection(t, s, pods())
-	column := Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
-	want := ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}, Columns: []Column{column}}
+	column := entry.Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
+	want := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}, Columns: []entry.Column{column}}
 	if err := s.Describe(t.Context(), pods(), want); err != nil {
 		t.Fatal(err)
 	}
-	check := func(want ResourceInfo) {
+	check := func(want entry.ResourceInfo) {
 		t.Helper()
 		infos, err := s.Collections(t.Context())
 		if err != nil || len(infos) != 1 {
@@ -34,7 +35,7 @@ func TestDescribe(t *testing.T) {
 	if err := s.Describe(t.Context(), pods(), want); err != nil || s.Written() != written {
 		t.Errorf("what is known was written again: %d bytes, %v", s.Written()-written, err)
 	}
-	if err := s.Describe(t.Context(), pods(), ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}); err != nil {
+	if err := s.Describe(t.Context(), pods(), entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}); err != nil {
 		t.Fatal(err)
 	}
 	check(want)
@@ -45,7 +46,7 @@ func TestDescribe(t *testing.T) {
 	applyOne(t, c)
 	check(want)
 	none := want
-	none.Columns, none.Categories = []Column{}, []string{}
+	none.Columns, none.Categories = []entry.Column{}, []string{}
 	if err := s.Describe(t.Context(), pods(), none); err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +67,9 @@ func TestDescribe(t *testing.T) {
 
 // A resource of the cluster without short names is described all the same.
 func TestResourceInfoWith(t *testing.T) {
-	was := ResourceInfo{Kind: "Zone", Singular: "zone"}
-	now := ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []Column{{Name: "A"}}}
-	if d := cmp.Diff(now, was.with(now)); d != "" {
+	was := entry.ResourceInfo{Kind: "Zone", Singular: "zone"}
+	now := entry.ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []entry.Column{{Name: "A"}}}
+	if d := cmp.Diff(now, was.With(now)); d != "" {
 		t.Error(d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -129,7 +130,7 @@ func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*dictionary, error) {
 		data = dicts.Get(dictionaryKey(id))
 	}
 	if data == nil {
-		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, ErrDamaged)
+		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
 	}
 	return r.parseDictionary(id, data)
 }
@@ -148,7 +149,7 @@ func (r *reader) parseDictionary(id uint64, data []byte) (*dictionary, error) {
 		return dictionaryOf(id, content), nil
 	}
 	if h.version() != recordVersion || dictionaryID(content) != id {
-		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, ErrDamaged)
+		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, entry.ErrDamaged)
 	}
 	return newDictionary(bytes.Clone(content)), nil
 }

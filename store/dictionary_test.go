@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/larder-dev/larder/entry"
 )
 
 func sampleDictionary() *dictionary {
@@ -82,12 +83,12 @@ func TestDictionaryIsChecked(t *testing.T) {
 	}
 	for i := 0; i < len(record)*8; i += 7 {
 		record[i/8] ^= 1 << (i % 8)
-		if _, err := readerOf("c").parseDictionary(d.id, record); !errors.Is(err, ErrDamaged) {
+		if _, err := readerOf("c").parseDictionary(d.id, record); !errors.Is(err, entry.ErrDamaged) {
 			t.Fatalf("bit %d: %v", i, err)
 		}
 		record[i/8] ^= 1 << (i % 8)
 	}
-	if _, err := readerOf("other").parseDictionary(d.id, record); !errors.Is(err, ErrDamaged) {
+	if _, err := readerOf("other").parseDictionary(d.id, record); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("of another collection: %v", err)
 	}
 }
@@ -113,7 +114,7 @@ func FuzzParseDictionary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, seal("c", dictionaryPlace(id), data)} {
 			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && dictionaryID(got.content) != id {
+			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && dictionaryID(got.content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}

@@ -5,7 +5,7 @@
 //
 //	s, err := store.Open("cache.db", store.Options{})
 //	codec, err := store.CodecFor(&corev1.Pod{})
-//	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
+//	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and
 // read by Get, List, Select (a Query by namespace, labels or fields, which decodes

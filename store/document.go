@@ -111,13 +111,13 @@ func (c *copying) documents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.salvage(ctx, []string{string(bucketDocuments)}, func(entries []entry) error {
+	_, err = c.salvage(ctx, []string{string(bucketDocuments)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error { return putDocuments(tx, entries) })
 	})
 	return err
 }
 
-func putDocuments(tx *bolt.Tx, entries []entry) error {
+func putDocuments(tx *bolt.Tx, entries []pair) error {
 	b, err := tx.CreateBucketIfNotExists(bucketDocuments)
 	if err != nil {
 		return err

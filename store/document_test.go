@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -115,7 +116,7 @@ func TestDamagedDocument(t *testing.T) {
 				rest[1000] ^= 1
 			}
 		})
-		if _, err := s.Document(t.Context(), "d"); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `"d"`) {
+		if _, err := s.Document(t.Context(), "d"); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), `"d"`) {
 			t.Fatalf("a flipped bit: %v", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -33,7 +34,7 @@ func (o Options) dropBytes() int {
 //
 // The collection is gone in one transaction, whenever the process dies. The pages of a large one become free in further ones, between which others write, and in
 // the background if ctx ends meanwhile; what a crash leaves of it is removed after the next Open.
-func (s *Store) Drop(ctx context.Context, id Identity) error {
+func (s *Store) Drop(ctx context.Context, id entry.Identity) error {
 	id, err := id.Canonical()
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 )
 
@@ -29,7 +30,7 @@ const dropPods = dropAtOnce + 500
 const smallStep = 64 << 10
 
 // fillToDrop makes a complete collection of dropPods objects, with an index.
-func fillToDrop(ctx context.Context, s *Store, id Identity) (*Collection, error) {
+func fillToDrop(ctx context.Context, s *Store, id entry.Identity) (*Collection, error) {
 	codec, err := CodecFor(&corev1.Pod{})
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func fillToDrop(ctx context.Context, s *Store, id Identity) (*Collection, error)
 	return c, err
 }
 
-func mustFillToDrop(t *testing.T, s *Store, id Identity) {
+func mustFillToDrop(t *testing.T, s *Store, id entry.Identity) {
 	t.Helper()
 	c, err := fillToDrop(t.Context(), s, id)
 	if err != nil {

@@ -12,8 +12,6 @@ var (
 	ErrExists = errors.New("there is a file of that name already")
 	// ErrForeign: the file is something else than a store. It is left alone.
 	ErrForeign = errors.New("the file is not a store of Larder")
-	// ErrDamaged: the file, or a record or an index in it, is not what was written.
-	ErrDamaged = errors.New("the store is damaged")
 )
 
 // Errors of reading and writing.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -32,7 +33,7 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 		return nil, err
 	}
 	if w.bucket.Bucket(bucketHandlers) == nil {
-		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, ErrDamaged)
+		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, entry.ErrDamaged)
 	}
 	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
 	return f, nil
@@ -45,7 +46,7 @@ func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.B
 	case st.feedSince == 0:
 		return nil, nil, ErrNoHandler
 	case seqs == nil || tombstones == nil:
-		return nil, nil, fmt.Errorf("collection %s lacks a bucket of its change feed: %w", r.name, ErrDamaged)
+		return nil, nil, fmt.Errorf("collection %s lacks a bucket of its change feed: %w", r.name, entry.ErrDamaged)
 	}
 	return seqs, tombstones, nil
 }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -69,7 +70,7 @@ func (m *feedModel) open() {
 	m.must("open", err)
 	store.NoSync(s)
 	m.s = s
-	id := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource}
+	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource}
 	residency := rapid.SampledFrom([]store.Residency{store.All, store.None}).Draw(m.T, "residency")
 	m.c, err = s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec(), Indexers: byNamespaceAndColor,
 		IndexVersions: map[string]string{"color": "1", "namespace": "1"}, Residency: residency})
@@ -172,7 +173,7 @@ func (m *feedModel) damage() {
 	if err == nil && kind == "place" {
 		return
 	}
-	if !errors.Is(err, store.ErrDamaged) {
+	if !errors.Is(err, entry.ErrDamaged) {
 		m.Fatalf("%s: %v", kind, err)
 	}
 	m.repair()

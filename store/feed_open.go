@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -151,7 +152,7 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 }
 
 // Handlers returns the durable handlers of a collection, opened or not, as Collection.Handlers does.
-func (s *Store) Handlers(ctx context.Context, id Identity) ([]HandlerInfo, error) {
+func (s *Store) Handlers(ctx context.Context, id entry.Identity) ([]HandlerInfo, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err

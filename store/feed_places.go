@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 )
@@ -83,7 +84,7 @@ func parsePlace(collection, name string, data []byte) (Place, error) {
 	}
 	var r placeRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return Place{}, fmt.Errorf("place of handler %q in collection %s: %w: %w", name, collection, err, ErrDamaged)
+		return Place{}, fmt.Errorf("place of handler %q in collection %s: %w: %w", name, collection, err, entry.ErrDamaged)
 	}
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -375,15 +376,15 @@ func TestFeedWithoutABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(bucket) != string(bucketHandlers) {
-			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, ErrDamaged) {
+			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
-			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1}, place.Seq+1); !errors.Is(err, ErrDamaged) {
+			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1}, place.Seq+1); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}
 		}
 		_, err = few.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(8)}}, ResourceVersion: "5001"})
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("without %s: a write: %v", bucket, err)
 		}
 		if err := s.Rebuild(t.Context()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -244,7 +245,7 @@ func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte, whole 
 		payload = slices.Clone(payload)
 	}
 	e.body, err = r.body(objects, key, h, payload)
-	if errors.Is(err, ErrIncompatible) {
+	if errors.Is(err, entry.ErrIncompatible) {
 		e.body.encoding, err = "", nil
 	}
 	return e, err
@@ -288,11 +289,11 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (f
 func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
-		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, legible(string(key)), ErrDamaged)
+		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, legible(string(key)), entry.ErrDamaged)
 	}
 	e, err := r.liveEntry(objects, string(key), data, whole)
 	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
-		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, legible(string(key)), seqKey, e.Seq, ErrDamaged)
+		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, legible(string(key)), seqKey, e.Seq, entry.ErrDamaged)
 	}
 	return e, err
 }
@@ -300,7 +301,7 @@ func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool
 func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
 	seq, ok := parseSeqKey(seqKey)
 	if !ok {
-		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, seqKey, ErrDamaged)
+		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, seqKey, entry.ErrDamaged)
 	}
 	t, err := parseTombstone(r.name, seq, data)
 	if err == nil && !whole {
@@ -348,7 +349,7 @@ func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 			p.Changes = append(p.Changes, change)
 			continue
 		}
-		err := ErrIncompatible
+		err := entry.ErrIncompatible
 		if e.body.encoding != "" {
 			err = guard("the codec", func() (err error) {
 				change.Object, err = r.decodeBody(e.key, e.body)
@@ -367,4 +368,4 @@ func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	return nil
 }
 
-func isDamaged(err error) bool { return errors.Is(err, ErrDamaged) }
+func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }

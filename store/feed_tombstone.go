@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // tombstone is what the feed keeps of an object that is gone:
@@ -46,12 +48,12 @@ func tombstoneTime(data []byte) (time.Time, bool) {
 func parseTombstone(collection string, seq uint64, data []byte) (t tombstone, err error) {
 	at, ok := tombstoneTime(data)
 	if !ok {
-		return t, fmt.Errorf("tombstone %d of collection %s: %d bytes are too few: %w", seq, collection, len(data), ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s: %d bytes are too few: %w", seq, collection, len(data), entry.ErrDamaged)
 	}
 	rest := data[tombstoneFixed:]
 	size, n := binary.Uvarint(rest)
 	if n <= 0 || size > uint64(len(rest)-n) {
-		return t, fmt.Errorf("tombstone %d of collection %s: %w: %w", seq, collection, errHeaderLength, ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s: %w: %w", seq, collection, errHeaderLength, entry.ErrDamaged)
 	}
 	end := tombstoneFixed + n + int(size)
 	t.at, t.key = at, string(rest[n:n+int(size)])
@@ -60,7 +62,7 @@ func parseTombstone(collection string, seq uint64, data []byte) (t tombstone, er
 		err = fmt.Errorf("it says that it is number %d", t.Seq)
 	}
 	if err != nil {
-		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, legible(t.key), err, ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, legible(t.key), err, entry.ErrDamaged)
 	}
 	return t, nil
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // faultError is a panic that contain has caught.
@@ -19,12 +21,12 @@ func (e *faultError) ofMemory() bool {
 
 func (e *faultError) Error() string {
 	if fault, ok := e.what.(interface{ Addr() uintptr }); ok {
-		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", ErrDamaged, fault.Addr())
+		return fmt.Sprintf("%v: a page could not be read (memory fault at %#x)", entry.ErrDamaged, fault.Addr())
 	}
-	return fmt.Sprintf("%v: a page makes no sense (%v)", ErrDamaged, e.what)
+	return fmt.Sprintf("%v: a page makes no sense (%v)", entry.ErrDamaged, e.what)
 }
 
-func (e *faultError) Unwrap() error { return ErrDamaged }
+func (e *faultError) Unwrap() error { return entry.ErrDamaged }
 
 // contain runs fn. A memory fault in it (the file is mapped, and was cut
 // short or can not be read) and a panic of bbolt (a page that makes no sense)

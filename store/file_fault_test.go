@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -36,16 +37,16 @@ func TestFileChangedWhileOpen(t *testing.T) {
 		if err := change(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readAll(s); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if _, err := readAll(s); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: read: %v", what, err)
 		}
-		if err := put(s, []byte("v"), "namespace-1/new"); !errors.Is(err, ErrDamaged) {
+		if err := put(s, []byte("v"), "namespace-1/new"); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%s: write: %v", what, err)
 		}
-		if !errors.Is(s.Err(), ErrDamaged) {
+		if !errors.Is(s.Err(), entry.ErrDamaged) {
 			t.Errorf("%s: Err: %v", what, s.Err())
 		}
-		if err := reader(); !errors.Is(err, ErrDamaged) {
+		if err := reader(); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%s: a reader that had begun before: %v", what, err)
 		}
 		mustClose(t, s)
@@ -84,10 +85,10 @@ func TestStuckLock(t *testing.T) {
 		} else {
 			_, err = readAll(s)
 		}
-		if !errors.Is(err, ErrDamaged) || !s.handle.stuck.Load() {
+		if !errors.Is(err, entry.ErrDamaged) || !s.handle.stuck.Load() {
 			t.Errorf("writable %t: %v, stuck %t", writable, err, s.handle.stuck.Load())
 		}
-		if _, err := readAll(s); !errors.Is(err, ErrDamaged) {
+		if _, err := readAll(s); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("writable %t: a read after that: %v", writable, err)
 		}
 		s.handle.file = mapped

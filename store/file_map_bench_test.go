@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -61,7 +62,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 		began := time.Now()
 		err := h.view(func(tx *bolt.Tx) error {
 			if tx.Bucket(bucketLarder).Get([]byte("key-1")) == nil {
-				return ErrDamaged
+				return entry.ErrDamaged
 			}
 			return nil
 		})

@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 )
 
@@ -132,7 +133,7 @@ func (s *Store) settle(h *handle, err error) error {
 		s.fail(h, err)
 	case errors.As(err, &failed):
 		err = s.classify(h, failed)
-	case errors.Is(err, ErrDamaged):
+	case errors.Is(err, entry.ErrDamaged):
 		// A record or an index entry: what the page it came from has lost besides, nobody knows.
 		err = fmt.Errorf("%s: %w", s.path, err)
 		s.fail(h, err)

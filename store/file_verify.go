@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -46,7 +47,7 @@ func (s *Store) walkPages(ctx context.Context, p *pace) ([]string, error) {
 
 // foundBefore makes damage that ended a walk the last of the problems that it has found.
 func foundBefore(problems []string, err error) ([]string, error) {
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		return append(problems, err.Error()), nil
 	}
 	return problems, err
@@ -111,7 +112,7 @@ func (s *Store) viewFile(ctx context.Context, fn func(h *handle, size int64, txi
 				return err
 			}
 			err = ownErrors(fn(h, info.Size(), uint64(tx.ID())))
-			if errors.Is(err, ErrDamaged) {
+			if errors.Is(err, entry.ErrDamaged) {
 				s.fail(h, fmt.Errorf("%s: %w", s.path, err))
 			}
 			return err
@@ -148,7 +149,7 @@ func (s *Store) verifyInBackground(ctx context.Context, clean bool) {
 
 // pagesError is what a walk found as an error.
 func pagesError(path string, problems []string) error {
-	return fmt.Errorf("%w: %s has %d problems, the first is: %s", ErrDamaged, path, len(problems), problems[0])
+	return fmt.Errorf("%w: %s has %d problems, the first is: %s", entry.ErrDamaged, path, len(problems), problems[0])
 }
 
 // pace holds a reader to a rate.

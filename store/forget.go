@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -33,7 +34,7 @@ func (s *Store) forgetLater(d time.Duration) {
 	s.goBackgroundAfter(d, "forget unused collections", func(ctx context.Context) {
 		switch err := s.forget(ctx); {
 		case err == nil, ctx.Err() != nil:
-		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrDamaged):
+		case errors.Is(err, ErrNoSpace), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, entry.ErrDamaged):
 			// Who writes objects meets it too, and reports it.
 		default:
 			s.logger().Error(err, "Collections that nobody uses could not be dropped")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -28,13 +29,13 @@ func goldenPath(format int) string {
 	return filepath.Join("testdata", fmt.Sprintf("golden-format-%d.larder", format))
 }
 
-func goldenWidgets() (Identity, CollectionOptions) {
-	return Identity{
+func goldenWidgets() (entry.Identity, CollectionOptions) {
+	return entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
-			Namespace:            "shop", LabelSelector: "color=red", Representation: Unstructured,
+			Namespace:            "shop", LabelSelector: "color=red", Representation: entry.Unstructured,
 		}, CollectionOptions{
 			Codec:    UnstructuredCodec(),
-			Resource: ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
+			Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
 		}
 }
 
@@ -72,7 +73,7 @@ func writeGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := widgets.BeginReplace(t.Context(), ReplaceOptions{Attributes: Attributes{ClusterID: "golden", OpenAPI: "hash"}})
+	r, err := widgets.BeginReplace(t.Context(), ReplaceOptions{Attributes: entry.Attributes{ClusterID: "golden", OpenAPI: "hash"}})
 	if err != nil {
 		t.Fatal(err)
 	}

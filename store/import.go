@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
 )
 
@@ -46,9 +47,9 @@ type ImportOptions struct {
 
 // ImportCollection is what a collection that an Import makes is of: fields of Info, but for Seal.
 type ImportCollection struct {
-	Identity   Identity
-	Attributes Attributes
-	Resource   ResourceInfo
+	Identity   entry.Identity
+	Attributes entry.Attributes
+	Resource   entry.ResourceInfo
 	// Seal has it sealed whatever Options.Encryption says of its resource; see CollectionOptions.Seal.
 	Seal bool
 }
@@ -65,7 +66,7 @@ type ImportState struct {
 // validate returns an error if the state could not be that of a collection.
 func (st ImportState) validate() error {
 	switch {
-	case st.ResourceVersion != "" && !validRV(st.ResourceVersion):
+	case st.ResourceVersion != "" && !entry.ComparableRV(st.ResourceVersion):
 		return fmt.Errorf("its resourceVersion %q can not be compared with others; leave it empty and say so with MustRelist", st.ResourceVersion)
 	case st.Complete && st.ResourceVersion == "" && st.MustRelist == "":
 		return errors.New("it is complete, and has neither a resourceVersion nor a reason to list it anew (MustRelist)")
@@ -239,7 +240,7 @@ func (i *Import) count(ctx context.Context) error {
 		}
 	}
 	if len(found.Problems) > 0 {
-		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0], ErrDamaged)
+		return fmt.Errorf("what was written is not what is there, the disk may be failing: %s: %w", found.Problems[0], entry.ErrDamaged)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -40,7 +41,7 @@ func (i *Import) Begin(ctx context.Context, what ImportCollection) error {
 	return nil
 }
 
-func (i *Import) begin(ctx context.Context, id Identity, what ImportCollection) error {
+func (i *Import) begin(ctx context.Context, id entry.Identity, what ImportCollection) error {
 	err := i.store.view(ctx, func(tx *bolt.Tx) error {
 		if _, err := collectionBucket(tx, id.ID()); err == nil {
 			return errors.New("it is there already: each collection is imported once")
@@ -62,7 +63,7 @@ func (i *Import) begin(ctx context.Context, id Identity, what ImportCollection) 
 }
 
 // Add adds a record. It keeps no part of it.
-func (i *Import) Add(ctx context.Context, r Record) error {
+func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	err := i.refuse(r)
 	if err == nil {
 		i.last = r.Key
@@ -80,7 +81,7 @@ func (i *Import) Add(ctx context.Context, r Record) error {
 }
 
 // refuse returns why a record can not be added.
-func (i *Import) refuse(r Record) error {
+func (i *Import) refuse(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")

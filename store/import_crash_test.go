@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // childImport makes a store, removes it and makes it again, for ever, and says how often it has.
@@ -34,12 +36,12 @@ func importPods(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range []Identity{pods(), otherPods()} {
+	for _, id := range []entry.Identity{pods(), otherPods()} {
 		if err := i.Begin(ctx, ImportCollection{Identity: id}); err != nil {
 			return errors.Join(err, i.Abort())
 		}
 		for k := range compactPods {
-			r := Record{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: encodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
+			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: encodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
 			if err := i.Add(ctx, r); err != nil {
 				return errors.Join(err, i.Abort())
 			}

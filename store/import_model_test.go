@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -94,7 +95,7 @@ func carry(t *rapid.T, s *store.Store, path string, compression store.Compressio
 	for _, info := range infos {
 		err := i.Begin(ctx, store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource})
 		if err == nil {
-			err = s.Records(ctx, info.Identity, "", func(r store.Record) error { return i.Add(ctx, r) })
+			err = s.Records(ctx, info.Identity, "", func(r entry.Entry) error { return i.Add(ctx, r) })
 		}
 		n := 0
 		if err == nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 )
 
@@ -49,7 +50,7 @@ func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
 	if err := i.Begin(ctx, what); err != nil {
 		return err
 	}
-	err := from.Records(ctx, info.Identity, "", func(r Record) error {
+	err := from.Records(ctx, info.Identity, "", func(r entry.Entry) error {
 		defer clear(r.Payload) // the import keeps none of it
 		return i.Add(ctx, r)
 	})
@@ -126,7 +127,7 @@ func TestImportOfEveryForm(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s,%s,%s", name, before, after), func(t *testing.T) {
-					testImportOfForm(t, Identity{GroupVersionResource: pods().GroupVersionResource, Representation: Representation(name)},
+					testImportOfForm(t, entry.Identity{GroupVersionResource: pods().GroupVersionResource, Representation: entry.Representation(name)},
 						mustCodec(t, form.example), form.object, before, after)
 				})
 			}
@@ -145,7 +146,7 @@ func unstructuredPod(i int) runtime.Object {
 	return u
 }
 
-func testImportOfForm(t *testing.T, id Identity, codec Codec, object func(i int) runtime.Object, before, after Compression) {
+func testImportOfForm(t *testing.T, id entry.Identity, codec Codec, object func(i int) runtime.Object, before, after Compression) {
 	const objects = 1500
 	open := func(s *Store, compression Compression) *Collection {
 		c, err := s.Collection(t.Context(), id, CollectionOptions{Codec: codec, Residency: None, Compression: compression})
@@ -156,7 +157,7 @@ func testImportOfForm(t *testing.T, id Identity, codec Codec, object func(i int)
 	}
 	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
 	c := open(from, before)
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Attributes: Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestImportRefuses(t *testing.T) {
 	ends := func(st ImportState) func(i *Import) error {
 		return func(i *Import) error { _ = i.Begin(ctx, whole); _, err := i.End(ctx, st); return err }
 	}
-	record := func(key string) Record { return Record{Key: key, Encoding: "protobuf", Payload: []byte("x")} }
+	record := func(key string) entry.Entry { return entry.Entry{Key: key, Encoding: "protobuf", Payload: []byte("x")} }
 	for name, test := range map[string]struct {
 		steps func(i *Import) error
 		want  string
@@ -229,9 +230,9 @@ func TestImportRefuses(t *testing.T) {
 		"a long key":        {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record(strings.Repeat("x", 4097))) }, "1 to 4096 bytes"},
 		"a long UID": {func(i *Import) error {
 			_ = i.Begin(ctx, whole)
-			return i.Add(ctx, Record{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})
+			return i.Add(ctx, entry.Entry{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})
 		}, "more than the 1024 bytes"},
-		"no encoding": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, Record{Key: "a"}) }, "encoding"},
+		"no encoding": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, entry.Entry{Key: "a"}) }, "encoding"},
 		"disorder": {func(i *Import) error {
 			_ = i.Begin(ctx, whole)
 			_ = i.Add(ctx, record("a/b"))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -126,7 +127,7 @@ func (c *Collection) buildUntilDone(ctx context.Context, names []string) {
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, ErrClosed):
 			return
-		case errors.Is(err, ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection):
+		case errors.Is(err, entry.ErrDamaged), errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNoCollection):
 			log.Error(err, "Indexes are not built; look-ups scan")
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -128,7 +129,7 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 	}
 	root := b.Bucket(bucketIndex)
 	if root == nil || root.Bucket([]byte(index)) == nil {
-		return indexView{}, fmt.Errorf("collection %s has no bucket for index %q: %w", r.name, index, ErrDamaged)
+		return indexView{}, fmt.Errorf("collection %s has no bucket for index %q: %w", r.name, index, entry.ErrDamaged)
 	}
 	return indexView{r: r, name: index, objects: objects, index: root.Bucket([]byte(index)), over: &captured{}}, nil
 }
@@ -245,7 +246,7 @@ func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error)
 	}
 	data := v.objects.Get([]byte(key))
 	if data == nil {
-		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), ErrDamaged)
+		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), entry.ErrDamaged)
 	}
 	h, payload, err := parseRecord(v.r.name, key, data)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -101,7 +102,7 @@ func (i *Indexer) apply(t OpType, obj any) error {
 	}
 	batch := Batch{Ops: []Op{{Type: t, Object: obj}}}
 	if o, ok := obj.(runtime.Object); ok {
-		if _, rv := identityOf(o); validRV(rv) {
+		if _, rv := identityOf(o); entry.ComparableRV(rv) {
 			batch.ResourceVersion = rv
 		}
 	}

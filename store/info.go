@@ -5,23 +5,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ObjectRef identifies one state of one object.
-type ObjectRef struct {
-	Key             string
-	UID             string
-	ResourceVersion string
-}
-
 // Info is the state of a collection as of one transaction.
 type Info struct {
-	Identity   Identity
-	Attributes Attributes
-	Resource   ResourceInfo
+	Identity   entry.Identity
+	Attributes entry.Attributes
+	Resource   entry.ResourceInfo
 	// ResourceVersion covers every object in the collection. Empty means that
 	// nothing can be resumed. A resourceVersion that can not be compared (see
 	// apimachinery's CompareResourceVersion) is never stored: it is left empty
@@ -43,10 +37,10 @@ type Info struct {
 	// Newest are a few of the stored objects with the highest resourceVersion,
 	// newest first: the reflector compares them with the server to find one that was
 	// rewound. May be empty.
-	Newest []ObjectRef
+	Newest []entry.ObjectRef
 	// LeftOut are objects that were refused, and that the next start gets again: at most MaxLeftOut, in key order. It
 	// must not be modified. LeftOutMore: there are, or may be, others, of which only a list can tell.
-	LeftOut     []LeftOut
+	LeftOut     []entry.LeftOut
 	LeftOutMore bool
 	// Sealed: what is written of the objects is sealed (Options.Encryption). PlainText: what was written before is not, and remains in the file, in records or in pages that
 	// are free, until Rekey.
@@ -74,7 +68,7 @@ type infoRecord struct {
 	ShortNames      []string              `msgpack:"shortNames,omitempty"`
 	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
 	Categories      []string              `msgpack:"categories,omitempty"`
-	Columns         []Column              `msgpack:"columns,omitempty"`
+	Columns         []entry.Column        `msgpack:"columns,omitempty"`
 	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
 	Complete        bool                  `msgpack:"complete,omitempty"`
 	MustRelist      string                `msgpack:"mustRelist,omitempty"`
@@ -136,7 +130,7 @@ type state struct {
 func getState(b *bolt.Bucket, name string) (state, error) {
 	data := b.Get(keyInfo)
 	if data == nil {
-		return state{}, fmt.Errorf("collection %s has no info record: %w", name, ErrDamaged)
+		return state{}, fmt.Errorf("collection %s has no info record: %w", name, entry.ErrDamaged)
 	}
 	_, payload, err := parseRecord(name, string(keyInfo), data)
 	if err != nil {
@@ -144,7 +138,7 @@ func getState(b *bolt.Bucket, name string) (state, error) {
 	}
 	var r infoRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return state{}, fmt.Errorf("info record of collection %s: %w: %w", name, err, ErrDamaged)
+		return state{}, fmt.Errorf("info record of collection %s: %w: %w", name, err, entry.ErrDamaged)
 	}
 	return r.state(), nil
 }
@@ -192,16 +186,16 @@ func newInfoRecord(s state) *infoRecord {
 func (r *infoRecord) state() state {
 	s := state{
 		Info: Info{
-			Identity: Identity{
+			Identity: entry.Identity{
 				GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource},
 				Namespace:            r.Namespace, LabelSelector: r.LabelSelector,
 				FieldSelector: r.FieldSelector, ShardSelector: r.ShardSelector,
-				Representation: Representation(r.Representation),
+				Representation: entry.Representation(r.Representation),
 			},
-			Attributes: Attributes{
+			Attributes: entry.Attributes{
 				ClusterID: r.ClusterID, Codec: r.Codec, Schema: r.Schema, Transform: r.Transform, OpenAPI: r.OpenAPI,
 			},
-			Resource: ResourceInfo{
+			Resource: entry.ResourceInfo{
 				Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced,
 				Categories: r.Categories, Columns: r.Columns,
 			},
@@ -221,7 +215,7 @@ func (r *infoRecord) state() state {
 		s.usedAt = time.Unix(r.UsedAt, 0)
 	}
 	for _, ref := range r.Newest {
-		s.Newest = append(s.Newest, ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
+		s.Newest = append(s.Newest, entry.ObjectRef{Key: ref.Key, UID: ref.UID, ResourceVersion: ref.RV})
 	}
 	if len(s.Newest) > 0 && !s.Info.Resource.Namespaced { // whoever opened the collection may not have known
 		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -60,7 +61,7 @@ type Interface interface {
 	// Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them: as their records
 	// say, with what is pending over them, and not as they may be in memory. Where an object in memory is in another state, or one of
 	// the two is missing, the resourceVersion and the UID are empty, so that it is like nothing that a server has.
-	Refs(ctx context.Context, after string, limit int) ([]ObjectRef, error)
+	Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error)
 
 	// AddIndexers adds index functions. Look-ups are right as soon as it
 	// returns; they scan until the index has been built in the background.
@@ -80,7 +81,7 @@ type ReplaceOptions struct {
 	// object differs by apiequality.Semantic.
 	Rewrite bool
 	// Attributes are stored with the list.
-	Attributes Attributes
+	Attributes entry.Attributes
 }
 
 // Replacement takes in a list page by page. Over a complete collection it is a diff:
@@ -95,7 +96,7 @@ type Replacement interface {
 	// Page takes the next items of the list. In a cold start the result holds
 	// the changes of the page, and of events before it; otherwise they come from Commit. Items that the
 	// caller refused are in leftOut: what is stored of them stays, and they are recorded.
-	Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (Result, error)
+	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error)
 	// Event folds in an event that was watched while the list was paged. An
 	// event older than the listed state of its object is ignored, and so is an item
 	// of a later page that is older than the event. In a cold start its change

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 )
@@ -296,11 +297,11 @@ func parseKeysRecord(data []byte) ([]keyRecord, error) {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
 	if h.unknown != 0 {
-		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.unknown, ErrIncompatible)
+		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.unknown, entry.ErrIncompatible)
 	}
 	var r keysRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return nil, fmt.Errorf("the record of the data keys: %w: %w", err, ErrDamaged)
+		return nil, fmt.Errorf("the record of the data keys: %w: %w", err, entry.ErrDamaged)
 	}
 	return r.Keys, nil
 }

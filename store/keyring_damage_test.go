@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -152,7 +153,7 @@ func TestDataKeysOfANewerProgram(t *testing.T) {
 	}
 	wantSound(t, s)
 	mustClose(t, s)
-	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
+	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, filepath.Dir(path), "store")

@@ -4,37 +4,16 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // MaxLeftOut is how many objects Info.LeftOut names.
 const MaxLeftOut = 100
 
-// LeftOutReason is what refused an object.
-type LeftOutReason string
-
-// The reasons.
-const (
-	// LeftOutTransform: the informer's transform failed.
-	LeftOutTransform LeftOutReason = "transform"
-	// LeftOutIndex: an index function failed.
-	LeftOutIndex LeftOutReason = "index"
-	// LeftOutCodec: the codec could not encode the object, or is not for its type.
-	LeftOutCodec LeftOutReason = "codec"
-	// LeftOutKey: the object has no key that can be stored.
-	LeftOutKey LeftOutReason = "key"
-)
-
-// LeftOut is an object that the server has in this state, and that was refused. The collection holds an older state
-// of the object, or nothing. It is recorded in the same transaction as the resourceVersion that covers the object,
-// until the object is stored or deleted.
-type LeftOut struct {
-	ObjectRef
-	Reason LeftOutReason
-}
-
 // refusal is an error that leaves out an object.
 type refusal struct {
-	reason LeftOutReason
+	reason entry.LeftOutReason
 	err    error // nil if the caller refused the object, and has reported that
 }
 
@@ -47,15 +26,15 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-func refuse(reason LeftOutReason, err error) error { return &refusal{reason, err} }
+func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reason, err} }
 
 // leftOutOf returns what to record of x, which err refused. Without a key that can be stored there is no Key.
-func leftOutOf(x *write, err error) LeftOut {
-	l := LeftOut{ObjectRef: ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, Reason: LeftOutCodec}
+func leftOutOf(x *write, err error) entry.LeftOut {
+	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, Reason: entry.LeftOutCodec}
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		l.Reason = r.reason
 	}
-	if l.Reason == LeftOutKey {
+	if l.Reason == entry.LeftOutKey {
 		l.Key = ""
 	}
 	return l
@@ -68,7 +47,7 @@ func reportable(err error) bool {
 }
 
 // leaveOut records an object. The slice that was there before stays as it is: readers share it.
-func (i *Info) leaveOut(l LeftOut) {
+func (i *Info) leaveOut(l entry.LeftOut) {
 	at, found := i.findLeftOut(l.Key)
 	switch {
 	case l.Key == "" || !found && len(i.LeftOut) >= MaxLeftOut:
@@ -89,7 +68,7 @@ func (i *Info) settleLeftOut(key string) {
 }
 
 func (i *Info) findLeftOut(key string) (at int, found bool) {
-	return slices.BinarySearchFunc(i.LeftOut, key, func(l LeftOut, key string) int { return strings.Compare(l.Key, key) })
+	return slices.BinarySearchFunc(i.LeftOut, key, func(l entry.LeftOut, key string) int { return strings.Compare(l.Key, key) })
 }
 
 // mayLack reports whether the object of that key is, or may be, one that was left out.
@@ -107,27 +86,27 @@ func (i *Info) noteBatch(last []*write, e encoded) {
 	for _, l := range e.leftOut {
 		i.leaveOut(l)
 		if l.Key != "" {
-			i.Newest = slices.DeleteFunc(slices.Clone(i.Newest), func(r ObjectRef) bool { return r.Key == l.Key })
+			i.Newest = slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })
 		}
 	}
 }
 
 // refused gathers what a list left out.
 type refused struct {
-	objects map[string]LeftOut // by key
-	gone    map[string]string  // resourceVersions of the deletes that came while it was paged
-	unkeyed bool               // there was one without a key
+	objects map[string]entry.LeftOut // by key
+	gone    map[string]string        // resourceVersions of the deletes that came while it was paged
+	unkeyed bool                     // there was one without a key
 }
 
-func (r *refused) leaveOut(l LeftOut) {
+func (r *refused) leaveOut(l entry.LeftOut) {
 	if l.Key == "" {
 		r.unkeyed = true
 		return
 	}
 	if r.objects == nil {
-		r.objects = map[string]LeftOut{}
+		r.objects = map[string]entry.LeftOut{}
 	}
-	if have, ok := r.objects[l.Key]; !ok || !newerRV(have.ResourceVersion, l.ResourceVersion) {
+	if have, ok := r.objects[l.Key]; !ok || !entry.NewerRV(have.ResourceVersion, l.ResourceVersion) {
 		r.objects[l.Key] = l
 	}
 }
@@ -142,7 +121,7 @@ func (r *refused) noteGone(x *write) {
 // finish makes the record that of a whole list. held returns the state in which the list leaves an object; its error
 // is finish's. A list that takes equal identities as equal has not tried again what is held in the very state that
 // was left out: a body that a rewriting list could not replace.
-func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref ObjectRef, found bool, err error)) error {
+func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref entry.ObjectRef, found bool, err error)) error {
 	before, more := info.LeftOut, info.LeftOutMore && !rewrites
 	info.LeftOut, info.LeftOutMore = nil, more || r.unkeyed
 	if !rewrites {
@@ -160,7 +139,7 @@ func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref O
 		switch {
 		case err != nil:
 			return err
-		case found && newerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone && newerRV(rv, l.ResourceVersion):
+		case found && entry.NewerRV(ref.ResourceVersion, l.ResourceVersion), !found && gone && entry.NewerRV(rv, l.ResourceVersion):
 		case found && !rewrites && ref == l.ObjectRef: // an event brought it
 		default:
 			info.leaveOut(l)
@@ -177,17 +156,17 @@ type leftOutRecord struct {
 	Reason string `msgpack:"reason"`
 }
 
-func leftOutRecords(all []LeftOut) (records []leftOutRecord) {
+func leftOutRecords(all []entry.LeftOut) (records []leftOutRecord) {
 	for _, l := range all {
 		records = append(records, leftOutRecord{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
 	}
 	return records
 }
 
-func leftOutFrom(records []leftOutRecord) (all []LeftOut) {
+func leftOutFrom(records []leftOutRecord) (all []entry.LeftOut) {
 	for _, r := range records {
-		ref := ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
-		all = append(all, LeftOut{ObjectRef: ref, Reason: LeftOutReason(r.Reason)})
+		ref := entry.ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
+		all = append(all, entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutReason(r.Reason)})
 	}
 	return all
 }

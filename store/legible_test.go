@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestLegible: a key that a flipped bit has made long does not bring content into a message.
@@ -21,7 +23,7 @@ func TestLegible(t *testing.T) {
 		}
 	}
 	_, _, err := parseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
-	if !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "secret") {
+	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,7 +33,7 @@ type Memory struct {
 var _ Interface = (*Memory)(nil)
 
 // NewMemory returns an empty collection. Options.Codec is not used.
-func NewMemory(id Identity, o CollectionOptions) (*Memory, error) {
+func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (m *Memory) putLocked(x *write) {
 		m.info.Objects++
 	}
 	m.info.NextSeq++
-	m.info.Newest = offerRef(m.info.Newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+	m.info.Newest = offerRef(m.info.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 }
 
 // state is what x leaves in a table.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -46,7 +47,7 @@ func (m *Memory) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacemen
 }
 
 // Page takes the next items of the list; see Replacement.
-func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (res Result, err error) {
+func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (res Result, err error) {
 	if err := r.begin(ctx); err != nil {
 		return res, err
 	}
@@ -61,7 +62,7 @@ func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, le
 	keys := make([]string, 0, len(entries))
 	for _, e := range entries {
 		other := r.listed[e.key]
-		if other == nil || !newerRV(other.rv, e.rv) && (!e.bad || other.bad) {
+		if other == nil || !entry.NewerRV(other.rv, e.rv) && (!e.bad || other.bad) {
 			r.listed[e.key] = e
 			keys = append(keys, e.key)
 		}
@@ -187,12 +188,12 @@ func (r *memoryReplacement) leave(e *memoryEntry, err error) (entry *memoryEntry
 }
 
 // heldLocked returns the state of an object.
-func (m *Memory) heldLocked(key string) (ref ObjectRef, found bool, err error) {
+func (m *Memory) heldLocked(key string) (ref entry.ObjectRef, found bool, err error) {
 	s := m.table.state(key)
 	if s == nil {
-		return ObjectRef{}, false, nil
+		return entry.ObjectRef{}, false, nil
 	}
-	return ObjectRef{Key: key, UID: s.uid, ResourceVersion: s.rv}, true, nil
+	return entry.ObjectRef{Key: key, UID: s.uid, ResourceVersion: s.rv}, true, nil
 }
 
 func (r *memoryReplacement) unchanged(old *rowState, x *write) bool {
@@ -202,7 +203,7 @@ func (r *memoryReplacement) unchanged(old *rowState, x *write) bool {
 // target returns what becomes of key: the event, unless the list has it newer; nil is nothing.
 func (r *memoryReplacement) target(key string) *memoryEntry {
 	l, e := r.listed[key], r.events[key]
-	if e == nil || l != nil && !l.bad && newerRV(l.rv, e.rv) {
+	if e == nil || l != nil && !l.bad && entry.NewerRV(l.rv, e.rv) {
 		return l
 	}
 	return e

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -65,7 +66,7 @@ func readRoot(tx *bolt.Tx) (root, error) {
 	}
 	v := b.Get(keyFormat)
 	if len(v) != formatSize || crc32.Checksum(v[:8], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[8:]) {
-		return root{}, fmt.Errorf("its format version is missing or wrong: %w", ErrDamaged)
+		return root{}, fmt.Errorf("its format version is missing or wrong: %w", entry.ErrDamaged)
 	}
 	return root{format: binary.BigEndian.Uint64(v), clean: b.Get(keyClean) != nil, times: getTimes(b)}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/uplink"
 )
@@ -72,14 +73,14 @@ func (s *Store) openToWrite(ctx context.Context, deadline time.Time) error {
 				return err
 			}
 			err := s.openAsIs(ctx, mark, deadline)
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, entry.ErrDamaged) {
 				return err
 			}
 			if err := s.quarantine(err); err != nil {
 				return err
 			}
 		}
-		return fmt.Errorf("it was damaged each time it was made anew: %w", ErrDamaged)
+		return fmt.Errorf("it was damaged each time it was made anew: %w", entry.ErrDamaged)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -24,7 +25,7 @@ func TestFaultWhileOpening(t *testing.T) {
 	path, all := populated(t, true)
 	s := newStore(path, Options{Logger: &quiet})
 	s.hooks.commit = func(*bolt.Tx) error { panic(memoryFault{}) }
-	if err := s.openToWrite(context.Background(), time.Now()); err == nil || errors.Is(err, ErrDamaged) {
+	if err := s.openToWrite(context.Background(), time.Now()); err == nil || errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("open: %v", err)
 	}
 	wantNames(t, filepath.Dir(path), filepath.Base(path))
@@ -59,7 +60,7 @@ func TestJudge(t *testing.T) {
 		{good, os.ErrPermission, false},
 	} {
 		o := &opening{path: c.path}
-		if err := o.judge(c.err); err == nil || errors.Is(err, ErrDamaged) != c.damaged {
+		if err := o.judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
 			t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
 		}
 	}

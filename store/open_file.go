@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -79,7 +80,7 @@ func (o *opening) judgeRoot(pages *boltcheck.File) error {
 		return err
 	}
 	if rootPageIsOurs(page) {
-		return fmt.Errorf("%w: its root bucket can not be found", ErrDamaged)
+		return fmt.Errorf("%w: its root bucket can not be found", entry.ErrDamaged)
 	}
 	return ErrForeign
 }
@@ -129,7 +130,7 @@ func (o *opening) walk(pages *boltcheck.File, how boltcheck.WalkOptions) error {
 func ownErrors(err error) error {
 	switch {
 	case errors.Is(err, boltcheck.ErrDamaged):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", entry.ErrDamaged, err)
 	case errors.Is(err, boltcheck.ErrForeign):
 		return fmt.Errorf("%w: %w; use another file", ErrForeign, err)
 	}

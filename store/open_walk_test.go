@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -79,7 +80,7 @@ func TestOpenTellsWhatItHasSeen(t *testing.T) {
 		if o.unseen {
 			ended++
 		}
-		if errors.Is(err, ErrDamaged) {
+		if errors.Is(err, entry.ErrDamaged) {
 			told++
 		} else if told > 0 {
 			t.Errorf("a budget of %d pages: %v, although less was enough", budget, err)
@@ -118,7 +119,7 @@ func TestCircle(t *testing.T) {
 		path, _ := populated(t, true)
 		s := mustOpen(t, path, Options{ReadOnly: readOnly}) // which would notice it
 		patch(t, s, func(data []byte) { pointBack(t, data) })
-		if _, err := readAll(s); !errors.Is(err, ErrDamaged) {
+		if _, err := readAll(s); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("read: %v", err)
 		}
 		mustClose(t, s)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -94,7 +95,7 @@ func TestCollectionsCommitTogether(t *testing.T) {
 	s := storetest.OpenFile(t, path, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, nil)
-	other, err := s.Collection(ctx, store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+	other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 		store.CollectionOptions{Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)

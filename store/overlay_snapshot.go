@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
@@ -66,7 +67,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 
 // stillStored returns those of the refs that are to what is stored. Since a batch took note of them a rebuild may have
 // lost some.
-func (w *writer) stillStored(refs []ObjectRef) (have []ObjectRef, err error) {
+func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, err error) {
 	for _, ref := range refs {
 		now, err := w.get(ref.Key)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -267,7 +268,7 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 		}
 		return err
 	})
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		return nil
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -133,12 +134,12 @@ func survive(t *testing.T, path, what string) (noticed string) {
 	for _, err := range []error{readErr, writeErr} {
 		if err != nil {
 			noticed = "use"
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	}
-	if readErr != nil && !errors.Is(s.Err(), ErrDamaged) {
+	if readErr != nil && !errors.Is(s.Err(), entry.ErrDamaged) {
 		t.Errorf("%s: a page could not be read, and Err is %v", what, s.Err())
 	}
 	if err := s.Close(); err != nil {
@@ -210,7 +211,7 @@ func TestWrecked(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s, read-only: %v", what, err)
 		}
 		wantNames(t, dir, "store")
@@ -308,7 +309,7 @@ func TestMarkLeftBehind(t *testing.T) {
 			}
 			s, err := Open(path, Options{ReadOnly: readOnly, Logger: &quiet})
 			if readOnly && damage {
-				if !errors.Is(err, ErrDamaged) {
+				if !errors.Is(err, entry.ErrDamaged) {
 					t.Errorf("read-only, damaged: %v", err)
 				}
 				continue
@@ -364,10 +365,10 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 	}
 	s := mustOpen(t, path, Options{})
 	s.background.wait()
-	if err := s.Err(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+	if err := s.Err(); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after the verification: %v", err)
 	}
-	if err := put(s, nil, "k"); !errors.Is(err, ErrDamaged) {
+	if err := put(s, nil, "k"); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("write: %v", err)
 	}
 	mustClose(t, s)
@@ -394,7 +395,7 @@ func TestCheckFindsPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Open(path, Options{ReadOnly: true})
-		if errors.Is(err, ErrDamaged) {
+		if errors.Is(err, entry.ErrDamaged) {
 			continue // one of those that Open looks at: the first below each of the lowest branches
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -105,7 +106,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if o.Residency == store.None { // read from the file, not from what is pending
 		storetest.RunQueries(t, c)
 	}
-	view, err := store.ViewCodec(store.Typed, o.Codec)
+	view, err := store.ViewCodec(entry.Typed, o.Codec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, store.ErrIncompatible) || len(objs) > 0 {
+		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, entry.ErrIncompatible) || len(objs) > 0 {
 			t.Errorf("%q: %d objects, %v", labels, len(objs), err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 		if err != nil || len(report.Problems) == 0 {
 			return err
 		}
-		failure = fmt.Errorf("%w: %s", ErrDamaged, report.Problems[0])
+		failure = fmt.Errorf("%w: %s", entry.ErrDamaged, report.Problems[0])
 	}
 	rebuilt, err := s.rebuild(ctx, before, failure)
 	for _, c := range rebuilt {

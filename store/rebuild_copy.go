@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
@@ -45,7 +46,7 @@ func (c *copying) run(ctx context.Context) error {
 		return nil // the root itself
 	}
 	var names []string
-	_, err := c.salvage(ctx, []string{string(bucketLarder)}, func(entries []entry) error {
+	_, err := c.salvage(ctx, []string{string(bucketLarder)}, func(entries []pair) error {
 		for _, e := range entries {
 			if e.value == nil {
 				names = append(names, string(e.key))
@@ -104,7 +105,7 @@ func (c *copying) findUnsafe(ctx context.Context) error {
 		}})
 		return err
 	})
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		c.unsafe[""] = true // not even the meta pages
 		return nil
 	}
@@ -129,7 +130,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return nil
 	}
 	st, err := c.state(name)
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNoCollection) {
+	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, ErrNoCollection) {
 		c.lost[name] = err.Error()
 		return nil
 	}
@@ -147,7 +148,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return err
 	}
 	bad := 0
-	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []entry) error {
+	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error {
 			n, err := c.reader(name).putRecords(tx, &st, dicts, entries)
 			bad += n
@@ -204,7 +205,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	}
 	bad, expected := 0, st.tombstones
 	st.tombstones = 0
-	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []entry) error {
+	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error {
 			n, err := c.reader(name).putTombstones(tx, st, entries)
 			bad += n
@@ -238,7 +239,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	return handlers, nil
 }
 
-func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []entry) (bad int, err error) {
+func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []pair) (bad int, err error) {
 	b, err := ensureCollection(tx, r.name, *st)
 	if err != nil {
 		return 0, err
@@ -272,11 +273,11 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 		return err
 	})
 	if err == nil && there {
-		_, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketDictionaries)}, func(entries []entry) error {
+		_, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketDictionaries)}, func(entries []pair) error {
 			return c.write(func(tx *bolt.Tx) error { return c.reader(name).putDictionaries(tx, st, ids, entries) })
 		})
 	}
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		err = nil // there is none that can be read
 	}
 	if !ids[st.dictionary] {
@@ -285,7 +286,7 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 	return ids, err
 }
 
-func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, entries []entry) error {
+func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, entries []pair) error {
 	b, err := ensureCollection(tx, r.name, *st)
 	if err != nil {
 		return err
@@ -337,7 +338,7 @@ func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) 
 // putRecords writes records as they are, and the index entries that their
 // headers name: those are what an index consists of, so that the old ones need
 // not be read. It returns how many records were bad, or need a dictionary that is lost.
-func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entries []entry) (bad int, err error) {
+func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entries []pair) (bad int, err error) {
 	b, err := ensureCollection(tx, r.name, *st)
 	if err != nil {
 		return 0, err
@@ -368,7 +369,7 @@ func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entri
 			}
 		}
 		st.Objects++
-		st.Newest = offerRef(st.Newest, ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, newestRefs)
+		st.Newest = offerRef(st.Newest, entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, newestRefs)
 	}
 	return bad, nil
 }

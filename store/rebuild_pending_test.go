@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -21,7 +22,7 @@ func spoil(t *testing.T, c *Collection, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Get(t.Context(), key); !errors.Is(err, ErrDamaged) {
+	if _, err := c.Get(t.Context(), key); !errors.Is(err, entry.ErrDamaged) {
 		t.Fatalf("Get of a bad record: %v", err)
 	}
 }

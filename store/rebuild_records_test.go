@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -101,7 +102,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 				if err := store.Tamper(c, test.tamper); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.Scrub(ctx); !errors.Is(err, store.ErrDamaged) {
+				if err := s.Scrub(ctx); !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("Scrub: %v", err)
 				}
 				if err := s.Rebuild(ctx); err != nil {
@@ -156,7 +157,7 @@ func TestRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	equalKeys(t, "keys", keys, want)
-	if err := s.Scrub(ctx); !errors.Is(err, store.ErrDamaged) {
+	if err := s.Scrub(ctx); !errors.Is(err, entry.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if err := s.Rebuild(ctx); err != nil {

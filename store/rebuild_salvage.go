@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
-// entry is a key of a bucket with its value, which is nil for a bucket.
-type entry struct{ key, value []byte }
+// pair is a key of a bucket with its value, which is nil for a bucket.
+type pair struct{ key, value []byte }
 
 // salvageBytes is about how much is read in one transaction, and written in one.
 const salvageBytes = 4 << 20
@@ -17,10 +18,10 @@ const salvageBytes = 4 << 20
 // salvage calls each with the entries of a bucket of the old file, some at a
 // time, as far as they can be read: forwards until there is a fault, and then
 // backwards from the end. whole tells whether there was no fault.
-func (c *copying) salvage(ctx context.Context, bucket []string, each func([]entry) error) (whole bool, err error) {
+func (c *copying) salvage(ctx context.Context, bucket []string, each func([]pair) error) (whole bool, err error) {
 	var last []byte
 	for fault := false; !fault; {
-		var entries []entry
+		var entries []pair
 		entries, fault, err = c.read(ctx, bucket, last, nil)
 		if err != nil {
 			return false, err
@@ -38,7 +39,7 @@ func (c *copying) salvage(ctx context.Context, bucket []string, each func([]entr
 	}
 	end := []byte{} // not nil: backwards
 	for fault := false; !fault; {
-		var entries []entry
+		var entries []pair
 		entries, fault, err = c.read(ctx, bucket, last, end)
 		if err != nil || len(entries) == 0 {
 			return false, err
@@ -54,7 +55,7 @@ func (c *copying) salvage(ctx context.Context, bucket []string, each func([]entr
 // read reads entries after one key, or, if before is not nil, those before it
 // (empty is the end) and after the other, backwards. It copies them. fault: there may be
 // more that can not be read this way.
-func (c *copying) read(ctx context.Context, bucket []string, after, before []byte) (entries []entry, fault bool, err error) {
+func (c *copying) read(ctx context.Context, bucket []string, after, before []byte) (entries []pair, fault bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -76,7 +77,7 @@ func (c *copying) read(ctx context.Context, bucket []string, after, before []byt
 		defer func() { entries = r.entries }() // those that were read before a fault too
 		return r.read()
 	})
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		return entries, true, nil
 	}
 	return entries, false, err
@@ -88,7 +89,7 @@ type salvageReader struct {
 	backwards bool
 	// from is the key to go on from, nil or empty for none; after bounds the way back.
 	from, after []byte
-	entries     []entry
+	entries     []pair
 }
 
 func (r *salvageReader) read() error {
@@ -104,7 +105,7 @@ func (r *salvageReader) read() error {
 		if len(r.from) > 0 && c <= 0 {
 			return &faultError{what: "the keys are out of order"}
 		}
-		e := entry{key: bytes.Clone(k), value: bytes.Clone(v)}
+		e := pair{key: bytes.Clone(k), value: bytes.Clone(v)}
 		r.entries = append(r.entries, e)
 		r.from = e.key
 		bytesRead += len(k) + len(v)

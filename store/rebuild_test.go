@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,7 @@ func somePod(i int) *corev1.Pod {
 	}
 }
 
-func mustCollection(t *testing.T, s *Store, id Identity) *Collection {
+func mustCollection(t *testing.T, s *Store, id entry.Identity) *Collection {
 	t.Helper()
 	c, err := s.Collection(t.Context(), id, CollectionOptions{
 		Residency: None,
@@ -66,7 +67,7 @@ func mustList(t *testing.T, c *Collection, n int) {
 	}
 }
 
-func otherPods() Identity {
+func otherPods() entry.Identity {
 	id := pods()
 	id.Namespace = "other"
 	return id
@@ -175,7 +176,7 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 // TestRebuildOfAGoodStore does nothing: many may call it for one failure.
 func TestRebuildOfAGoodStore(t *testing.T) {
 	s, many, _ := filled(t, Options{})
-	s.failNow(ErrDamaged)
+	s.failNow(entry.ErrDamaged)
 	var calls sync.WaitGroup
 	for range 4 {
 		calls.Go(func() {

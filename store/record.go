@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:
@@ -117,7 +119,7 @@ func appendParts(dst []byte, collection, key string, version byte, head, payload
 func parseRecord(collection, key string, data []byte) (header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
@@ -136,7 +138,7 @@ func parsePayload(collection, key string, data []byte) (h header, payload []byte
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }

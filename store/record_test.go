@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"pgregory.net/rapid"
 )
 
@@ -111,7 +112,7 @@ func TestRecordOfALaterVersion(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 	r := reader{name: "collection", codec: UnstructuredCodec()}
-	if _, err := r.decode(nil, "ns/name", data); !errors.Is(err, ErrIncompatible) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "ns/name") {
+	if _, err := r.decode(nil, "ns/name", data); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "ns/name") {
 		t.Errorf("got %v, want ErrIncompatible", err)
 	}
 }
@@ -146,7 +147,7 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 	for _, at := range [][2]string{
 		{"collection", "ns/other"}, {"other", "ns/name"}, {"collectionns", "/name"}, {"", "collectionns/name"},
 	} {
-		if _, _, err := parseRecord(at[0], at[1], data); !errors.Is(err, ErrDamaged) {
+		if _, _, err := parseRecord(at[0], at[1], data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("read as %q of %q: %v", at[1], at[0], err)
 		}
 	}
@@ -155,7 +156,7 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 // requireDamaged also checks that the error names the place and not the content.
 func requireDamaged(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrDamaged) {
+	if !errors.Is(err, entry.ErrDamaged) {
 		t.Fatalf("got %v, want ErrDamaged", err)
 	}
 	if s := err.Error(); !strings.Contains(s, "ns/name") || !strings.Contains(s, "collection") || strings.Contains(s, "secret") {
@@ -204,7 +205,7 @@ func FuzzParseRecord(f *testing.F) {
 		for _, d := range [][]byte{data, seal("c", "k", data)} {
 			h, payload, err := parseRecord("c", "k", d)
 			if err != nil {
-				if !errors.Is(err, ErrDamaged) {
+				if !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("error %v is not ErrDamaged", err)
 				}
 				continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -22,7 +23,7 @@ func (e *RecordError) Unwrap() error { return e.Err }
 //
 // It ends with the error of fn; with ErrNoCollection; with a RecordError at a record that can not be read, which wraps ErrDamaged, or ErrIncompatible if a newer program
 // wrote it; and with another error that wraps ErrDamaged where a page makes no sense.
-func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(Record) error) error {
+func (s *Store) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	id, err := id.Canonical()
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(
 			if record.err != nil {
 				return fmt.Errorf("read %s: %w", id, record.err)
 			}
-			if err := fn(record.Record); err != nil {
+			if err := fn(record.Entry); err != nil {
 				return err
 			}
 			after = record.Key
@@ -53,7 +54,7 @@ func (s *Store) Records(ctx context.Context, id Identity, after string, fn func(
 
 // storedRecord is a record, or why there is none: then its key is all that there is of it.
 type storedRecord struct {
-	Record
+	entry.Entry
 	err error
 }
 
@@ -99,7 +100,7 @@ type rawStored struct {
 
 func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
 	if len(k) > maxKeyLen {
-		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, ErrDamaged)}
+		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, entry.ErrDamaged)}
 	}
 	key := string(k)
 	record, err := r.copyRecord(objects, key, data, nil)
@@ -115,8 +116,8 @@ func (r *reader) openStored(one rawStored) storedRecord {
 		one.record.body = b
 	}
 	if err != nil {
-		return storedRecord{Record: Record{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
+		return storedRecord{Entry: entry.Entry{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
 	}
 	h := one.record.header
-	return storedRecord{Record: Record{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding, Payload: one.record.body.payload}}
+	return storedRecord{Entry: entry.Entry{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding, Payload: one.record.body.payload}}
 }

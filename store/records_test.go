@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 )
 
-func mustRecords(t *testing.T, s *Store, id Identity) (all []Record) {
+func mustRecords(t *testing.T, s *Store, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
-	err := s.Records(t.Context(), id, "", func(r Record) error {
+	err := s.Records(t.Context(), id, "", func(r entry.Entry) error {
 		all = append(all, r)
 		return nil
 	})
@@ -23,7 +24,7 @@ func mustRecords(t *testing.T, s *Store, id Identity) (all []Record) {
 }
 
 // wantRecords verifies that the records are those of the first n pods.
-func wantRecords(t *testing.T, records []Record, n int) {
+func wantRecords(t *testing.T, records []entry.Entry, n int) {
 	t.Helper()
 	if len(records) != n {
 		t.Fatalf("%d records, want %d", len(records), n)
@@ -51,9 +52,9 @@ func TestRecords(t *testing.T) {
 	all := mustRecords(t, s, many.id)
 	wantRecords(t, all, 1000)
 
-	var rest []Record
+	var rest []entry.Entry
 	after := all[617].Key
-	if err := s.Records(t.Context(), many.id, after, func(r Record) error { rest = append(rest, r); return nil }); err != nil {
+	if err := s.Records(t.Context(), many.id, after, func(r entry.Entry) error { rest = append(rest, r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
@@ -61,7 +62,7 @@ func TestRecords(t *testing.T) {
 	}
 	// fn may use the store: no transaction is open, and nothing is locked.
 	stop, n := errors.New("enough"), 0
-	err := s.Records(t.Context(), many.id, "", func(Record) error {
+	err := s.Records(t.Context(), many.id, "", func(entry.Entry) error {
 		if _, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", Ops: []Op{{Object: somePod(n)}}}); err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func TestRecords(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n = 0
-	err = s.Records(ctx, many.id, "", func(Record) error { n++; cancel(); return nil })
+	err = s.Records(ctx, many.id, "", func(entry.Entry) error { n++; cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || n != 1 {
 		t.Errorf("cancelled: %d records, %v", n, err)
 	}
@@ -119,7 +120,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	var got, told []string
 	after := ""
 	for {
-		err := s.Records(t.Context(), many.id, after, func(r Record) error { got = append(got, r.Key); return nil })
+		err := s.Records(t.Context(), many.id, after, func(r entry.Entry) error { got = append(got, r.Key); return nil })
 		var record *RecordError
 		if !errors.As(err, &record) {
 			if err != nil {
@@ -127,7 +128,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 			}
 			break
 		}
-		if !errors.Is(err, ErrDamaged) {
+		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%v is no damage", err)
 		}
 		told, after = append(told, record.Key), record.Key

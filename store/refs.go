@@ -3,12 +3,13 @@ package store
 import (
 	"context"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
 // Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see Interface.
-func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]ObjectRef, error) {
-	var refs []ObjectRef
+func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry.ObjectRef, error) {
+	var refs []entry.ObjectRef
 	err := c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		refs = nil
 		s := scanOver(objects, over, after)
@@ -31,48 +32,50 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]Objec
 }
 
 // refOf is what a record, or the write that is pending over it, says. The checksum of the whole record is verified.
-func (r *reader) refOf(key string, data []byte, x *write) (ObjectRef, error) {
+func (r *reader) refOf(key string, data []byte, x *write) (entry.ObjectRef, error) {
 	if x != nil {
-		return ObjectRef{Key: key, UID: x.uid, ResourceVersion: x.rv}, nil
+		return entry.ObjectRef{Key: key, UID: x.uid, ResourceVersion: x.rv}, nil
 	}
 	h, err := parseHeader(r.name, key, data)
-	return ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
+	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }
 
-func (s *rowState) is(ref ObjectRef) bool { return s.uid == ref.UID && s.rv == ref.ResourceVersion }
+func (s *rowState) is(ref entry.ObjectRef) bool {
+	return s.uid == ref.UID && s.rv == ref.ResourceVersion
+}
 
 // doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there only.
-func (r *resident) doubt(refs []ObjectRef, after string, limit int) []ObjectRef {
+func (r *resident) doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var out []ObjectRef
+	var out []entry.ObjectRef
 	r.table.each(after, func(e *row) bool {
 		for len(refs) > 0 && refs[0].Key < e.key {
-			out, refs = append(out, ObjectRef{Key: refs[0].Key}), refs[1:]
+			out, refs = append(out, entry.ObjectRef{Key: refs[0].Key}), refs[1:]
 		}
 		switch {
 		case len(refs) == 0 || refs[0].Key != e.key:
-			out = append(out, ObjectRef{Key: e.key})
+			out = append(out, entry.ObjectRef{Key: e.key})
 		case !e.now.Load().is(refs[0]):
-			out, refs = append(out, ObjectRef{Key: e.key}), refs[1:]
+			out, refs = append(out, entry.ObjectRef{Key: e.key}), refs[1:]
 		default:
 			out, refs = append(out, refs[0]), refs[1:]
 		}
 		return len(out) < limit
 	})
 	for _, ref := range refs {
-		out = append(out, ObjectRef{Key: ref.Key})
+		out = append(out, entry.ObjectRef{Key: ref.Key})
 	}
 	return out[:min(len(out), limit)]
 }
 
 // Refs returns the identities of the objects whose keys follow the given one; see Interface.
-func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []ObjectRef, err error) {
+func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	m.table.each(after, func(e *row) bool {
 		now := e.now.Load()
-		refs = append(refs, ObjectRef{Key: e.key, UID: now.uid, ResourceVersion: now.rv})
+		refs = append(refs, entry.ObjectRef{Key: e.key, UID: now.uid, ResourceVersion: now.rv})
 		return len(refs) < limit
 	})
 	return refs, ctx.Err()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -73,7 +74,7 @@ func (r *resealing) run(ctx context.Context, from *bolt.Bucket) error {
 			if bytes.Equal(k, keyInfo) {
 				return nil
 			}
-			return r.c.put(ctx, r.path, []entry{{k, v}})
+			return r.c.put(ctx, r.path, []pair{{k, v}})
 		}
 		return r.sub(ctx, from.Bucket(k), string(k))
 	})
@@ -100,7 +101,7 @@ func (r *resealing) makeBuckets(from *bolt.Bucket) error {
 		}
 		indexes := from.Bucket(bucketIndex)
 		if indexes == nil {
-			return fmt.Errorf("collection %s has no index bucket: %w", r.name, ErrDamaged)
+			return fmt.Errorf("collection %s has no index bucket: %w", r.name, entry.ErrDamaged)
 		}
 		return indexes.ForEachBucket(func(name []byte) error {
 			_, err := b.Bucket(bucketIndex).CreateBucketIfNotExists(name)
@@ -167,7 +168,7 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 		return nil, h, err
 	}
 	if h.unknown != 0 {
-		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", legible(key), r.name, h.unknown, ErrIncompatible)
+		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", legible(key), r.name, h.unknown, entry.ErrIncompatible)
 	}
 	if payload, err = r.opened(bucket, key, h, payload); err != nil {
 		return nil, h, err
@@ -179,7 +180,7 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 	h.Terms = r.c.key.tokens(r.name, terms)
 	if h.Dictionary != 0 {
 		if h.Dictionary = r.dicts[h.Dictionary]; h.Dictionary == 0 {
-			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", legible(key), r.name, ErrDamaged)
+			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", legible(key), r.name, entry.ErrDamaged)
 		}
 	}
 	return r.c.key.appendSealed(dst, bucket, r.name, key, h, payload), h, nil
@@ -210,7 +211,7 @@ func (r *resealing) object(b *bolt.Bucket, k, v []byte) error {
 func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
 	seq, ok := parseSeqKey(k)
 	if !ok {
-		return fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, k, ErrDamaged)
+		return fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, k, entry.ErrDamaged)
 	}
 	t, err := parseTombstone(r.name, seq, v)
 	if err != nil {
@@ -228,7 +229,7 @@ func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
 
 func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
 	if len(v) < stagedFixed {
-		return fmt.Errorf("a staged entry of collection %s: %w", r.name, ErrDamaged)
+		return fmt.Errorf("a staged entry of collection %s: %w", r.name, entry.ErrDamaged)
 	}
 	record, _, err := r.record(bytes.Clone(v[:stagedFixed]), bucketStaging, string(k), v[stagedFixed:])
 	if err != nil {
@@ -245,7 +246,7 @@ func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
 func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 	id, ok := parseDictionaryKey(k)
 	if !ok {
-		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, legible(string(k)), ErrDamaged)
+		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, legible(string(k)), entry.ErrDamaged)
 	}
 	dict, err := r.parseDictionary(id, v)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -379,7 +380,7 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Rekey(t.Context()); !errors.Is(err, ErrIncompatible) || isDamaged(err) {
+	if _, err := s.Rekey(t.Context()); !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) {
 		t.Errorf("a record of a newer program: %v", err)
 	}
 	if again, err := DataKeys(s); err != nil || !slices.Equal(again, ids) || s.Err() != nil {

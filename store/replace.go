@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +30,7 @@ type replacement struct {
 
 // gathered is what Info.Newest and Info.LeftOut will be after a list.
 type gathered struct {
-	newest []ObjectRef
+	newest []entry.ObjectRef
 	refused
 }
 
@@ -180,7 +181,7 @@ func (r *replacement) usable() error {
 }
 
 // Page takes the next items of the list; see Replacement.
-func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut ...LeftOut) (Result, error) {
+func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
 	}
@@ -268,12 +269,12 @@ func (g *gathered) note(x *write) {
 		g.noteGone(x)
 		return
 	}
-	g.newest = offerRef(g.newest, ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefsGathered)
+	g.newest = offerRef(g.newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefsGathered)
 }
 
 // finish makes the state that of a whole list at b.ResourceVersion. For held see refused.finish.
 func (g *gathered) finish(
-	st *state, o ReplaceOptions, b Batch, held func(key string) (ref ObjectRef, found bool, err error),
+	st *state, o ReplaceOptions, b Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
 	if err := g.refused.finish(&st.Info, o.Rewrite, held); err != nil {
 		return err
@@ -290,7 +291,7 @@ func (g *gathered) finish(
 			break
 		}
 		if l, left := g.objects[ref.Key]; left {
-			if newerRV(l.ResourceVersion, ref.ResourceVersion) {
+			if entry.NewerRV(l.ResourceVersion, ref.ResourceVersion) {
 				continue // the server has it in a newer state
 			}
 			if now, found, err := held(ref.Key); err != nil {
@@ -305,13 +306,13 @@ func (g *gathered) finish(
 }
 
 // held returns the state of an object in the transaction.
-func (w *writer) held(key string) (ref ObjectRef, found bool, err error) {
+func (w *writer) held(key string) (ref entry.ObjectRef, found bool, err error) {
 	now, err := w.get(key)
-	return ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV}, now.found, err
+	return entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV}, now.found, err
 }
 
 // opsOf are the items of a page.
-func opsOf(items []runtime.Object, leftOut []LeftOut) []Op {
+func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 	ops := make([]Op, 0, len(items)+len(leftOut))
 	for _, item := range items {
 		ops = append(ops, Op{Object: item})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -140,7 +141,7 @@ func (t *coldTx) listed(x *write) error {
 	if old.found && notOlder(old.RV, x.rv) {
 		return nil
 	}
-	if rv, gone := t.goneAt(x.key); gone && !newerRV(x.rv, rv) {
+	if rv, gone := t.goneAt(x.key); gone && !entry.NewerRV(x.rv, rv) {
 		return nil
 	}
 	return t.take(x, old)
@@ -153,10 +154,10 @@ func (t *coldTx) event(x *write) error {
 	if err != nil {
 		return err
 	}
-	if old.found && (newerRV(old.RV, x.rv) || !x.del && notOlder(old.RV, x.rv)) {
+	if old.found && (entry.NewerRV(old.RV, x.rv) || !x.del && notOlder(old.RV, x.rv)) {
 		return nil
 	}
-	if rv, gone := t.goneAt(x.key); gone && newerRV(rv, x.rv) {
+	if rv, gone := t.goneAt(x.key); gone && entry.NewerRV(rv, x.rv) {
 		return nil
 	}
 	if x.del {
@@ -183,5 +184,5 @@ func (t *coldTx) take(x *write, old stored) error {
 
 // notOlder reports whether a is as new as b or newer; false if they can not be compared.
 func notOlder(a, b string) bool {
-	return newerRV(a, b) || a == b && validRV(a)
+	return entry.NewerRV(a, b) || a == b && entry.ComparableRV(a)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,7 +97,7 @@ type warmTx struct {
 	taken   []*write
 	changes []Change
 	skipped []Skipped
-	leftOut []LeftOut
+	leftOut []entry.LeftOut
 }
 
 // noteLeftOut notes what the transaction left out. It does no harm twice.
@@ -142,7 +143,7 @@ func (t *warmTx) apply() error {
 			}
 			t.after = e.key
 			err := t.applyOne(e)
-			if errors.Is(err, ErrIncompatible) {
+			if errors.Is(err, entry.ErrIncompatible) {
 				t.skipped = append(t.skipped, Skipped{Key: e.key, Err: err})
 				t.leftOut = append(t.leftOut, leftOutOf(&e.write, err))
 				err = nil
@@ -210,8 +211,8 @@ func (t *warmTx) take(x *write) {
 // has written is no damage of the file, and must not hold up all other objects.
 func (m *warmReplace) staged(e *staged) (runtime.Object, error) {
 	obj, err := m.r.c.decodePlain(e.key, body{encoding: m.r.c.codec.Name(), payload: e.payload})
-	if err != nil && !errors.Is(err, ErrIncompatible) {
-		err = fmt.Errorf("%w: %w", ErrIncompatible, err)
+	if err != nil && !errors.Is(err, entry.ErrIncompatible) {
+		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
 	}
 	return obj, err
 }

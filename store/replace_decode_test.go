@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -17,7 +18,7 @@ type oneWay struct {
 func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 	obj, err := c.Codec.Decode(data)
 	if err == nil && obj.(*corev1.Pod).Name == c.unreadable {
-		return nil, ErrDamaged // as codecs say of bytes that are not theirs
+		return nil, entry.ErrDamaged // as codecs say of bytes that are not theirs
 	}
 	return obj, err
 }
@@ -42,7 +43,7 @@ func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := r.Commit(t.Context(), Batch{ResourceVersion: "9001"})
-	if err != nil || len(res.Changes) != 3+996 || len(res.Skipped) != 1 || !errors.Is(res.Skipped[0].Err, ErrIncompatible) {
+	if err != nil || len(res.Changes) != 3+996 || len(res.Skipped) != 1 || !errors.Is(res.Skipped[0].Err, entry.ErrIncompatible) {
 		t.Errorf("%d changes, skipped %v: %v", len(res.Changes), res.Skipped, err)
 	}
 	if s.Err() != nil {

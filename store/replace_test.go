@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -135,7 +136,7 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	wantStrings(t, "changes", describe(changes),
 		"Deleted a/1 from {a/1 uid=uid-a/1 rv=1 color=red}", "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
 
-	other, err := s.Collection(context.Background(), store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+	other, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2"))
 	seq, _, _ := store.Header(c, "a/1")
-	changes := relist(t, c, store.ReplaceOptions{Rewrite: true, Attributes: store.Attributes{Schema: "new"}}, "20",
+	changes := relist(t, c, store.ReplaceOptions{Rewrite: true, Attributes: entry.Attributes{Schema: "new"}}, "20",
 		upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"))
 	wantStrings(t, "changes", describe(changes),
 		"Updated a/2 from {a/2 uid=uid-a/2 rv=2} to {a/2 uid=uid-a/2 rv=2 color=red}")

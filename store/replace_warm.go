@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -100,7 +101,7 @@ func (m *warmReplace) identify(ops []Op) (map[string]*item, []Skipped) {
 			skipped = append(skipped, Skipped{Key: x.key, Err: err})
 			continue
 		}
-		if other := items[x.key]; other != nil && newerRV(other.rv, x.rv) {
+		if other := items[x.key]; other != nil && entry.NewerRV(other.rv, x.rv) {
 			continue
 		}
 		items[x.key] = &item{write: x, err: err}
@@ -181,7 +182,7 @@ func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 		b, err = m.r.c.plain(x.key, b, m.buf)
 	}
 	switch {
-	case errors.Is(err, ErrDamaged):
+	case errors.Is(err, entry.ErrDamaged):
 		return false, err
 	case err != nil: // what can not be read is written anew
 		return false, nil //nolint:nilerr // see above
@@ -194,10 +195,10 @@ func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 // stage stages the item, or takes back what was staged if the disk has its state.
 func (m *warmReplace) stage(it *item) {
 	if p := it.prior; p != nil {
-		if p.event && !newerRV(it.rv, p.rv) {
+		if p.event && !entry.NewerRV(it.rv, p.rv) {
 			return // the event happened after the page was read
 		}
-		if !p.event && p.kind != stagedDelete && newerRV(p.rv, it.rv) {
+		if !p.event && p.kind != stagedDelete && entry.NewerRV(p.rv, it.rv) {
 			return // the list has it twice
 		}
 	}
@@ -243,7 +244,7 @@ func (m *warmReplace) event(ctx context.Context, op Op) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if newerRV(listed, x.rv) {
+	if entry.NewerRV(listed, x.rv) {
 		return Result{Staged: true}, nil
 	}
 	m.r.note(x)

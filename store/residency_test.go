@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -89,7 +90,7 @@ func TestInfoIsNotAheadOfObjects(t *testing.T) {
 			for !stop.Load() {
 				info, err := c.Info(t.Context())
 				obj, err2 := c.Get(t.Context(), "namespace-0/pod-0000")
-				if err != nil || err2 != nil || newerRV(info.ResourceVersion, rvOf(obj)) {
+				if err != nil || err2 != nil || entry.NewerRV(info.ResourceVersion, rvOf(obj)) {
 					t.Errorf("Info at %s, then an object at %s; %v, %v", info.ResourceVersion, rvOf(obj), err, err2)
 					return
 				}
@@ -172,7 +173,7 @@ func TestRebuildForgetsWhatIsInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Scrub(t.Context()); !errors.Is(err, ErrDamaged) {
+		if err := s.Scrub(t.Context()); !errors.Is(err, entry.ErrDamaged) {
 			t.Fatal(err)
 		}
 		if err := s.Rebuild(t.Context()); err != nil {
@@ -220,7 +221,7 @@ func TestIterateDoesNotGoBack(t *testing.T) {
 		err = c.Iterate(t.Context(), "", func(key string, obj runtime.Object) error {
 			if key == keys[0] {
 				if r == All {
-					s.failNow(fmt.Errorf("%w: from the test", ErrDamaged))
+					s.failNow(fmt.Errorf("%w: from the test", entry.ErrDamaged))
 					if err := s.Rebuild(t.Context()); err != nil {
 						return err
 					}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -292,7 +293,7 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 		if c.resident.Load() != r {
 			continue
 		}
-		if !errors.Is(r.err, ErrDamaged) && !errors.Is(r.err, ErrOutcomeUnknown) {
+		if !errors.Is(r.err, entry.ErrDamaged) && !errors.Is(r.err, ErrOutcomeUnknown) {
 			return r.err
 		}
 		select { // a rebuild of the file has to come first

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +27,7 @@ func BenchmarkStoredPods(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c, err := s.Collection(context.Background(), Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+		c, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
 			CollectionOptions{Codec: codec, Residency: residency, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 		if err != nil {
 			b.Fatal(err)

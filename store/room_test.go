@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -15,7 +16,7 @@ import (
 // openPodsIn opens the pods of a namespace.
 func openPodsIn(t *testing.T, s *store.Store, namespace string) *store.Collection {
 	t.Helper()
-	id := store.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: namespace}
+	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: namespace}
 	c, err := s.Collection(context.Background(), id, store.CollectionOptions{Codec: storetest.PodCodec(), Residency: store.None})
 	if err != nil {
 		t.Fatal(err)

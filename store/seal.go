@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -89,7 +90,7 @@ func (s *Store) keyOf(id uint64) (*dataKey, error) {
 	if k := s.keys.held().byID[id]; k != nil {
 		return k, nil
 	}
-	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, ErrDamaged)
+	return nil, fmt.Errorf("it is sealed with data key %016x, which the file does not have: %w", id, entry.ErrDamaged)
 }
 
 // opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if it was.
@@ -102,7 +103,7 @@ func (r *reader) opened(bucket []byte, key string, h header, payload []byte) ([]
 		payload, err = openWith(k.records, nil, sealContext(bucket, r.name, key, h.head), payload)
 	}
 	if errors.Is(err, errNotSealed) {
-		err = fmt.Errorf("%w: %w", err, ErrDamaged)
+		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record %s in %s of collection %s: %w", legible(key), bucket, r.name, err)
@@ -134,7 +135,7 @@ func (r *reader) plainTerms(key string, h header) (map[string][]string, error) {
 func (r *reader) valueOf(index, token string) (string, error) {
 	id, ok := tokenKey(token)
 	if !ok {
-		return "", fmt.Errorf("a value of index %q: %w: %w", index, errNotSealed, ErrDamaged)
+		return "", fmt.Errorf("a value of index %q: %w: %w", index, errNotSealed, entry.ErrDamaged)
 	}
 	k, err := r.store.keyOf(id)
 	var value string
@@ -142,7 +143,7 @@ func (r *reader) valueOf(index, token string) (string, error) {
 		value, err = k.value(r.name, index, token)
 	}
 	if errors.Is(err, errNotSealed) {
-		err = fmt.Errorf("%w: %w", err, ErrDamaged)
+		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
 	}
 	if err != nil {
 		return "", fmt.Errorf("a value of index %q: %w", index, err)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -118,7 +119,7 @@ func benchSecretStore(b *testing.B, sealed bool) *Collection {
 
 func benchOpenSecrets(b *testing.B, s *Store) *Collection {
 	b.Helper()
-	id := Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
 	c, err := s.Collection(context.Background(), id, CollectionOptions{
 		Codec: mustCodec(b, &corev1.Secret{}), Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,9 +144,9 @@ type planting struct {
 func (x *planting) open() (*Store, *Collection) {
 	x.t.Helper()
 	s := mustOpen(x.t, filepath.Join(x.p.dir, "store"), x.o)
-	id := Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
 	if x.codec.Name() == encodingMsgpack {
-		id.Representation = Unstructured
+		id.Representation = entry.Unstructured
 	}
 	c, err := s.Collection(x.t.Context(), id, CollectionOptions{
 		Codec: x.codec, Compression: x.compression, Residency: None, Indexers: cache.Indexers{"owner": byOwner}, IndexVersions: map[string]string{"owner": "1"},
@@ -281,7 +282,7 @@ func (x *planting) damage(s *Store) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if err := s.Scrub(x.t.Context()); !errors.Is(err, ErrDamaged) {
+	if err := s.Scrub(x.t.Context()); !errors.Is(err, entry.ErrDamaged) {
 		x.t.Errorf("scrub: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -108,7 +109,7 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	} {
 		o.Logger = &quiet
 		s, err := Open(path, o)
-		if s != nil || !errors.Is(err, ErrWrongKey) || errors.Is(err, ErrDamaged) {
+		if s != nil || !errors.Is(err, ErrWrongKey) || errors.Is(err, entry.ErrDamaged) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, word := range []string{path, id, "wrong (", "behind the current one", "listed anew"} {
@@ -170,12 +171,12 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 	}
 }
 
-func goldenWidgetsID() Identity {
+func goldenWidgetsID() entry.Identity {
 	id, _ := goldenWidgets()
 	return id
 }
 
-func mustKeysOf(t *testing.T, s *Store, id Identity) []string {
+func mustKeysOf(t *testing.T, s *Store, id entry.Identity) []string {
 	t.Helper()
 	v, err := s.View(t.Context(), id)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -233,7 +234,7 @@ func (s *staging) append(e *staged) []byte {
 // dies with the transaction.
 func (s *staging) parse(key string, data []byte) (*staged, error) {
 	if len(data) < stagedFixed || stagedKind(data[0]).other() == stagedSame {
-		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, ErrDamaged)
+		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, entry.ErrDamaged)
 	}
 	h, payload, err := parseRecord(s.c.name, key, data[stagedFixed:])
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/uplink"
@@ -108,7 +109,7 @@ type CollectionOptions struct {
 	// IndexVersions: see Interface.AddIndexers.
 	IndexVersions map[string]string
 	// Resource is stored for the command line.
-	Resource ResourceInfo
+	Resource entry.ResourceInfo
 	// Residency says which objects are kept decoded in memory. Default All.
 	Residency Residency
 	// Compression of the objects in the file. Default none.
@@ -270,7 +271,7 @@ func (s *Store) Scrub(ctx context.Context) error {
 
 // problemError is a problem of a Report as an error.
 func (s *Store) problemError(problem string) error {
-	return fmt.Errorf("%s: %s: %w", s.path, problem, ErrDamaged)
+	return fmt.Errorf("%s: %s: %w", s.path, problem, entry.ErrDamaged)
 }
 
 // Size returns the file's size and the part of it that is free, in bytes. It reads a few pages, whatever the size.

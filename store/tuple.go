@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -85,11 +86,11 @@ func literalLen(value string) int {
 
 // parseIndexKey takes an entry's bbolt key apart. If the value is hashed it
 // returns "" for it; see parseIndexEntry.
-func parseIndexKey(entry []byte) (value, key string, hashed bool, err error) {
-	if len(entry) == 0 {
-		return "", "", false, fmt.Errorf("%w: %w", errIndexKey, ErrDamaged)
+func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
+	if len(k) == 0 {
+		return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)
 	}
-	switch body := entry[1:]; entry[0] {
+	switch body := k[1:]; k[0] {
 	case tagLiteral:
 		value, rest, ok := cutLiteral(body)
 		if ok {
@@ -100,7 +101,7 @@ func parseIndexKey(entry []byte) (value, key string, hashed bool, err error) {
 			return "", string(body[sha256.Size:]), true, nil
 		}
 	}
-	return "", "", false, fmt.Errorf("%w: %w", errIndexKey, ErrDamaged)
+	return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)
 }
 
 // parseIndexEntry takes a whole entry apart, hashed or not, and verifies the hash.
@@ -110,7 +111,7 @@ func parseIndexEntry(k, v []byte) (value, key string, err error) {
 		return value, key, err
 	}
 	if sum := sha256.Sum256(v); !bytes.Equal(sum[:], k[1:1+sha256.Size]) {
-		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", legible(key), ErrDamaged)
+		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", legible(key), entry.ErrDamaged)
 	}
 	return string(v), key, nil
 }

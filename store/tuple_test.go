@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
@@ -88,7 +89,7 @@ func TestIndexKeyFitsBbolt(t *testing.T) {
 func TestParseIndexEntryRefusesWrongValue(t *testing.T) {
 	k, v := indexEntry(strings.Repeat("v", bolt.MaxKeySize), "ns/name")
 	v[7] ^= 1
-	if _, _, err := parseIndexEntry(k, v); !errors.Is(err, ErrDamaged) {
+	if _, _, err := parseIndexEntry(k, v); !errors.Is(err, entry.ErrDamaged) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -102,17 +103,17 @@ func FuzzParseIndexKey(f *testing.F) {
 	f.Add([]byte{tagLiteral, escape, 2})
 	f.Add([]byte{tagHashed, 1, 2})
 	f.Add([]byte{3, 1, 2})
-	f.Fuzz(func(t *testing.T, entry []byte) {
-		value, key, hashed, err := parseIndexKey(entry)
+	f.Fuzz(func(t *testing.T, k []byte) {
+		value, key, hashed, err := parseIndexKey(k)
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, entry.ErrDamaged) {
 				t.Fatalf("error %v is not ErrDamaged", err)
 			}
 			return
 		}
 		// A key that parses is the only one for its value and key.
-		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(indexKey(value, key), entry) {
-			t.Fatalf("%q parses, but encodes to %q", entry, indexKey(value, key))
+		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(indexKey(value, key), k) {
+			t.Fatalf("%q parses, but encodes to %q", k, indexKey(value, key))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -15,13 +16,13 @@ import (
 // the names (Info, Keys, Handlers); what needs an object, or an index, fails with ErrSealed.
 type View struct {
 	reader
-	id Identity
+	id entry.Identity
 }
 
 // View opens a collection for reading, as unstructured objects: those of
 // every collection but one of typed objects in protobuf, for which see
 // ViewWith. It fails with ErrNoCollection if there is no such collection.
-func (s *Store) View(ctx context.Context, id Identity) (*View, error) {
+func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 	codec, err := ViewCodec(id.Representation, nil)
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (s *Store) View(ctx context.Context, id Identity) (*View, error) {
 
 // ViewWith is View with a codec of the caller, such as the one that wrote the
 // collection, or what ViewCodec makes of it.
-func (s *Store) ViewWith(ctx context.Context, id Identity, codec Codec) (*View, error) {
+func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -38,7 +39,7 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 		runExample(ts, st)
 		return
 	}
-	id := store.Identity{GroupVersionResource: gvr(args[1]), Representation: store.Metadata}
+	id := entry.Identity{GroupVersionResource: gvr(args[1]), Representation: entry.Metadata}
 	o := informer.Options{Store: st, Identity: id}
 	switch len(args) {
 	case 3:
@@ -55,7 +56,7 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 	runByMetadata(ts, o)
 }
 
-func collection(ts *testscript.TestScript, st *store.Store, id store.Identity, example runtime.Object) *store.Collection {
+func collection(ts *testscript.TestScript, st *store.Store, id entry.Identity, example runtime.Object) *store.Collection {
 	codec, err := store.CodecFor(example)
 	ts.Check(err)
 	c, err := st.Collection(context.Background(), id, store.CollectionOptions{Codec: codec})
@@ -66,7 +67,7 @@ func collection(ts *testscript.TestScript, st *store.Store, id store.Identity, e
 func storeConfigMap(ts *testscript.TestScript, st *store.Store) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "y", UID: "u", ResourceVersion: "5"}}
 	ctx := context.Background()
-	c := collection(ts, st, store.Identity{GroupVersionResource: gvr("configmaps"), Representation: store.Typed}, object)
+	c := collection(ts, st, entry.Identity{GroupVersionResource: gvr("configmaps"), Representation: entry.Typed}, object)
 	list, err := c.BeginReplace(ctx, store.ReplaceOptions{})
 	ts.Check(err)
 	_, err = list.Page(ctx, []runtime.Object{object})
@@ -99,7 +100,7 @@ func runExample(ts *testscript.TestScript, st *store.Store) {
 	clientset, err := kubernetes.NewForConfig(config)
 	ts.Check(err)
 	client := clientset.CoreV1().RESTClient()
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 	inf, err := informer.New(informer.ListWatch(client, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id})
 	ts.Check(err)
 	runUntilSynced(ts, inf)

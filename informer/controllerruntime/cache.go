@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/mapper"
-	"github.com/larder-dev/larder/store"
 )
 
 // NewCache returns a function for the NewCache of a manager's or a cluster's options: a cache.New whose informers are
@@ -53,7 +53,7 @@ func checkTemplate(t informer.Options) error {
 		set         bool
 		name, offer string
 	}{
-		{t.Identity != store.Identity{}, "Identity", "it is derived from the request that each informer would send"},
+		{t.Identity != entry.Identity{}, "Identity", "it is derived from the request that each informer would send"},
 		{resource.Kind != "" || resource.Singular != "" || resource.Namespaced || len(resource.ShortNames) > 0, "Resource", "it is asked of the RESTMapper"},
 		{t.Codec != nil, "Codec", "it depends on the type of the objects"},
 		{t.Lookup != nil, "Lookup", "it is not told which resource to look in"},

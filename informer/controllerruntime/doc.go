@@ -21,7 +21,7 @@
 // controller-runtime tells the maker of an informer neither resource nor namespace nor selectors. So NewCache lets the
 // ListerWatcher make its list request, and the cache's HTTP client records it instead of sending it: nothing leaves the process, and no rate
 // limiter or retry delays it. (rest_client_requests_total counts one of code "<error>" for each informer that is made.) Path, selectors and Accept header of
-// the request are the store.Identity. So structured, unstructured and metadata informers on one kind, each namespace of a multi-namespace cache, and
+// the request are the entry.Identity. So structured, unstructured and metadata informers on one kind, each namespace of a multi-namespace cache, and
 // each selector have a collection of their own. To change a selector is to begin an empty collection; the old one is dropped after store.Options.ForgetAfter.
 //
 // Where the request does not tell (none, or more than one, was recorded; its path is not that of a list; it has a parameter that may change the answer),

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Parameters of a list request.
@@ -30,14 +30,14 @@ var indifferent = []string{"allowWatchBookmarks", "limit", "resourceVersion", "r
 
 // identify lets lw make its list request, which is recorded and not sent, and reads from it what lw lists. base is the
 // path below which the API server is, without a slash at its end. Every error wraps ErrIdentity.
-func identify(lw cache.ListerWatcher, example runtime.Object, base string) (store.Identity, error) {
+func identify(lw cache.ListerWatcher, example runtime.Object, base string) (entry.Identity, error) {
 	request, err := record(lw)
 	if err != nil {
-		return store.Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
+		return entry.Identity{}, fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
 	id, err := parse(request, base, representationOf(example))
 	if err != nil {
-		return store.Identity{}, fmt.Errorf("%w from %s %s: %w", ErrIdentity, request.Method, request.URL.RequestURI(), err)
+		return entry.Identity{}, fmt.Errorf("%w from %s %s: %w", ErrIdentity, request.Method, request.URL.RequestURI(), err)
 	}
 	return id, nil
 }
@@ -70,9 +70,9 @@ func record(lw cache.ListerWatcher) (*http.Request, error) {
 }
 
 // parse reads an identity from a list request for objects of the given form.
-func parse(request *http.Request, base string, expected store.Representation) (store.Identity, error) {
+func parse(request *http.Request, base string, expected entry.Representation) (entry.Identity, error) {
 	if request.Method != http.MethodGet {
-		return store.Identity{}, errors.New("a list is a GET")
+		return entry.Identity{}, errors.New("a list is a GET")
 	}
 	id, err := parsePath(request.URL.Path, base)
 	if err != nil {
@@ -85,9 +85,9 @@ func parse(request *http.Request, base string, expected store.Representation) (s
 	switch {
 	case err != nil:
 		return id, err
-	case metadata && expected != store.Metadata:
+	case metadata && expected != entry.Metadata:
 		return id, fmt.Errorf("it asks for metadata, where the informer's objects are %s", expected)
-	case !metadata && expected == store.Metadata:
+	case !metadata && expected == entry.Metadata:
 		return id, errors.New("it asks for whole objects, where the informer's are metadata")
 	}
 	id.Representation = expected
@@ -95,7 +95,7 @@ func parse(request *http.Request, base string, expected store.Representation) (s
 }
 
 // parsePath takes /api/VERSION/… or /apis/GROUP/VERSION/… apart, where … is RESOURCE or namespaces/NAMESPACE/RESOURCE.
-func parsePath(path, base string) (id store.Identity, err error) {
+func parsePath(path, base string) (id entry.Identity, err error) {
 	rest, ok := strings.CutPrefix(path, base+"/")
 	if !ok {
 		return id, fmt.Errorf("the path is not below the API server's, %s/", base)
@@ -124,7 +124,7 @@ func parsePath(path, base string) (id store.Identity, err error) {
 }
 
 // parseQuery takes the selectors, and refuses whatever else could change the answer.
-func parseQuery(query url.Values, id *store.Identity) error {
+func parseQuery(query url.Values, id *entry.Identity) error {
 	selectors := map[string]*string{
 		paramLabelSelector: &id.LabelSelector,
 		paramFieldSelector: &id.FieldSelector,
@@ -163,12 +163,12 @@ func parseAccept(headers []string) (metadata bool, err error) {
 	return metadata, nil
 }
 
-func representationOf(example runtime.Object) store.Representation {
+func representationOf(example runtime.Object) entry.Representation {
 	switch example.(type) {
 	case runtime.Unstructured:
-		return store.Unstructured
+		return entry.Unstructured
 	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		return store.Metadata
+		return entry.Metadata
 	}
-	return store.Typed
+	return entry.Typed
 }

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 var (
@@ -70,7 +70,7 @@ func (exhausted) Wait(context.Context) error { return errors.New("exhausted") }
 
 // derived makes a cache of opts and asks it for informers on objs. It returns the identities that newInformer derived, in the
 // order of their names. Nothing listens at the address, and no client may send anything.
-func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []store.Identity {
+func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...client.Object) []entry.Identity {
 	t.Helper()
 	if opts.Mapper == nil {
 		opts.Mapper = staticMapper()
@@ -83,7 +83,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 	}
 	config, opts, a, err := adapt(config, opts, informer.Options{InMemory: true})
 	must(t, err)
-	var ids []store.Identity
+	var ids []entry.Identity
 	opts.NewInformer = func(lw toolscache.ListerWatcher, obj runtime.Object, _ time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		id, err := identify(lw, obj, a.base)
 		if err != nil {
@@ -98,7 +98,7 @@ func derived(t *testing.T, config *rest.Config, opts cache.Options, objs ...clie
 		// IndexField asks for the informer and does not wait for it.
 		must(t, c.IndexField(t.Context(), obj, "x", func(client.Object) []string { return nil }))
 	}
-	slices.SortFunc(ids, func(a, b store.Identity) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(ids, func(a, b entry.Identity) int { return strings.Compare(a.String(), b.String()) })
 	return ids
 }
 
@@ -107,28 +107,28 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // identity returns one of typed objects, and changes it.
-func identity(gvr schema.GroupVersionResource, change ...func(*store.Identity)) store.Identity {
-	id := store.Identity{GroupVersionResource: gvr, Representation: store.Typed}
+func identity(gvr schema.GroupVersionResource, change ...func(*entry.Identity)) entry.Identity {
+	id := entry.Identity{GroupVersionResource: gvr, Representation: entry.Typed}
 	for _, c := range change {
 		c(&id)
 	}
 	return id
 }
 
-func as(r store.Representation) func(*store.Identity) {
-	return func(id *store.Identity) { id.Representation = r }
+func as(r entry.Representation) func(*entry.Identity) {
+	return func(id *entry.Identity) { id.Representation = r }
 }
 
-func in(namespace string) func(*store.Identity) {
-	return func(id *store.Identity) { id.Namespace = namespace }
+func in(namespace string) func(*entry.Identity) {
+	return func(id *entry.Identity) { id.Namespace = namespace }
 }
 
-func labelled(s string) func(*store.Identity) {
-	return func(id *store.Identity) { id.LabelSelector = s }
+func labelled(s string) func(*entry.Identity) {
+	return func(id *entry.Identity) { id.LabelSelector = s }
 }
 
-func fielded(s string) func(*store.Identity) {
-	return func(id *store.Identity) { id.FieldSelector = s }
+func fielded(s string) func(*entry.Identity) {
+	return func(id *entry.Identity) { id.FieldSelector = s }
 }
 
 func TestIdentity(t *testing.T) {
@@ -139,56 +139,56 @@ func TestIdentity(t *testing.T) {
 		config rest.Config
 		opts   cache.Options
 		objs   []client.Object
-		want   []store.Identity
+		want   []entry.Identity
 	}{
 		"core, group, cluster-scoped": {
 			objs: []client.Object{pod, deployment, node},
-			want: []store.Identity{identity(deployments), identity(nodes), identity(pods)},
+			want: []entry.Identity{identity(deployments), identity(nodes), identity(pods)},
 		},
 		"the namespaces themselves": {
 			objs: []client.Object{&corev1.Namespace{}},
-			want: []store.Identity{identity(corev1.SchemeGroupVersion.WithResource("namespaces"))},
+			want: []entry.Identity{identity(corev1.SchemeGroupVersion.WithResource("namespaces"))},
 		},
 		"three representations": {
 			objs: []client.Object{pod, unstructuredOf(podKind), metadataOf(podKind)},
-			want: []store.Identity{identity(pods), identity(pods, as(store.Metadata)), identity(pods, as(store.Unstructured))},
+			want: []entry.Identity{identity(pods), identity(pods, as(entry.Metadata)), identity(pods, as(entry.Unstructured))},
 		},
 		"custom resource": {
 			objs: []client.Object{unstructuredOf(widgetKind), metadataOf(widgetKind)},
-			want: []store.Identity{identity(widgets, as(store.Metadata)), identity(widgets, as(store.Unstructured))},
+			want: []entry.Identity{identity(widgets, as(entry.Metadata)), identity(widgets, as(entry.Unstructured))},
 		},
 		"namespaces": {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {LabelSelector: web}}},
 			objs: []client.Object{pod, node, metadataOf(podKind), unstructuredOf(podKind)},
-			want: []store.Identity{
-				identity(nodes), identity(pods, in("a")), identity(pods, in("a"), as(store.Metadata)), identity(pods, in("a"), as(store.Unstructured)),
-				identity(pods, in("b"), labelled("app=web")), identity(pods, in("b"), labelled("app=web"), as(store.Metadata)),
-				identity(pods, in("b"), labelled("app=web"), as(store.Unstructured)),
+			want: []entry.Identity{
+				identity(nodes), identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)), identity(pods, in("a"), as(entry.Unstructured)),
+				identity(pods, in("b"), labelled("app=web")), identity(pods, in("b"), labelled("app=web"), as(entry.Metadata)),
+				identity(pods, in("b"), labelled("app=web"), as(entry.Unstructured)),
 			},
 		},
 		"the other namespaces": {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, cache.AllNamespaces: {}}},
 			objs: []client.Object{pod},
-			want: []store.Identity{identity(pods, in("a")), identity(pods, fielded("metadata.namespace!=a"))},
+			want: []entry.Identity{identity(pods, in("a")), identity(pods, fielded("metadata.namespace!=a"))},
 		},
 		"all namespaces by an empty key": {
 			opts: cache.Options{DefaultNamespaces: map[string]cache.Config{cache.AllNamespaces: {}}},
 			objs: []client.Object{pod},
-			want: []store.Identity{identity(pods)},
+			want: []entry.Identity{identity(pods)},
 		},
 		"a field selector that names a namespace": {
 			opts: cache.Options{ByObject: map[client.Object]cache.ByObject{
 				pod: {Field: fields.OneTermEqualSelector("metadata.namespace", "a")},
 			}},
 			objs: []client.Object{pod},
-			want: []store.Identity{identity(pods, in("a"), fielded("metadata.namespace=a"))},
+			want: []entry.Identity{identity(pods, in("a"), fielded("metadata.namespace=a"))},
 		},
 		"one object": {
 			opts: cache.Options{ByObject: map[client.Object]cache.ByObject{
 				node: {Field: fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d")},
 			}},
 			objs: []client.Object{node, pod},
-			want: []store.Identity{identity(nodes, fielded(fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d").String())), identity(pods)},
+			want: []entry.Identity{identity(nodes, fielded(fields.OneTermEqualSelector("metadata.name", "n 1&b=c,d").String())), identity(pods)},
 		},
 		"default selectors": {
 			opts: cache.Options{
@@ -196,7 +196,7 @@ func TestIdentity(t *testing.T) {
 				DefaultFieldSelector: fields.OneTermNotEqualSelector("metadata.name", "x"),
 			},
 			objs: []client.Object{pod},
-			want: []store.Identity{identity(pods, labelled("app,tier"), fielded("metadata.name!=x"))},
+			want: []entry.Identity{identity(pods, labelled("app,tier"), fielded("metadata.name!=x"))},
 		},
 		"selectors by object and namespace": {
 			opts: cache.Options{
@@ -207,7 +207,7 @@ func TestIdentity(t *testing.T) {
 				},
 			},
 			objs: []client.Object{pod, deployment, node},
-			want: []store.Identity{
+			want: []entry.Identity{
 				identity(deployments, labelled("x=y")), identity(nodes, labelled("app=web")),
 				identity(pods, in("a")), identity(pods, in("b"), labelled("app=web")),
 			},
@@ -216,32 +216,32 @@ func TestIdentity(t *testing.T) {
 			config: rest.Config{Host: "https://rancher.invalid/k8s/clusters/c-1"},
 			opts:   cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}}},
 			objs:   []client.Object{pod, deployment, node, unstructuredOf(podKind), metadataOf(podKind)},
-			want: []store.Identity{
+			want: []entry.Identity{
 				identity(deployments, in("a")), identity(nodes),
-				identity(pods, in("a")), identity(pods, in("a"), as(store.Metadata)), identity(pods, in("a"), as(store.Unstructured)),
+				identity(pods, in("a")), identity(pods, in("a"), as(entry.Metadata)), identity(pods, in("a"), as(entry.Unstructured)),
 			},
 		},
 		"below a path that looks like an API": {
 			config: rest.Config{Host: "https://proxy.invalid/api/v1//namespaces/x/"},
 			objs:   []client.Object{pod, unstructuredOf(podKind), metadataOf(podKind), deployment},
-			want: []store.Identity{
-				identity(deployments), identity(pods), identity(pods, as(store.Metadata)), identity(pods, as(store.Unstructured)),
+			want: []entry.Identity{
+				identity(deployments), identity(pods), identity(pods, as(entry.Metadata)), identity(pods, as(entry.Unstructured)),
 			},
 		},
 		"time-out, exhausted rate limiter": {
 			config: rest.Config{Timeout: time.Minute, RateLimiter: exhausted{}},
 			objs:   []client.Object{pod, unstructuredOf(podKind), metadataOf(podKind)},
-			want:   []store.Identity{identity(pods), identity(pods, as(store.Metadata)), identity(pods, as(store.Unstructured))},
+			want:   []entry.Identity{identity(pods), identity(pods, as(entry.Metadata)), identity(pods, as(entry.Unstructured))},
 		},
 		"JSON only": {
 			config: rest.Config{ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON}},
 			objs:   []client.Object{pod, metadataOf(podKind)},
-			want:   []store.Identity{identity(pods), identity(pods, as(store.Metadata))},
+			want:   []entry.Identity{identity(pods), identity(pods, as(entry.Metadata))},
 		},
 		"no watch bookmarks": {
 			opts: cache.Options{DefaultEnableWatchBookmarks: new(bool)},
 			objs: []client.Object{pod},
-			want: []store.Identity{identity(pods)},
+			want: []entry.Identity{identity(pods)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

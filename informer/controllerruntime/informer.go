@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -64,7 +65,7 @@ func (a *adapter) make(lw cache.ListerWatcher, obj runtime.Object, resync time.D
 // closeUnrun takes the collection from an informer that was removed before the cache has started. A cache has one
 // informer for an identity at a time, so the older one is not needed any more. One that runs gives the collection back itself: the cache ends it by a goroutine,
 // and Close says here that this is about to happen, so that informer.New waits for it.
-func (a *adapter) closeUnrun(id store.Identity) error {
+func (a *adapter) closeUnrun(id entry.Identity) error {
 	a.mu.Lock()
 	old := a.made[id.ID()]
 	delete(a.made, id.ID())

@@ -8,23 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // resourceInfo is what the command line shows and is asked for. The mapper knows it without asking the server: the
 // ListerWatcher was made with it. One that does not know the kind leaves it to the example object.
-func resourceInfo(mapper meta.RESTMapper, gvr schema.GroupVersionResource) (store.ResourceInfo, error) {
+func resourceInfo(mapper meta.RESTMapper, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	kinds := kindsOf(mapper, gvr)
 	switch len(kinds) {
 	case 0:
-		return store.ResourceInfo{}, nil
+		return entry.ResourceInfo{}, nil
 	case 1:
 	default:
-		return store.ResourceInfo{}, fmt.Errorf("%w: the RESTMapper has %d kinds for %s, %v; a resource has one",
+		return entry.ResourceInfo{}, fmt.Errorf("%w: the RESTMapper has %d kinds for %s, %v; a resource has one",
 			ErrIdentity, len(kinds), gvr, kinds)
 	}
 	kind := kinds[0]
-	info := store.ResourceInfo{Kind: kind.Kind, Singular: singularOf(mapper, gvr, kind)}
+	info := entry.ResourceInfo{Kind: kind.Kind, Singular: singularOf(mapper, gvr, kind)}
 	if mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
 		info.Namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // namesakes adds resources of another group that are called as the tests' own: with other kinds, scopes and singulars.
@@ -34,21 +34,21 @@ func (m twoKinds) KindsFor(gvr schema.GroupVersionResource) ([]schema.GroupVersi
 
 // TestResourceInfo: what another group calls by the same name is not taken for the core group's.
 func TestResourceInfo(t *testing.T) {
-	pod := store.ResourceInfo{Kind: "Pod", Singular: "pod", Namespaced: true}
-	widget := store.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}
+	pod := entry.ResourceInfo{Kind: "Pod", Singular: "pod", Namespaced: true}
+	widget := entry.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}
 	peas := schema.GroupVersionResource{Group: "peas.example", Version: "v1", Resource: "pods"}
 	both := namesakes(staticMapper().(*meta.DefaultRESTMapper))
 	for name, c := range map[string]struct {
 		mapper meta.RESTMapper
 		gvr    schema.GroupVersionResource
-		want   store.ResourceInfo
+		want   entry.ResourceInfo
 	}{
 		"core":                   {staticMapper(), pods, pod},
 		"core, with a namesake":  {both, pods, pod},
-		"the namesake":           {both, peas, store.ResourceInfo{Kind: "Peapod", Singular: "peapod"}},
+		"the namesake":           {both, peas, entry.ResourceInfo{Kind: "Peapod", Singular: "peapod"}},
 		"group, with a namesake": {both, widgets, widget},
 		"several mappers":        {meta.MultiRESTMapper{namesakes(meta.NewDefaultRESTMapper(nil)), staticMapper()}, pods, pod},
-		"unknown":                {staticMapper(), peas, store.ResourceInfo{}},
+		"unknown":                {staticMapper(), peas, entry.ResourceInfo{}},
 	} {
 		got, err := resourceInfo(c.mapper, c.gvr)
 		if err != nil || got.Kind != c.want.Kind || got.Singular != c.want.Singular || got.Namespaced != c.want.Namespaced {

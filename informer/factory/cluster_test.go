@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 // TestMissing: the fakes have no REST client, and say so in two ways.
@@ -35,8 +35,8 @@ func TestOwnClusterID(t *testing.T) {
 		f.waitSynced(t, reg)
 		stop()
 	}
-	for _, form := range []store.Representation{store.Typed, store.Unstructured, store.Metadata} {
-		info := collection(t, st, func(id store.Identity) bool { return id.Representation == form })
+	for _, form := range []entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata} {
+		info := collection(t, st, func(id entry.Identity) bool { return id.Representation == form })
 		if info.Attributes.ClusterID != "own" {
 			t.Errorf("%s: %+v", form, info.Attributes)
 		}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 //go:generate go run ./internal/gentable
@@ -26,8 +26,8 @@ type resource struct {
 }
 
 // info is what is known without discovery. The kind is the name of the Go type.
-func (r resource) info() store.ResourceInfo {
-	return store.ResourceInfo{Kind: reflect.TypeOf(r.example).Elem().Name(), Namespaced: r.namespaced}
+func (r resource) info() entry.ResourceInfo {
+	return entry.ResourceInfo{Kind: reflect.TypeOf(r.example).Elem().Name(), Namespaced: r.namespaced}
 }
 
 // resourcesOf finds the resources of the example objects.

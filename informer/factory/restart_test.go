@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
@@ -87,16 +88,16 @@ func TestAttributes(t *testing.T) {
 		f.waitSynced(t, reg)
 		stop()
 	}
-	for form, want := range map[store.Representation]store.Info{
-		store.Typed: {
-			Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
-			Resource:   store.ResourceInfo{Kind: "Pod", Namespaced: true},
+	for form, want := range map[entry.Representation]store.Info{
+		entry.Typed: {
+			Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"},
+			Resource:   entry.ResourceInfo{Kind: "Pod", Namespaced: true},
 		},
 		// What their informers do not know the keys tell.
-		store.Unstructured: {Attributes: store.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}, Resource: store.ResourceInfo{Namespaced: true}},
-		store.Metadata:     {Attributes: store.Attributes{ClusterID: kubeSystem}, Resource: store.ResourceInfo{Namespaced: true}},
+		entry.Unstructured: {Attributes: entry.Attributes{ClusterID: kubeSystem, OpenAPI: "HASH"}, Resource: entry.ResourceInfo{Namespaced: true}},
+		entry.Metadata:     {Attributes: entry.Attributes{ClusterID: kubeSystem}, Resource: entry.ResourceInfo{Namespaced: true}},
 	} {
-		got := collection(t, st, func(id store.Identity) bool { return id.Representation == form })
+		got := collection(t, st, func(id entry.Identity) bool { return id.Representation == form })
 		if got.Attributes.ClusterID != want.Attributes.ClusterID || got.Attributes.OpenAPI != want.Attributes.OpenAPI {
 			t.Errorf("%s: attributes %+v, want %+v", form, got.Attributes, want.Attributes)
 		}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
@@ -228,7 +229,7 @@ func inMemory() Options {
 }
 
 // collection returns the state of the one collection in the store that is.
-func collection(t *testing.T, st *store.Store, is func(store.Identity) bool) store.Info {
+func collection(t *testing.T, st *store.Store, is func(entry.Identity) bool) store.Info {
 	t.Helper()
 	all, err := st.Collections(t.Context())
 	must(t, err)

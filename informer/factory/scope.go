@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // scope is which objects of a resource the informers of a factory are on.
@@ -30,8 +30,8 @@ func (o Options) scope() scope {
 }
 
 // identity is that of the collection. Its representation is left to the example object.
-func (s scope) identity(gvr schema.GroupVersionResource) store.Identity {
-	return store.Identity{
+func (s scope) identity(gvr schema.GroupVersionResource) entry.Identity {
+	return entry.Identity{
 		GroupVersionResource: gvr, Namespace: s.namespace,
 		LabelSelector: s.label, FieldSelector: s.field, ShardSelector: s.shard,
 	}
@@ -39,7 +39,7 @@ func (s scope) identity(gvr schema.GroupVersionResource) store.Identity {
 
 // listWatch makes requests of client with the selectors. The reflector's own field selector, which looks up one object, is added.
 func (s scope) listWatch(client any, r requests) cache.ListerWatcher {
-	lw := informer.ClientListWatch(r, store.Identity{LabelSelector: s.label, FieldSelector: s.field, ShardSelector: s.shard})
+	lw := informer.ClientListWatch(r, entry.Identity{LabelSelector: s.label, FieldSelector: s.field, ShardSelector: s.shard})
 	// The fakes do not know WatchList.
 	return cache.ToListWatcherWithWatchListSemantics(lw, client)
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 func TestNamespace(t *testing.T) {
@@ -54,13 +54,13 @@ func TestNamespace(t *testing.T) {
 
 // TestScope: the selectors, that of a shard too, are in the identity and in what a client is asked, with that of a look-up.
 func TestScope(t *testing.T) {
-	shard, err := store.ShardSelector(1, 3)
+	shard, err := entry.ShardSelector(1, 3)
 	must(t, err)
 	o := Options{Namespace: "a", TweakListOptions: func(o *metav1.ListOptions) {
 		o.LabelSelector, o.FieldSelector, o.ShardSelector = "l=1", "f=1", shard
 	}}
 	id := o.scope().identity(pods)
-	if want := (store.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: shard}); id != want {
+	if want := (entry.Identity{GroupVersionResource: pods, Namespace: "a", LabelSelector: "l=1", FieldSelector: "f=1", ShardSelector: shard}); id != want {
 		t.Errorf("%+v", id)
 	}
 	for lookup, want := range map[string]string{"": "f=1", "metadata.name=x": "f=1,metadata.name=x"} {
@@ -109,7 +109,7 @@ func TestTweakListOptions(t *testing.T) {
 				defer stop()
 				f.waitSynced(t, reg)
 				check(f, h)
-				id := collection(t, st, func(store.Identity) bool { return true }).Identity
+				id := collection(t, st, func(entry.Identity) bool { return true }).Identity
 				if id.LabelSelector != "value=x" || id.FieldSelector != "spec.nodeName!=node-2" {
 					t.Errorf("collection of %s", id)
 				}

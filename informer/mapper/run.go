@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/store"
 )
@@ -166,7 +167,7 @@ func (m *Mapper) look(ctx context.Context) {
 		return
 	}
 	data, err := m.store.Document(ctx, documentName)
-	if err != nil && !errors.Is(err, store.ErrDamaged) {
+	if err != nil && !errors.Is(err, entry.ErrDamaged) {
 		return // nobody knows
 	}
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -69,7 +70,7 @@ func runCheck(ctx context.Context, s IO, file *fromFlag, format string) error {
 	report, stored, isSnapshot, err := check(ctx, s, file)
 	hint := "the next larder sync repairs " + path + " itself: it keeps what is good and asks the server for the rest"
 	switch {
-	case errors.Is(err, store.ErrDamaged): // so badly that it can not be opened
+	case errors.Is(err, entry.ErrDamaged): // so badly that it can not be opened
 		report.Problems = append(report.Problems, err.Error())
 		hint = "the next larder sync moves " + path + " aside and builds it anew"
 	case errors.Is(err, snapshot.ErrDamaged):

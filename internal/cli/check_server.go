@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -188,7 +189,7 @@ func notAudited(info store.Info) string {
 	switch codec, err := store.CodecFor(exampleOf(planned{identity: info.Identity})); {
 	case !info.Complete:
 		return "its first list has not been finished: nothing can be missing yet"
-	case info.Identity.Representation == store.Typed:
+	case info.Identity.Representation == entry.Typed:
 		why = "typed"
 	case info.Attributes.Transform != "":
 		why = fmt.Sprintf("through a transform, version %q", info.Attributes.Transform)
@@ -261,7 +262,7 @@ func notLive(why error) error {
 	return fmt.Errorf("%w: %w", informer.ErrNotLive, why)
 }
 
-func auditedOf(id store.Identity, r resource, skipped string) source.Audited {
+func auditedOf(id entry.Identity, r resource, skipped string) source.Audited {
 	sc := scope(source.NewCollection(store.Info{Identity: id}))
 	if sc == "all" {
 		sc = ""
@@ -275,7 +276,7 @@ func printAudits(s IO, all []source.Audited) error {
 	var out strings.Builder
 	for _, a := range all {
 		what := a.Resource
-		if a.Representation == string(store.Metadata) {
+		if a.Representation == string(entry.Metadata) {
 			what += " by metadata"
 		}
 		if a.Scope != "" {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // request is which objects are asked for.
@@ -176,7 +176,7 @@ func better(a, b source.Collection) int {
 	}
 	return cmp.Or(
 		first(a.Complete, b.Complete),
-		first(a.Representation != string(store.Metadata), b.Representation != string(store.Metadata)),
+		first(a.Representation != string(entry.Metadata), b.Representation != string(entry.Metadata)),
 		b.LastContact.Compare(a.LastContact),
 		cmp.Compare(a.ID, b.ID),
 	)
@@ -220,7 +220,7 @@ func incomplete(storePath string, c source.Collection) []string {
 	if why := unfinished(c); why != "" {
 		notes = append(notes, why)
 	}
-	if c.Representation == string(store.Metadata) {
+	if c.Representation == string(entry.Metadata) {
 		notes = append(notes, "only metadata is stored")
 	}
 	return notes

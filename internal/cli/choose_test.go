@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // stored is a complete collection of r.
 func stored(r resource, change func(*source.Collection)) source.Collection {
 	c := source.Collection{
-		Group: r.Group, Version: r.Version, Resource: r.Resource, Representation: string(store.Unstructured),
+		Group: r.Group, Version: r.Version, Resource: r.Resource, Representation: string(entry.Unstructured),
 		Persistent: true, Complete: true, ResourceVersion: "7", Objects: 3,
 	}
 	c.SetResource(r.ResourceInfo)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/meter"
-	"github.com/larder-dev/larder/store"
 )
 
 // connection is the way to the server of one resource. It shares no network connection with another, which is what
@@ -68,8 +68,8 @@ func connect(config *rest.Config) (*connection, error) {
 
 // listWatch lists and watches what the identity selects, in its representation: unstructured or metadata. What bounds a request (--request-timeout) does not bound a
 // watch, which would be cut again and again.
-func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
-	if id.Representation == store.Metadata {
+func (c *connection) listWatch(id entry.Identity) *cache.ListWatch {
+	if id.Representation == entry.Metadata {
 		objects := c.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 		watched := c.watches.meta.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 		return &cache.ListWatch{
@@ -94,7 +94,7 @@ func (c *connection) listWatch(id store.Identity) *cache.ListWatch {
 }
 
 // selected adds the identity's selectors to a request's own.
-func selected(id store.Identity, o metav1.ListOptions) metav1.ListOptions {
+func selected(id entry.Identity, o metav1.ListOptions) metav1.ListOptions {
 	o.LabelSelector, o.ShardSelector = id.LabelSelector, id.ShardSelector
 	switch {
 	case o.FieldSelector == "":

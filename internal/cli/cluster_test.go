@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/store"
 )
 
 func startServer(t *testing.T) *fakeapi.Server {
@@ -49,10 +49,10 @@ func mustConnect(t *testing.T, config *rest.Config) *connection {
 	return c
 }
 
-func podsOf(namespace, labels, fields string) store.Identity {
-	return store.Identity{
+func podsOf(namespace, labels, fields string) entry.Identity {
+	return entry.Identity{
 		GroupVersionResource: pods.GroupVersionResource, Namespace: namespace, LabelSelector: labels, FieldSelector: fields,
-		Representation: store.Unstructured,
+		Representation: entry.Unstructured,
 	}
 }
 
@@ -64,7 +64,7 @@ func TestListAsksForTheIdentity(t *testing.T) {
 	createPod(t, server, "b", "x", web)
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
-		id      store.Identity
+		id      entry.Identity
 		request string // a field selector of the request's own
 		want    []string
 	}{
@@ -96,7 +96,7 @@ func TestLookup(t *testing.T) {
 	createPod(t, server, "a", "xx", nil)
 	c := mustConnect(t, server.Config())
 	for _, tc := range []struct {
-		id        store.Identity
+		id        entry.Identity
 		namespace string
 		found     bool
 	}{

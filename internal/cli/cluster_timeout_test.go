@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // TestRequestTimeoutIsNotOfWatches: --request-timeout ends a list that is not answered, and no watch, which lasts for minutes.
@@ -40,8 +40,8 @@ func TestRequestTimeoutIsNotOfWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.http.CloseIdleConnections()
-	for _, representation := range []store.Representation{store.Unstructured, store.Metadata} {
-		lw := conn.listWatch(store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: representation})
+	for _, representation := range []entry.Representation{entry.Unstructured, entry.Metadata} {
+		lw := conn.listWatch(entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: representation})
 		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

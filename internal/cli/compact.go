@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -253,7 +254,7 @@ func compactError(path string, err error) error {
 		return withHint(fmt.Errorf("%s is held by %s", path, holding(path)), "wait until it is done or stop it; only a larder sync compacts its file while it runs")
 	case errors.Is(err, store.ErrNoSpace):
 		return withHint(err, "make room on that disk; the file is as it was")
-	case errors.Is(err, store.ErrDamaged):
+	case errors.Is(err, entry.ErrDamaged):
 		return withHint(err, "the file is as it was; larder check --from %s lists what is damaged, and the next larder sync repairs it", path)
 	case errors.Is(err, syscall.EROFS):
 		return withHint(err, "the copy is made beside the file, and that file system is read-only: mount it for writing, or copy the file to another one")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -23,7 +24,7 @@ func TestCompactErrors(t *testing.T) {
 		hint string
 	}{
 		{store.ErrNoSpace, "make room"},
-		{store.ErrDamaged, "larder check --from " + path},
+		{entry.ErrDamaged, "larder check --from " + path},
 		{fs.ErrPermission, "run as the user who may write to it and to its directory"},
 	} {
 		err := compactError(path, fmt.Errorf("compact: %w", test.err))

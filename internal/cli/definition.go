@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -29,7 +30,7 @@ type definition struct {
 		} `json:"names"`
 		Versions []struct {
 			Name    string         `json:"name"`
-			Columns []store.Column `json:"additionalPrinterColumns"`
+			Columns []entry.Column `json:"additionalPrinterColumns"`
 		} `json:"versions"`
 	} `json:"spec"`
 }
@@ -65,19 +66,19 @@ func isCustom(gvr schema.GroupVersionResource) bool {
 }
 
 // define reads what a definition says of a resource, as its version has it.
-func (c *connection) define(ctx context.Context, gvr schema.GroupVersionResource) (store.ResourceInfo, error) {
+func (c *connection) define(ctx context.Context, gvr schema.GroupVersionResource) (entry.ResourceInfo, error) {
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + gvr.GroupResource().String()
 	data, err := c.raw.Get().AbsPath(path).Do(ctx).Raw()
 	if err != nil {
-		return store.ResourceInfo{}, err
+		return entry.ResourceInfo{}, err
 	}
 	var d definition
 	if err := json.Unmarshal(data, &d); err != nil {
-		return store.ResourceInfo{}, fmt.Errorf("the definition of %s: %w", gvr.GroupResource(), err)
+		return entry.ResourceInfo{}, fmt.Errorf("the definition of %s: %w", gvr.GroupResource(), err)
 	}
-	info := store.ResourceInfo{
+	info := entry.ResourceInfo{
 		Kind: d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames, Namespaced: d.Spec.Scope == "Namespaced",
-		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []store.Column{},
+		Categories: append([]string{}, d.Spec.Names.Categories...), Columns: []entry.Column{},
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == gvr.Version {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -50,7 +51,7 @@ func widgetDefinition() *unstructured.Unstructured {
 }
 
 // runWidgets mirrors widgets until what the file says of them is as wanted.
-func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.ResourceInfo) {
+func runWidgets(t *testing.T, server *fakeapi.Server, path string, want entry.ResourceInfo) {
 	t.Helper()
 	st, err := store.Open(path, store.Options{})
 	if err != nil {
@@ -63,7 +64,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.Re
 		}
 	}()
 	pl := planner{storePath: path, config: server.Config()}
-	plan, err := pl.plan(t.Context(), nil, []wanted{{name: "widgets", representation: store.Unstructured, residency: store.None}})
+	plan, err := pl.plan(t.Context(), nil, []wanted{{name: "widgets", representation: entry.Unstructured, residency: store.None}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.Re
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
-	describedAs := func() store.ResourceInfo {
+	describedAs := func() entry.ResourceInfo {
 		infos, err := st.Collections(t.Context())
 		if err != nil || len(infos) != 1 {
 			t.Fatal(infos, err)
@@ -103,14 +104,14 @@ func runWidgets(t *testing.T, server *fakeapi.Server, path string, want store.Re
 func TestDefinition(t *testing.T) {
 	server := startWithWidgets(t)
 	path := filepath.Join(t.TempDir(), "s.db")
-	plain := store.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true}
+	plain := entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true}
 	runWidgets(t, server, path, plain)
 	if _, err := server.Create(definitions, widgetDefinition()); err != nil {
 		t.Fatal(err)
 	}
-	full := store.ResourceInfo{
+	full := entry.ResourceInfo{
 		Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Categories: []string{"all"},
-		Columns: []store.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
+		Columns: []entry.Column{{Name: "Size", Type: "string", Priority: 1, JSONPath: ".spec.size"}},
 	}
 	runWidgets(t, server, path, full)
 	server.InjectFault(fakeapi.Fault{Verb: "get", Resource: "customresourcedefinitions", Status: http.StatusForbidden, Reason: "Forbidden"})

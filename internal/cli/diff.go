@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // diffOptions are the flags of diff.
@@ -125,7 +125,7 @@ type emptySource struct{}
 
 func (emptySource) Collections(context.Context) ([]snapshot.Collection, error) { return nil, nil }
 
-func (emptySource) Records(context.Context, store.Identity, string, func(store.Record) error) error {
+func (emptySource) Records(context.Context, entry.Identity, string, func(entry.Entry) error) error {
 	return snapshot.ErrNoCollection
 }
 
@@ -180,7 +180,7 @@ func (o *diffOptions) compare(ctx context.Context, s IO, a, b *diffSide, filter 
 		to = s.terminal()
 	}
 	out := bufio.NewWriterSize(to, 1<<16)
-	p := newDiffPrinter(out, o.output.format, s.Colours, func(id store.Identity) []string {
+	p := newDiffPrinter(out, o.output.format, s.Colours, func(id entry.Identity) []string {
 		return slices.Concat(a.gap(id), b.gap(id))
 	})
 	report, err := snapshot.Diff(ctx, ofA, ofB, snapshot.DiffOptions{Ignore: ignore, SkipUnknown: true}, p.change)

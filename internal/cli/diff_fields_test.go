@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // TestDiffSaysWhichFieldsChanged: paths, and what was and is there.
@@ -87,7 +87,7 @@ func TestDiffConcealsSecrets(t *testing.T) {
 // TestDiffConcealsWhatIsSealed: the fields are named, and nothing of what they hold is shown.
 func TestDiffConcealsWhatIsSealed(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
-		conceals := concealedIn(snapshot.Collection{Identity: store.Identity{GroupVersionResource: pods.GroupVersionResource}, Sealed: sealed})
+		conceals := concealedIn(snapshot.Collection{Identity: entry.Identity{GroupVersionResource: pods.GroupVersionResource}, Sealed: sealed})
 		got := compareFields(map[string]any{"spec": map[string]any{"a": "old", "l": []any{"old"}}}, map[string]any{"spec": map[string]any{"a": "new", "l": []any{"new"}}}, conceals)
 		want := []fieldChange{{"spec", []string{"a: old"}, []string{"a: new"}}, {"spec.l", []string{"- old"}, []string{"- new"}}}
 		if sealed {
@@ -112,7 +112,7 @@ func changesOf(t *testing.T, r resource, before, after string, colours bool) str
 	var out bytes.Buffer
 	err := (&diffChanges{w: &out, colours: colours}).change(snapshot.Change{
 		Kind: snapshot.Changed, Key: "a/x", Before: parse(before), After: parse(after),
-		Collection: snapshot.Collection{Identity: store.Identity{GroupVersionResource: r.GroupVersionResource}, Resource: r.ResourceInfo},
+		Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: r.GroupVersionResource}, Resource: r.ResourceInfo},
 	})
 	if err != nil {
 		t.Fatal(err)

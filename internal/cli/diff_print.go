@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // diffPrinter prints differences as they are found, and the report at the end.
@@ -21,7 +21,7 @@ type diffPrinter interface {
 }
 
 // gaps returns which of A and B have an incomplete collection of a resource: what they do not have of it may be missing for that alone.
-type gaps func(store.Identity) []string
+type gaps func(entry.Identity) []string
 
 func newDiffPrinter(w io.Writer, format string, colours bool, gaps gaps) diffPrinter {
 	switch format {
@@ -43,7 +43,7 @@ func nameOf(c snapshot.Collection) string {
 }
 
 // scopeOfID is the scope of a collection.
-func scopeOfID(id store.Identity) string {
+func scopeOfID(id entry.Identity) string {
 	return scope(source.Collection{
 		Namespace: id.Namespace, LabelSelector: id.LabelSelector, FieldSelector: id.FieldSelector, ShardSelector: id.ShardSelector,
 	})

@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // diffSide is one of the two files of a diff. It is a snapshot.Source, whose errors say which of them it is.
@@ -84,9 +84,9 @@ func (d *diffSide) sealedOf(asked snapshot.Filter) []source.Collection {
 }
 
 // Records implements snapshot.Source. An error of fn is not the file's.
-func (d *diffSide) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (d *diffSide) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	var failed error
-	err := d.records.Records(ctx, id, after, func(r store.Record) error {
+	err := d.records.Records(ctx, id, after, func(r entry.Entry) error {
 		failed = fn(r)
 		return failed
 	})
@@ -124,7 +124,7 @@ func (d *diffSide) tellPart(s IO, other *diffSide, asked snapshot.Filter) {
 }
 
 // gap is the file's name if it has an incomplete collection of the resource.
-func (d *diffSide) gap(id store.Identity) []string {
+func (d *diffSide) gap(id entry.Identity) []string {
 	for _, c := range d.status.Collections {
 		if c.GVR() == id.GroupVersionResource && (id.Namespace == "" || c.Namespace == "" || c.Namespace == id.Namespace) && missesObjects(c) {
 			return []string{d.name}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -81,7 +82,7 @@ func (o *offers) add(gv schema.GroupVersion, lists map[string]*metav1.APIResourc
 			continue
 		}
 		gvr := gv.WithResource(r.Name)
-		o.all = append(o.all, resource{gvr, store.ResourceInfo{
+		o.all = append(o.all, resource{gvr, entry.ResourceInfo{
 			Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames, Namespaced: r.Namespaced, Categories: r.Categories,
 		}})
 		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {

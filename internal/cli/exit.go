@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -75,7 +76,7 @@ func readError(path string, err error) error {
 		}
 		return keyError(path, err, by)
 	}
-	if errors.Is(err, store.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
 		if isSnapshot(path) {
 			return hinted{err, damagedHint(path)}
 		}

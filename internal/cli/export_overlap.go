@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // overlaps decides where an object comes from that several collections of its resource may have. A collection that has whole objects, and all of them, of its
@@ -27,13 +27,13 @@ type overlaps struct {
 	// last says that no other collection of resource follows.
 	last bool
 	// superseded are the collections that nothing is taken of.
-	superseded map[store.Identity]bool
+	superseded map[entry.Identity]bool
 }
 
 // believed says whether what c does not have is not there.
 func believed(c snapshot.Collection) bool {
 	id := c.Identity
-	return c.Complete && id.Representation != store.Metadata && id.LabelSelector+id.FieldSelector+id.ShardSelector == ""
+	return c.Complete && id.Representation != entry.Metadata && id.LabelSelector+id.FieldSelector+id.ShardSelector == ""
 }
 
 // exportedFirst puts those that are believed first, and of them and of others what was heard of last.
@@ -56,7 +56,7 @@ func (o *overlaps) takes(c snapshot.Collection) bool {
 		return true
 	}
 	if o.superseded == nil {
-		o.superseded = map[store.Identity]bool{}
+		o.superseded = map[entry.Identity]bool{}
 	}
 	o.superseded[c.Identity] = true
 	return false

@@ -12,15 +12,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // widgetsOf is a collection of widgets that was heard of so many hours ago.
 func widgetsOf(hours int, change func(*snapshot.Collection), keys ...string) written {
 	c := snapshot.Collection{
-		Identity: store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: store.Unstructured},
-		Resource: store.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}, ResourceVersion: "7", Complete: true,
+		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: entry.Unstructured},
+		Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", Namespaced: true}, ResourceVersion: "7", Complete: true,
 		LastContact: time.Now().Add(-time.Duration(hours) * time.Hour),
 	}
 	if change != nil {
@@ -39,9 +39,9 @@ func TestExportOfOverlappingCollections(t *testing.T) {
 		c.Identity.ShardSelector = "shardRange(object.metadata.uid, '0x0', '0x8')"
 	}
 	unfinished := func(c *snapshot.Collection) { c.Complete = false }
-	metadata := func(c *snapshot.Collection) { c.Identity.Representation = store.Metadata }
+	metadata := func(c *snapshot.Collection) { c.Identity.Representation = entry.Metadata }
 	older := func(c *snapshot.Collection) { c.Identity.Version = "v1alpha1" }
-	typed := func(c *snapshot.Collection) { c.Identity.Representation = store.Typed }
+	typed := func(c *snapshot.Collection) { c.Identity.Representation = entry.Typed }
 	for name, tc := range map[string]struct {
 		all  []written
 		want string // the objects, and the scope of the collection that each is of

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // exporting is one export at work.
@@ -22,7 +22,7 @@ type exporting struct {
 	raw     bool
 	objects int
 	// superseded are the collections that nothing was taken of, since others know better what is there.
-	superseded map[store.Identity]bool
+	superseded map[entry.Identity]bool
 	// done is called when all has been read, and absent prints what src does not have; notes are printed after that.
 	done, absent func()
 	notes        []string
@@ -108,7 +108,7 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 		return "--include-secrets writes them as they are, --redact secrets without their values"
 	case !e.secrets && c.Confidential() != "":
 		return c.Confidential() + "; --include-secrets writes them as they are"
-	case c.Identity.Representation == store.Metadata && !e.raw:
+	case c.Identity.Representation == entry.Metadata && !e.raw:
 		return "only their metadata is stored, which can not be applied; --raw writes it"
 	}
 	return ""
@@ -117,7 +117,7 @@ func (e *exporting) leavesOut(c snapshot.Collection) string {
 func (e *exporting) collection(ctx context.Context, c snapshot.Collection, to exportTo, over *overlaps) error {
 	decoder := snapshot.NewDecoder(c)
 	unknown := 0
-	err := e.src.Records(ctx, c.Identity, "", func(r store.Record) error {
+	err := e.src.Records(ctx, c.Identity, "", func(r entry.Entry) error {
 		if !over.takesKey(r.Key) {
 			return nil
 		}

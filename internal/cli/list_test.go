@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -140,7 +140,7 @@ func TestNamesAndTables(t *testing.T) {
 	a, b := widget("a", "x", 90*time.Second), widget("bbbbbbbbbbb", "long-name", 50*time.Hour)
 	a.SetLabels(map[string]string{"app": "web", "example.com/tier": "1"})
 	custom := widgets
-	custom.Columns = []store.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"}, {Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
+	custom.Columns = []entry.Column{{Name: "Number", Type: "integer", JSONPath: ".spec.n"}, {Name: "Float", Type: "number", JSONPath: ".spec.f", Priority: 1}}
 	with := func(format string, change func(*printFlags)) printFlags {
 		f := withOutput(format)
 		change(&f)

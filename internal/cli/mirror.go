@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -42,7 +43,7 @@ type mirror struct {
 // member is one resource that is mirrored.
 type member struct {
 	resource resource
-	identity store.Identity
+	identity entry.Identity
 	informer *informer.Informer
 	conn     *connection
 	cancel   context.CancelFunc // ends its run; nil before
@@ -76,7 +77,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 		ListMetadata: informer.ListMetadata(conn.raw, id),
 		Observer:     mo.observer,
 	}
-	if id.Representation != store.Metadata { // which do not depend on it
+	if id.Representation != entry.Metadata { // which do not depend on it
 		o.OpenAPIHash = conn.schemas.Hash(r.GroupVersion())
 	}
 	inf, err := informer.New(conn.listWatch(id), exampleOf(p), o)
@@ -97,7 +98,7 @@ func newMember(ctx context.Context, st *store.Store, p planned, mo memberOptions
 
 // exampleOf is an object of the kind and in the form of what is mirrored.
 func exampleOf(p planned) runtime.Object {
-	if p.identity.Representation == store.Metadata {
+	if p.identity.Representation == entry.Metadata {
 		return &metav1.PartialObjectMetadata{}
 	}
 	example := &unstructured.Unstructured{}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/source"
@@ -126,8 +127,8 @@ func TestMirrorEndsWithItsInformers(t *testing.T) {
 	}
 	m := newMirror(st)
 	for _, r := range []resource{pods, deployments} {
-		mb, err := newMember(t.Context(), st, planned{resource: r, identity: store.Identity{
-			GroupVersionResource: r.GroupVersionResource, Representation: store.Unstructured,
+		mb, err := newMember(t.Context(), st, planned{resource: r, identity: entry.Identity{
+			GroupVersionResource: r.GroupVersionResource, Representation: entry.Unstructured,
 		}, conn: mustConnect(t, server.Config()), wanted: wanted{residency: store.None}}, memberOptions{})
 		if err != nil {
 			t.Fatal(err)

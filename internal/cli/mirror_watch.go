@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -42,7 +43,7 @@ func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
 }
 
 // keptBefore is what an earlier sync has kept of the changes of a collection; nothing if there is none yet.
-func keptBefore(ctx context.Context, st *store.Store, id store.Identity) store.Kept {
+func keptBefore(ctx context.Context, st *store.Store, id entry.Identity) store.Kept {
 	kept, err := st.Kept(ctx, id)
 	if err != nil {
 		return store.Kept{}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // heardOf is the watch error handler of a member. Of a resource that the server does not find it asks in which version that has it now: the store remembers
@@ -46,7 +46,7 @@ func (mb *member) explained(err error) error {
 }
 
 // canI is the commands that tell whether a user may do what a sync of a collection does: it lists, and watches.
-func canI(id store.Identity) string {
+func canI(id entry.Identity) string {
 	where := "-A"
 	if id.Namespace != "" {
 		where = "-n " + id.Namespace

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -42,7 +43,7 @@ func serveWidgets(t *testing.T, versions ...string) *fakeapi.Server {
 func TestVersionThatIsGone(t *testing.T) {
 	old := widgets
 	old.Version = "v1alpha1"
-	id := store.Identity{GroupVersionResource: old.GroupVersionResource, Representation: store.Unstructured}
+	id := entry.Identity{GroupVersionResource: old.GroupVersionResource, Representation: entry.Unstructured}
 	path := filepath.Join(t.TempDir(), "s.db")
 	gone := "could not find the requested resource"
 	moved := gone + "; the server does not have version v1alpha1 any more: name widgets.v2.example.com"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/holder"
 	"github.com/larder-dev/larder/internal/realpath"
 	"github.com/larder-dev/larder/internal/source"
@@ -111,7 +112,7 @@ func pathError(path string, err error) error {
 		return withHint(fmt.Errorf("%s is no store: another program has written it", path), "it is left as it is; name another file")
 	case errors.Is(err, store.ErrNewerFormat):
 		return withHint(err, "use a newer larder, or remove %s and let larder sync build it anew", path)
-	case errors.Is(err, store.ErrDamaged):
+	case errors.Is(err, entry.ErrDamaged):
 		return withHint(err, "the next larder sync moves %s aside and builds it anew", path)
 	case errors.Is(err, syscall.EROFS):
 		return withHint(err, "that file system is read-only: mount it for writing, or name a file on another one")

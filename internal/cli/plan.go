@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -24,7 +25,7 @@ const askFor = 10 * time.Second
 // planned is one resource that is about to be mirrored. Nothing has been stored for it yet.
 type planned struct {
 	resource resource
-	identity store.Identity
+	identity entry.Identity
 	// conn is nil for what is mirrored already.
 	conn   *connection
 	wanted wanted
@@ -35,7 +36,7 @@ type planner struct {
 	storePath string
 	config    *rest.Config
 	// running says what is mirrored already. Default: nothing is.
-	running func(store.Identity) bool
+	running func(entry.Identity) bool
 	// patience is how long the server may take to tell its resources, if something is stored. 0 is askFor.
 	patience time.Duration
 }

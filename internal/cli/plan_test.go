@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/store"
 )
@@ -23,7 +24,7 @@ func TestPlanOfASilentServer(t *testing.T) {
 	}
 	var all []wanted
 	for _, name := range []string{"secrets", "services", "pods", "configmaps"} {
-		all = append(all, wanted{name: name, representation: store.Unstructured})
+		all = append(all, wanted{name: name, representation: entry.Unstructured})
 	}
 	plan, err := planner{storePath: "s.db", config: server.Config(), patience: 50 * time.Millisecond}.plan(t.Context(), infos, all)
 	if err != nil || len(plan) != len(all) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/progress"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // screen is Err for what moves the cursor there.
@@ -58,8 +58,8 @@ type countedSource struct {
 }
 
 // Records implements snapshot.Source.
-func (c *countedSource) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
-	return c.Source.Records(ctx, id, after, func(r store.Record) error {
+func (c *countedSource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+	return c.Source.Records(ctx, id, after, func(r entry.Entry) error {
 		c.bar.Add(1)
 		return fn(r)
 	})

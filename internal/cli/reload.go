@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/config"
-	"github.com/larder-dev/larder/store"
 )
 
 const (
@@ -162,7 +162,7 @@ func (sv *service) reload(o *syncOptions) func(context.Context, *config.Config) 
 			return err
 		}
 		pl := sv.planner
-		pl.running = func(id store.Identity) bool { return sv.mirror.runs(id, mo) }
+		pl.running = func(id entry.Identity) bool { return sv.mirror.runs(id, mo) }
 		plan, err := pl.plan(ctx, infos, set.wanted)
 		if err != nil {
 			return err

@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // runs reports whether a collection is mirrored as the options want it: what has to be begun anew is not.
-func (m *mirror) runs(id store.Identity, o memberOptions) bool {
+func (m *mirror) runs(id entry.Identity, o memberOptions) bool {
 	for _, mb := range m.now() {
 		if mb.identity == id {
 			secret := secrets.GroupResource() == id.GroupResource()

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
@@ -23,7 +24,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	mirrorUntil(t, server, path, func(m *mirror, st *store.Store) {
 		server.ResetCounts()
-		pl := planner{storePath: path, config: server.Config(), running: func(id store.Identity) bool { return m.runs(id, memberOptions{}) }}
+		pl := planner{storePath: path, config: server.Config(), running: func(id entry.Identity) bool { return m.runs(id, memberOptions{}) }}
 		change := func(names ...string) change {
 			t.Helper()
 			infos, err := st.Collections(t.Context())
@@ -32,7 +33,7 @@ func TestReplaceLeavesTheRestAlone(t *testing.T) {
 			}
 			var all []wanted
 			for _, name := range names {
-				all = append(all, wanted{name: name, representation: store.Unstructured, residency: store.None})
+				all = append(all, wanted{name: name, representation: entry.Unstructured, residency: store.None})
 			}
 			plan, err := pl.plan(t.Context(), infos, all)
 			if err != nil {
@@ -96,7 +97,7 @@ func TestReplaceBeforeAndAfterTheRun(t *testing.T) {
 	m := newMirror(st)
 	replace := func(name string) {
 		t.Helper()
-		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil, []wanted{{name: name, representation: store.Unstructured, residency: store.None}})
+		plan, err := planner{storePath: path, config: server.Config()}.plan(t.Context(), nil, []wanted{{name: name, representation: entry.Unstructured, residency: store.None}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,14 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // resource is what people call a resource, and what it is.
 type resource struct {
 	schema.GroupVersionResource
-	store.ResourceInfo
+	entry.ResourceInfo
 }
 
 // String is the shortest name that says which: pods, deployments.apps.

@@ -8,13 +8,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 func res(group, version, plural, kind string, short ...string) resource {
 	return resource{
 		schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
-		store.ResourceInfo{Kind: kind, Singular: strings.ToLower(kind), ShortNames: short, Namespaced: true},
+		entry.ResourceInfo{Kind: kind, Singular: strings.ToLower(kind), ShortNames: short, Namespaced: true},
 	}
 }
 
@@ -64,7 +64,7 @@ func TestResolve(t *testing.T) {
 	}
 	unreachable := errors.New("connection refused")
 	nameless := pods
-	nameless.ResourceInfo = store.ResourceInfo{}
+	nameless.ResourceInfo = entry.ResourceInfo{}
 	in := func(r resource, categories ...string) resource {
 		r.Categories = categories
 		return r

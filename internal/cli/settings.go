@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/config"
 	"github.com/larder-dev/larder/store"
 )
@@ -31,22 +32,22 @@ type wanted struct {
 	but            []string
 	namespaces     []string // none is all
 	labels, fields string
-	representation store.Representation
+	representation entry.Representation
 	residency      store.Residency // the zero value is All
 	// place is where the configuration asks for it; empty for an argument.
 	place string
 }
 
 // identities are the collections of r that w asks for. The namespaces mean nothing to a resource that has none.
-func (w wanted) identities(r resource) ([]store.Identity, error) {
-	id := store.Identity{
+func (w wanted) identities(r resource) ([]entry.Identity, error) {
+	id := entry.Identity{
 		GroupVersionResource: r.GroupVersionResource, LabelSelector: w.labels, FieldSelector: w.fields, Representation: w.representation,
 	}
 	namespaces := []string{""}
 	if r.Namespaced && len(w.namespaces) > 0 {
 		namespaces = w.namespaces
 	}
-	var all []store.Identity
+	var all []entry.Identity
 	for _, id.Namespace = range namespaces {
 		canonical, err := id.Canonical()
 		if err != nil {
@@ -77,7 +78,7 @@ func (o *syncOptions) fromArgs(args []string) (settings, error) {
 		names = append(names, "")
 	}
 	for _, arg := range names {
-		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields, representation: store.Unstructured, residency: store.None}
+		w := wanted{name: arg, everything: arg == "", but: splitArgs(o.exclude), labels: o.labels, fields: o.fields, representation: entry.Unstructured, residency: store.None}
 		if !o.allNamespaces {
 			w.namespaces = o.namespaces
 		}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -43,10 +44,10 @@ func writeSnapshot(t *testing.T, path string, h snapshot.Header, all ...written)
 	}
 }
 
-func recordOf(t *testing.T, c snapshot.Collection, key string) store.Record {
+func recordOf(t *testing.T, c snapshot.Collection, key string) entry.Entry {
 	t.Helper()
-	if c.Identity.Representation == store.Typed {
-		return store.Record{Key: key, Encoding: "protobuf", Payload: []byte("k8s\x00")}
+	if c.Identity.Representation == entry.Typed {
+		return entry.Entry{Key: key, Encoding: "protobuf", Payload: []byte("k8s\x00")}
 	}
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -61,5 +62,5 @@ func recordOf(t *testing.T, c snapshot.Collection, key string) store.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.Record{Key: key, Encoding: codec.Name(), Payload: payload}
+	return entry.Entry{Key: key, Encoding: codec.Name(), Payload: payload}
 }

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // saveLive saves what a live cluster has.
@@ -60,7 +60,7 @@ func (o *saveOptions) listings(ctx context.Context, config *rest.Config, conn *c
 			return nil, err
 		}
 	}
-	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields, representation: store.Unstructured}
+	w := wanted{namespaces: o.selects.namespaces, labels: o.selects.labels, fields: o.selects.fields, representation: entry.Unstructured}
 	var all []snapshot.Listing
 	for _, r := range resources {
 		r = conn.described(ctx, r)
@@ -92,7 +92,7 @@ func (c *connection) described(ctx context.Context, r resource) resource {
 }
 
 // listing lists one collection.
-func (c *connection) listing(ctx context.Context, id store.Identity, r resource, optional bool) snapshot.Listing {
+func (c *connection) listing(ctx context.Context, id entry.Identity, r resource, optional bool) snapshot.Listing {
 	objects := c.dynamic.Resource(id.GroupVersionResource).Namespace(id.Namespace)
 	schema, _ := c.schemas.Hash(r.GroupVersion())(ctx) // unknown is no error: the server tells it later
 	return snapshot.Listing{

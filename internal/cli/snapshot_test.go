@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -76,15 +77,15 @@ func TestSnapshotsWithoutPermission(t *testing.T) {
 }
 
 func TestFilterNamesOneResource(t *testing.T) {
-	info := func(kind string) store.ResourceInfo {
-		return store.ResourceInfo{Kind: kind, Namespaced: true, Categories: []string{"all"}}
+	info := func(kind string) entry.ResourceInfo {
+		return entry.ResourceInfo{Kind: kind, Namespaced: true, Categories: []string{"all"}}
 	}
 	var all []source.Collection
 	for _, gvr := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "events"}, {Group: "events.k8s.io", Version: "v1", Resource: "events"},
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 	} {
-		c := source.NewCollection(store.Info{Identity: store.Identity{GroupVersionResource: gvr}, Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
+		c := source.NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr}, Resource: info(strings.TrimSuffix(gvr.Resource, "s"))})
 		all = append(all, c)
 	}
 	for arg, want := range map[string][]string{
@@ -112,7 +113,7 @@ func TestFilterNamesOneResource(t *testing.T) {
 // What is secret in the patch of a Secret is not printed.
 func TestPatchOfASecret(t *testing.T) {
 	c := snapshot.Change{
-		Kind: snapshot.Changed, Collection: snapshot.Collection{Identity: store.Identity{GroupVersionResource: secrets.GroupVersionResource}},
+		Kind: snapshot.Changed, Collection: snapshot.Collection{Identity: entry.Identity{GroupVersionResource: secrets.GroupVersionResource}},
 		Patch: []byte(`{"data":{"a":"c2VjcmV0","b":null},"stringData":"c2VjcmV0","metadata":{"annotations":{"x":"c2VjcmV0"},"labels":{"l":"1"}}}`),
 	}
 	got, err := patchOf(c)
@@ -233,7 +234,7 @@ func TestEverythingOfAServer(t *testing.T) {
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1beta1", Resource: "deployments"},
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"},
 	} {
-		o.all = append(o.all, resource{gvr, store.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
+		o.all = append(o.all, resource{gvr, entry.ResourceInfo{Namespaced: gvr.Resource != "nodes"}})
 	}
 	o.unwatchable = map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "bindings"}: true}
 	if got := names(o.everything(false), resource.full); got != "pods.v1., nodes.v1., deployments.v1.apps" {

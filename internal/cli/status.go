@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 func newStatus(s IO) *cobra.Command {
@@ -209,7 +209,7 @@ func state(now time.Time, c source.Collection) string {
 			st += ", forbidden"
 		}
 	}
-	if c.Representation != string(store.Unstructured) {
+	if c.Representation != string(entry.Unstructured) {
 		st += ", " + c.Representation
 	}
 	if !c.Persistent {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -21,7 +22,7 @@ func TestStatusOfHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: store.Unstructured}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: entry.Unstructured}
 	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: store.UnstructuredCodec()})
 	if err != nil {
 		t.Fatal(err)
@@ -66,12 +67,12 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: gvr, Representation: store.Unstructured},
+	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: gvr, Representation: entry.Unstructured},
 		store.CollectionOptions{Codec: store.UnstructuredCodec()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := store.LeftOut{ObjectRef: store.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"}, Reason: store.LeftOutTransform}
+	left := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: "a/x", UID: "u", ResourceVersion: "7"}, Reason: entry.LeftOutTransform}
 	b := store.Batch{ResourceVersion: "7", Ops: []store.Op{{Type: store.LeaveOut, LeftOut: left}}}
 	if _, err := c.Apply(ctx, b); err != nil {
 		t.Fatal(err)

@@ -5,12 +5,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 func TestDidYouMean(t *testing.T) {
 	named := func(group, plural, singular, kind string, short ...string) resource {
-		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}, store.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
+		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}, entry.ResourceInfo{Kind: kind, Singular: singular, ShortNames: short}}
 	}
 	known := []resource{
 		named("", "pods", "pod", "Pod", "po"),

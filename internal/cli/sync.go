@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // secrets is the resource that is not stored unless the user asks for it.
 var secrets = resource{
 	schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
-	store.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
+	entry.ResourceInfo{Kind: "Secret", Singular: "secret", Namespaced: true},
 }
 
 // syncOptions are the flags of sync.
@@ -134,7 +134,7 @@ func (o *syncOptions) check(cmd *cobra.Command, args []string) error {
 	if slices.Contains(o.namespaces, "") {
 		return usagef("--namespace %q has a name that is empty", strings.Join(o.namespaces, ","))
 	}
-	id := store.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
+	id := entry.Identity{GroupVersionResource: secrets.GroupVersionResource, LabelSelector: o.labels, FieldSelector: o.fields}
 	if _, err := id.Canonical(); err != nil {
 		return usageError{errors.Unwrap(err)}
 	}

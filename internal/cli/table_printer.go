@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/columns"
 	"github.com/larder-dev/larder/internal/source"
-	"github.com/larder-dev/larder/store"
 )
 
 // tableSample is how many rows decide the widths of a table's columns. The rest streams: where a later cell is wider, its column is, from there on.
@@ -42,7 +42,7 @@ func (p *tablePrinter) begin(c choice, withKind bool) error {
 		return err
 	}
 	// Of metadata the other columns would be told wrong, not left out.
-	metadataOnly := slices.ContainsFunc(c.collections, func(c source.Collection) bool { return c.Representation == string(store.Metadata) })
+	metadataOnly := slices.ContainsFunc(c.collections, func(c source.Collection) bool { return c.Representation == string(entry.Metadata) })
 	p.columns = columns.For(c.resource.GroupResource(), c.resource.Columns, metadataOnly)
 	p.table = printers.NewTablePrinter(printers.PrintOptions{
 		NoHeaders:     p.flags.noHeaders,

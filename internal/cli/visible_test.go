@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 func TestVisible(t *testing.T) {
@@ -34,7 +34,7 @@ func TestHostileText(t *testing.T) {
 	hostile := func(c *snapshot.Collection) {
 		c.Identity.Resource += evil
 		c.Identity.LabelSelector = ""
-		c.Resource = store.ResourceInfo{Kind: "Widget" + evil, ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size" + evil, Type: "string", JSONPath: ".spec.of"}}}
+		c.Resource = entry.ResourceInfo{Kind: "Widget" + evil, ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size" + evil, Type: "string", JSONPath: ".spec.of"}}}
 		c.Complete, c.MustRelist = false, "left out"+evil
 		c.Filtered, c.Redacted = []string{"only" + evil}, []string{"values" + evil}
 	}
@@ -72,7 +72,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "evil.larder"), filepath.Join(dir, "other.larder")
 	hostile := func(c *snapshot.Collection) {
-		c.Resource = store.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []store.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
+		c.Resource = entry.ResourceInfo{Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size", Type: "string", JSONPath: ".metadata.name"}}}
 	}
 	long := evil + strings.Repeat("ü"+evil, 1200) // several of them end within a character where a buffer does
 	writeSnapshot(t, file, snapshot.Header{Larder: evil}, widgetsOf(1, hostile, "a/"+long, "b/"+long, "c/"+long, "d/"+long))

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // Columns are the columns of one resource's table, for one goroutine at a time.
@@ -20,7 +20,7 @@ type Columns struct {
 
 // For returns the columns of a resource. custom are the additionalPrinterColumns of a custom resource, nil if none are known. Where nothing is
 // known of a resource, and where metadataOnly says that no more is stored of its objects, the columns are NAME and AGE.
-func For(r schema.GroupResource, custom []store.Column, metadataOnly bool) *Columns {
+func For(r schema.GroupResource, custom []entry.Column, metadataOnly bool) *Columns {
 	k, known := kinds[r]
 	switch {
 	case metadataOnly:

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -92,7 +92,7 @@ func TestCustomColumns(t *testing.T) {
 		{"date", ".spec.d", "24h"}, {"date", ".spec.s", "<invalid>"}, {"date", ".spec.i", ""}, {"date", ".spec.n", ""},
 		{"string", ".spec[", ""}, {"odd", ".spec.s", ""},
 	} {
-		c := For(schema.GroupResource{Group: "example.com", Resource: "things"}, []store.Column{{Name: "C", Type: tc.kind, JSONPath: tc.path}}, false)
+		c := For(schema.GroupResource{Group: "example.com", Resource: "things"}, []entry.Column{{Name: "C", Type: tc.kind, JSONPath: tc.path}}, false)
 		if d := cmp.Diff("x|"+tc.want, row(c, u)); d != "" {
 			t.Errorf("%s %s: %s", tc.kind, tc.path, d)
 		}
@@ -101,7 +101,7 @@ func TestCustomColumns(t *testing.T) {
 
 func TestFor(t *testing.T) {
 	thing := schema.GroupResource{Group: "example.com", Resource: "things"}
-	custom := []store.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}, {Name: "More", Type: "string", JSONPath: ".x", Priority: 1}}
+	custom := []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}, {Name: "More", Type: "string", JSONPath: ".x", Priority: 1}}
 	for _, tc := range []struct {
 		name     string
 		c        *Columns
@@ -110,7 +110,7 @@ func TestFor(t *testing.T) {
 	}{
 		{"unknown", For(thing, nil, false), "Name Age", true},
 		{"custom", For(thing, custom, false), "Name Size +More", false},
-		{"custom without columns", For(thing, []store.Column{}, false), "Name", false},
+		{"custom without columns", For(thing, []entry.Column{}, false), "Name", false},
 		{"metadata", For(thing, custom, true), "Name Age", true},
 		{"metadata of pods", For(schema.GroupResource{Resource: "pods"}, nil, true), "Name Age", true},
 		{"one's own pods", For(schema.GroupResource{Group: "example.com", Resource: "pods"}, nil, false), "Name Age", true},

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // customColumn evaluates one of additionalPrinterColumns.
@@ -20,7 +20,7 @@ type customColumn struct {
 }
 
 // customColumns are those of a custom resource. Its definition has AGE among them where it names none.
-func customColumns(custom []store.Column) *Columns {
+func customColumns(custom []entry.Column) *Columns {
 	all := define([]string{"Name"})
 	var evaluate []customColumn
 	for _, c := range custom {

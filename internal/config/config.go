@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -46,8 +47,8 @@ type Resource struct {
 	Namespaces []string
 	// LabelSelector and FieldSelector have been parsed once, and environment variables put in.
 	LabelSelector, FieldSelector string
-	// Representation is store.Unstructured (full) or store.Metadata.
-	Representation store.Representation
+	// Representation is entry.Unstructured (full) or entry.Metadata.
+	Representation entry.Representation
 	// Residency is which objects are kept decoded in memory, to answer from. Default store.None.
 	Residency store.Residency
 	// Line is where it begins in the file.

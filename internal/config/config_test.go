@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -52,10 +53,10 @@ context: edge
 		Resources: []Resource{
 			{
 				Name: "pods", Namespaces: []string{"web", "shop"}, LabelSelector: "app in (web, db)",
-				FieldSelector: "spec.nodeName=node-7", Representation: store.Unstructured, Residency: store.Bounded(64 << 20), Line: 7,
+				FieldSelector: "spec.nodeName=node-7", Representation: entry.Unstructured, Residency: store.Bounded(64 << 20), Line: 7,
 			},
-			{Name: "secrets", Representation: store.Metadata, Residency: store.None, Line: 12},
-			{Name: "all", Representation: store.Unstructured, Residency: store.All, Line: 13},
+			{Name: "secrets", Representation: entry.Metadata, Residency: store.None, Line: 12},
+			{Name: "all", Representation: entry.Unstructured, Residency: store.All, Line: 13},
 		},
 		PersistSecrets: true, Encryption: &Encryption{KeyFile: "/etc/larder/key", Resources: []string{"secrets"}, Line: 18},
 		Retention: Retention{ForgetAfter: 7 * 24 * time.Hour, Changes: 36 * time.Hour}, Listen: "127.0.0.1:9470", Ready: ReadyResumed,
@@ -71,7 +72,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Config{File: "sync.yaml", Ready: ReadyDisk, Resources: []Resource{{Name: "po", Representation: store.Unstructured, Residency: store.None, Line: 3}}}
+	want := &Config{File: "sync.yaml", Ready: ReadyDisk, Resources: []Resource{{Name: "po", Representation: entry.Unstructured, Residency: store.None, Line: 3}}}
 	if d := cmp.Diff(want, got, residencies); d != "" {
 		t.Error(d)
 	}

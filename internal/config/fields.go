@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -54,7 +55,7 @@ func (r *reader) config(root value, c *Config) {
 
 // resource reads an element of resources.
 func (r *reader) resource(v value) Resource {
-	res := Resource{Representation: store.Unstructured, Residency: store.None, Line: v.Line}
+	res := Resource{Representation: entry.Unstructured, Residency: store.None, Line: v.Line}
 	seen := r.mapping(v,
 		field{"name", func(v value) {
 			name, ok := r.text(v)
@@ -74,7 +75,7 @@ func (r *reader) resource(v value) Resource {
 		}},
 		field{"representation", func(v value) {
 			if s, _ := r.oneOf(v, "full", "metadata"); s == "metadata" {
-				res.Representation = store.Metadata
+				res.Representation = entry.Metadata
 			}
 		}},
 		field{"residency", func(v value) { res.Residency = r.residency(v) }},

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // client is a client with connections of its own, whose bytes are counted.
@@ -128,6 +128,6 @@ func (t *clientTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // listWatch lists and watches the pods of a namespace. traits tells client-go what the client can do.
 func (c *client) listWatch(namespace string, traits any) cache.ListerWatcher {
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: namespace}
 	return cache.ToListWatcherWithWatchListSemantics(informer.ListWatch(c, id), traits)
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -51,8 +52,8 @@ func startLarder(ctx context.Context, o larderStart) (*larder, error) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	l.informer, err = informer.New(c.listWatch(o.namespace, c.Interface), &corev1.Pod{}, informer.Options{
 		Store:       l.store,
-		Identity:    store.Identity{GroupVersionResource: pods, Namespace: o.namespace},
-		Resource:    store.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
+		Identity:    entry.Identity{GroupVersionResource: pods, Namespace: o.namespace},
+		Resource:    entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true},
 		SyncPolicy:  o.policy,
 		ClusterID:   informer.KubeSystemUID(c),
 		OpenAPIHash: informer.OpenAPIHash(c, corev1.SchemeGroupVersion),

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -16,7 +17,7 @@ import (
 func viewCodec(info store.Info) (store.Codec, error) {
 	r, _ := describe(info)
 	gvk := info.Identity.GroupVersion().WithKind(r.Kind)
-	if info.Identity.Representation != store.Typed || !scheme.Scheme.Recognizes(gvk) {
+	if info.Identity.Representation != entry.Typed || !scheme.Scheme.Recognizes(gvk) {
 		return store.ViewCodec(info.Identity.Representation, nil)
 	}
 	obj, err := scheme.Scheme.New(gvk)
@@ -27,12 +28,12 @@ func viewCodec(info store.Info) (store.Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.ViewCodec(store.Typed, typed)
+	return store.ViewCodec(entry.Typed, typed)
 }
 
 // undecodable says in a sentence why objects can not be shown, where the error of a store or snapshot speaks of codecs.
 func undecodable(info store.Info, err error) error {
-	if !errors.Is(err, store.ErrIncompatible) && !errors.Is(err, snapshot.ErrUndecodable) || info.Identity.Representation != store.Typed {
+	if !errors.Is(err, entry.ErrIncompatible) && !errors.Is(err, snapshot.ErrUndecodable) || info.Identity.Representation != entry.Typed {
 		return err
 	}
 	resource := info.Identity.GroupResource()
@@ -41,5 +42,5 @@ func undecodable(info store.Info, err error) error {
 	if r.Kind == "" {
 		message = fmt.Sprintf("the store does not tell the kind of its %s, without which larder can not decode them; the program that stored them can", resource)
 	}
-	return &wireError{message: message, is: store.ErrIncompatible}
+	return &wireError{message: message, is: entry.ErrIncompatible}
 }

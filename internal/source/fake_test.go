@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -63,7 +64,7 @@ func newFakeReader(objects ...*unstructured.Unstructured) *fakeReader {
 
 func (f *fakeReader) Get(_ context.Context, key string) (runtime.Object, error) {
 	if slices.Contains(f.damaged, key) {
-		return nil, fmt.Errorf("record %q: %w", key, store.ErrDamaged)
+		return nil, fmt.Errorf("record %q: %w", key, entry.ErrDamaged)
 	}
 	for _, u := range f.objects {
 		if keyOf(u) == key {
@@ -87,7 +88,7 @@ func (f *fakeReader) Iterate(ctx context.Context, after string, fn func(string, 
 			continue
 		}
 		if slices.Contains(f.damaged, keyOf(u)) {
-			return fmt.Errorf("a page: %w", store.ErrDamaged)
+			return fmt.Errorf("a page: %w", entry.ErrDamaged)
 		}
 		if f.fail != nil && i == f.failAt {
 			return f.fail

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -113,7 +114,7 @@ func (f *File) Compact(ctx context.Context) (store.Compacted, error) { return f.
 // asProblem makes damage that ended a check a problem of the report: the
 // question was whether there is any.
 func asProblem(report store.Report, err error) (store.Report, error) {
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		report.Problems = append(report.Problems, err.Error())
 		err = nil
 	}
@@ -129,7 +130,7 @@ func (f *File) Close() error { return f.store.Close() }
 // Reader is the part of store.Reader that Each needs.
 type Reader interface {
 	Get(ctx context.Context, key string) (runtime.Object, error)
-	// Keys returns every key in order, also with an error that wraps store.ErrDamaged.
+	// Keys returns every key in order, also with an error that wraps entry.ErrDamaged.
 	Keys(ctx context.Context) ([]string, error)
 	Iterate(ctx context.Context, after string, fn func(key string, obj runtime.Object) error) error
 	Each(ctx context.Context, q store.Query, fn func(key string, obj runtime.Object) error) error
@@ -170,7 +171,7 @@ func Each(ctx context.Context, r Reader, q Query, fn func(*unstructured.Unstruct
 	} else {
 		err = r.Each(ctx, selected, read)
 	}
-	if errors.Is(err, store.ErrDamaged) {
+	if errors.Is(err, entry.ErrDamaged) {
 		return eachKey(ctx, r, last, selected, emit)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -110,7 +111,7 @@ func TestHeadOnly(t *testing.T) {
 }
 
 func TestDamageThatEndsACheckIsAProblem(t *testing.T) {
-	damaged := fmt.Errorf("page 7: %w", store.ErrDamaged)
+	damaged := fmt.Errorf("page 7: %w", entry.ErrDamaged)
 	report, err := asProblem(store.Report{Objects: 3, Problems: []string{"first"}}, damaged)
 	if err != nil || report.Objects != 3 || len(report.Problems) != 2 || report.Problems[1] != damaged.Error() {
 		t.Errorf("got %+v, %v", report, err)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -42,7 +43,7 @@ var shortNames = map[schema.GroupResource][]string{
 
 // describe returns what the store tells about a resource, and what can be said where it does not: a program may have stored
 // objects without knowing how people call them. surely is false if the scope is a guess.
-func describe(info store.Info) (r store.ResourceInfo, surely bool) {
+func describe(info store.Info) (r entry.ResourceInfo, surely bool) {
 	r = info.Resource
 	gvr := info.Identity.GroupVersionResource
 	r.Namespaced, surely = scopeOf(info)
@@ -81,7 +82,7 @@ func WellKnownNames() []Collection {
 	for gr := range shortNames {
 		for _, gv := range scheme.Scheme.PrioritizedVersionsForGroup(gr.Group) {
 			if gvr := gv.WithResource(gr.Resource); kindOf(gvr) != "" {
-				all = append(all, NewCollection(store.Info{Identity: store.Identity{GroupVersionResource: gvr}}))
+				all = append(all, NewCollection(store.Info{Identity: entry.Identity{GroupVersionResource: gvr}}))
 				break
 			}
 		}

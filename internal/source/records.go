@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -50,10 +51,10 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 }
 
 // Records implements snapshot.Source.
-func (a *answers) Records(ctx context.Context, id store.Identity, after string, fn func(store.Record) error) error {
+func (a *answers) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	codec := store.UnstructuredCodec()
 	return a.src.Objects(ctx, Query{Collection: id.ID()}, func(u *unstructured.Unstructured) error {
-		rec := store.Record{
+		rec := entry.Entry{
 			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(),
 		}
 		if rec.Key <= after {

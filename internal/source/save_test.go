@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -34,9 +35,9 @@ func TestSnapshotThroughTheSocket(t *testing.T) {
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"), store.Options{})
 	must(t, err)
 	defer st.Close()
-	id := write(t, st, store.Unstructured, identified(pod("a", "x", nil)))
-	writeAs(t, st, store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: store.Unstructured},
-		store.ResourceInfo{Kind: "Secret", Namespaced: true}, identified(pod("a", "hidden", nil)))
+	id := write(t, st, entry.Unstructured, identified(pod("a", "x", nil)))
+	writeAs(t, st, entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: entry.Unstructured},
+		entry.ResourceInfo{Kind: "Secret", Namespaced: true}, identified(pod("a", "hidden", nil)))
 	client, _ := serve(t, NewFile(st))
 	for _, tc := range []struct {
 		req  SaveRequest
@@ -102,7 +103,7 @@ func TestSnapshotThroughTheSocketFails(t *testing.T) {
 func TestKindsOfErrorsThroughTheSocket(t *testing.T) {
 	src := &savingSource{}
 	client, _ := serve(t, src)
-	for _, kind := range []error{store.ErrDamaged, store.ErrSealed, store.ErrNoSpace} {
+	for _, kind := range []error{entry.ErrDamaged, store.ErrSealed, store.ErrNoSpace} {
 		for _, sent := range []string{"", "something"} {
 			failure := fmt.Errorf("two objects:\n  a\n  b: %w", kind)
 			src.write = func(w io.Writer) error {
@@ -139,7 +140,7 @@ func TestRecordsOfEverySource(t *testing.T) {
 	st, err := store.Open(path, store.Options{})
 	must(t, err)
 	defer st.Close()
-	write(t, st, store.Unstructured, identified(pod("a", "x", map[string]string{"app": "web"})))
+	write(t, st, entry.Unstructured, identified(pod("a", "x", map[string]string{"app": "web"})))
 	file := NewFile(st)
 	client, _ := serve(t, file)
 	saved := filepath.Join(t.TempDir(), "s.larder")
@@ -164,7 +165,7 @@ func TestRecordsOfEverySource(t *testing.T) {
 
 // A damaged snapshot is not taken for a whole one: its records end in what is missing, and those of others do not.
 func TestRecordsOfADamagedSnapshot(t *testing.T) {
-	p, other := bulky(3), podsOf(store.Metadata, identified(pod("a", "x", nil)))
+	p, other := bulky(3), podsOf(entry.Metadata, identified(pod("a", "x", nil)))
 	data := readFile(t, writeSnapshot(t, []part{p, other}, snapshot.WriterOptions{}))
 	data[blockAt(data, 1)+100] ^= 1
 	path := filepath.Join(t.TempDir(), "d.larder")
@@ -176,7 +177,7 @@ func TestRecordsOfADamagedSnapshot(t *testing.T) {
 		incomplete bool
 	}{{p, 2, true}, {other, 1, false}} {
 		got := 0
-		err := Records(src).Records(t.Context(), tc.part.id, "", func(store.Record) error { got++; return nil })
+		err := Records(src).Records(t.Context(), tc.part.id, "", func(entry.Entry) error { got++; return nil })
 		var missing *snapshot.MissingError
 		if got != tc.records || errors.As(err, &missing) != tc.incomplete || tc.incomplete && missing.Objects != 1 {
 			t.Errorf("%s: %d records, %v", tc.part.id, got, err)

@@ -11,20 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // Of a collection that is sealed from some object on, and damaged before it, all names are told without the key, and what is damaged.
 func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	id := store.Identity{GroupVersionResource: podsGVR, Representation: store.Unstructured}
+	id := entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}
 	put := func(o store.Options, rv string, objects ...runtime.Object) {
 		t.Helper()
 		s, err := store.Open(path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: store.UnstructuredCodec(), Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}})
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: store.UnstructuredCodec(), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -90,7 +91,7 @@ func (r *snapshotRead) scan(ctx context.Context) error {
 	return file.Records(ctx, id, "", r.record)
 }
 
-func (r *snapshotRead) record(rec store.Record) error {
+func (r *snapshotRead) record(rec entry.Entry) error {
 	u, err := r.decoder.Decode(rec)
 	if errors.Is(err, snapshot.ErrDamaged) { // an undamaged block has it: it was so when the snapshot was taken
 		r.unreadable.Merge(&UnreadableError{Count: 1, Problems: []string{fmt.Sprintf("%s: %v", r.c.Identity, err)}})

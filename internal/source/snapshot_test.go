@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -27,8 +28,8 @@ var takenAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // part is a collection of a snapshot that a test writes.
 type part struct {
-	id      store.Identity
-	r       store.ResourceInfo
+	id      entry.Identity
+	r       entry.ResourceInfo
 	objects []runtime.Object
 }
 
@@ -60,7 +61,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func recordOf(t *testing.T, obj runtime.Object) store.Record {
+func recordOf(t *testing.T, obj runtime.Object) entry.Entry {
 	t.Helper()
 	codec, err := store.CodecFor(obj)
 	must(t, err)
@@ -71,11 +72,11 @@ func recordOf(t *testing.T, obj runtime.Object) store.Record {
 	if m.GetNamespace() != "" {
 		key = m.GetNamespace() + "/" + key
 	}
-	return store.Record{Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: codec.Name(), Payload: payload}
+	return entry.Entry{Key: key, UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Encoding: codec.Name(), Payload: payload}
 }
 
-func podsOf(r store.Representation, objects ...runtime.Object) part {
-	return part{store.Identity{GroupVersionResource: podsGVR, Representation: r}, store.ResourceInfo{Kind: "Pod", Namespaced: true}, objects}
+func podsOf(r entry.Representation, objects ...runtime.Object) part {
+	return part{entry.Identity{GroupVersionResource: podsGVR, Representation: r}, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, objects}
 }
 
 func openSource(t *testing.T, path string, o Options) Source {
@@ -93,7 +94,7 @@ func TestSnapshotAnswersQueries(t *testing.T) {
 	meta := func(namespace, name string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "5", Labels: labels}
 	}
-	parts := []part{podsOf(store.Unstructured), podsOf(store.Typed), podsOf(store.Metadata)}
+	parts := []part{podsOf(entry.Unstructured), podsOf(entry.Typed), podsOf(entry.Metadata)}
 	for _, k := range []struct {
 		namespace, name string
 		labels          map[string]string
@@ -142,7 +143,7 @@ func TestSnapshotAnswersQueries(t *testing.T) {
 
 func TestSnapshotStatusAndCheck(t *testing.T) {
 	ctx := context.Background()
-	path := writeSnapshot(t, []part{podsOf(store.Unstructured, identified(pod("a", "x", nil)))}, snapshot.WriterOptions{})
+	path := writeSnapshot(t, []part{podsOf(entry.Unstructured, identified(pod("a", "x", nil)))}, snapshot.WriterOptions{})
 	src := openSource(t, path, Options{})
 	st, err := src.Status(ctx)
 	must(t, err)
@@ -169,14 +170,14 @@ func identified(u *unstructured.Unstructured) *unstructured.Unstructured {
 // A kind that larder does not know, of a program of its own, is in the status, and an error for those who ask for the objects.
 func TestSnapshotOfAnUnknownType(t *testing.T) {
 	ctx := context.Background()
-	id := store.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1", Resource: "things"}, Representation: store.Typed}
-	things := part{id, store.ResourceInfo{Kind: "Thing", Namespaced: true}, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "own.io", Version: "v1", Resource: "things"}, Representation: entry.Typed}
+	things := part{id, entry.ResourceInfo{Kind: "Thing", Namespaced: true}, []runtime.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}}}
 	src := openSource(t, writeSnapshot(t, []part{things}, snapshot.WriterOptions{}), Options{})
 	if st, err := src.Status(ctx); err != nil || st.Collections[0].Objects != 1 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	_, err := collect(ctx, src, Query{Collection: id.ID()})
-	if !errors.Is(err, store.ErrIncompatible) || !strings.Contains(err.Error(), "own type Thing") {
+	if !errors.Is(err, entry.ErrIncompatible) || !strings.Contains(err.Error(), "own type Thing") {
 		t.Errorf("got %v", err)
 	}
 	if report, err := src.Check(ctx); err != nil || len(report.Problems) > 0 {
@@ -186,7 +187,7 @@ func TestSnapshotOfAnUnknownType(t *testing.T) {
 
 // bulky are pods of which each fills a block.
 func bulky(n int) part {
-	p := podsOf(store.Unstructured)
+	p := podsOf(entry.Unstructured)
 	for i := range n {
 		u := identified(pod("a", fmt.Sprintf("p%02d", i), nil))
 		var noise strings.Builder
@@ -222,7 +223,7 @@ func TestSnapshotDamaged(t *testing.T) {
 			for range 2 {
 				got, err := collect(ctx, src, Query{Collection: p.id.ID()})
 				var unreadable *UnreadableError
-				if d := cmp.Diff(tc.want, got); d != "" || !errors.As(err, &unreadable) || unreadable.Count != 4-len(tc.want) || unreadable.AtLeast || !errors.Is(err, store.ErrDamaged) {
+				if d := cmp.Diff(tc.want, got); d != "" || !errors.As(err, &unreadable) || unreadable.Count != 4-len(tc.want) || unreadable.AtLeast || !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("%s %v", d, err)
 				}
 				if !strings.Contains(err.Error(), tc.names) || !strings.Contains(err.Error(), "the snapshot is damaged in block") || strings.Contains(err.Error(), "noise") {
@@ -268,7 +269,7 @@ func blockAt(data []byte, n int) int {
 func TestSnapshotEncrypted(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	must(t, err)
-	p := podsOf(store.Unstructured, identified(pod("a", "x", nil)))
+	p := podsOf(entry.Unstructured, identified(pod("a", "x", nil)))
 	path := writeSnapshot(t, []part{p}, snapshot.WriterOptions{Recipients: []age.Recipient{key.Recipient()}})
 	src := openSource(t, path, Options{Identities: []age.Identity{key}})
 	if got, err := collect(context.Background(), src, Query{Collection: p.id.ID()}); err != nil || len(got) != 1 {

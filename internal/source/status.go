@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -50,7 +51,7 @@ type Collection struct {
 	Namespaced bool     `json:"namespaced"`
 	Categories []string `json:"categories,omitempty"`
 	// Columns are the additionalPrinterColumns of a custom resource.
-	Columns        []store.Column `json:"columns,omitempty"`
+	Columns        []entry.Column `json:"columns,omitempty"`
 	Namespace      string         `json:"namespace,omitempty"`
 	LabelSelector  string         `json:"labelSelector,omitempty"`
 	FieldSelector  string         `json:"fieldSelector,omitempty"`
@@ -219,24 +220,24 @@ func Sort(all []Collection) {
 }
 
 // SetResource sets what people call the resource.
-func (c *Collection) SetResource(r store.ResourceInfo) {
+func (c *Collection) SetResource(r entry.ResourceInfo) {
 	c.Kind, c.Singular, c.ShortNames, c.Namespaced = r.Kind, r.Singular, r.ShortNames, r.Namespaced
 	c.Categories, c.Columns = r.Categories, r.Columns
 }
 
 // ResourceInfo is the reverse of SetResource.
-func (c Collection) ResourceInfo() store.ResourceInfo {
-	return store.ResourceInfo{
+func (c Collection) ResourceInfo() entry.ResourceInfo {
+	return entry.ResourceInfo{
 		Kind: c.Kind, Singular: c.Singular, ShortNames: c.ShortNames, Namespaced: c.Namespaced, Categories: c.Categories, Columns: c.Columns,
 	}
 }
 
 // Identity is what was listed.
-func (c Collection) Identity() store.Identity {
-	return store.Identity{
+func (c Collection) Identity() entry.Identity {
+	return entry.Identity{
 		GroupVersionResource: c.GVR(), Namespace: c.Namespace, LabelSelector: c.LabelSelector,
 		FieldSelector: c.FieldSelector, ShardSelector: c.ShardSelector,
-		Representation: store.Representation(c.Representation),
+		Representation: entry.Representation(c.Representation),
 	}
 }
 

@@ -12,18 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 var podsGVR = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // write stores one object in a collection of its own and returns the collection's id.
-func write(t *testing.T, s *store.Store, r store.Representation, obj runtime.Object) string {
+func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Object) string {
 	t.Helper()
-	return writeAs(t, s, store.Identity{GroupVersionResource: podsGVR, Representation: r}, store.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
+	return writeAs(t, s, entry.Identity{GroupVersionResource: podsGVR, Representation: r}, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, obj)
 }
 
-func writeAs(t *testing.T, s *store.Store, id store.Identity, r store.ResourceInfo, obj runtime.Object) string {
+func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceInfo, obj runtime.Object) string {
 	t.Helper()
 	ctx := context.Background()
 	codec, err := store.CodecFor(obj)
@@ -56,10 +57,10 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5", Labels: map[string]string{"app": "web"}}
-	ids := map[store.Representation]string{
-		store.Typed:        write(t, st, store.Typed, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n"}}),
-		store.Metadata:     write(t, st, store.Metadata, &metav1.PartialObjectMetadata{ObjectMeta: meta}),
-		store.Unstructured: write(t, st, store.Unstructured, pod("a", "x", map[string]string{"app": "web"})),
+	ids := map[entry.Representation]string{
+		entry.Typed:        write(t, st, entry.Typed, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n"}}),
+		entry.Metadata:     write(t, st, entry.Metadata, &metav1.PartialObjectMetadata{ObjectMeta: meta}),
+		entry.Unstructured: write(t, st, entry.Unstructured, pod("a", "x", map[string]string{"app": "web"})),
 	}
 	read := func(src Source) {
 		t.Helper()
@@ -70,7 +71,7 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 				if keyOf(u) != "a/x" {
 					t.Errorf("%s: got %s", r, keyOf(u))
 				}
-				if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); r == store.Typed && node != "n" {
+				if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); r == entry.Typed && node != "n" {
 					t.Errorf("spec.nodeName is %q", node)
 				}
 				return nil
@@ -84,7 +85,7 @@ func TestFileReadsEveryRepresentation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range status.Collections {
-			if c.ID != ids[store.Representation(c.Representation)] || c.Identity().ID() != c.ID || c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" {
+			if c.ID != ids[entry.Representation(c.Representation)] || c.Identity().ID() != c.ID || c.Objects != 1 || !c.Complete || c.ResourceVersion != "5" || c.Kind != "Pod" {
 				t.Errorf("got %+v", c)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -44,8 +45,8 @@ func (e *UnreadableError) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// Unwrap makes errors.Is(err, store.ErrDamaged) true.
-func (e *UnreadableError) Unwrap() error { return store.ErrDamaged }
+// Unwrap makes errors.Is(err, entry.ErrDamaged) true.
+func (e *UnreadableError) Unwrap() error { return entry.ErrDamaged }
 
 // Merge adds what another one lists.
 func (e *UnreadableError) Merge(other *UnreadableError) {
@@ -67,7 +68,7 @@ func (e *UnreadableError) errOrNil() error {
 
 // damaged turns damage of one object into an UnreadableError and leaves other errors as they are.
 func damaged(err error) error {
-	if !errors.Is(err, store.ErrDamaged) {
+	if !errors.Is(err, entry.ErrDamaged) {
 		return err
 	}
 	return &UnreadableError{Count: 1, Problems: []string{err.Error()}}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // What is not damaged is read, also through the socket; what is damaged is named if it was asked for.
@@ -44,7 +44,7 @@ func TestEachGetsPastDamage(t *testing.T) {
 				t.Errorf("%T %+v: got %v", src, tc.q, err)
 			}
 			for _, p := range tc.problems {
-				if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), p) || unreadable.Count != len(tc.problems) {
+				if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), p) || unreadable.Count != len(tc.problems) {
 					t.Errorf("%T %+v: got %v, want one that names %s", src, tc.q, err, p)
 				}
 			}

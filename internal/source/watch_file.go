@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -161,7 +162,7 @@ func (w *fileWatch) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if n := len(p.Unreadable); n > 0 {
-		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, can not be decoded: %w", n, p.Unreadable[0], store.ErrIncompatible))
+		return false, undecodable(w.info, fmt.Errorf("%d changed objects, such as %s, can not be decoded: %w", n, p.Unreadable[0], entry.ErrIncompatible))
 	}
 	for _, c := range p.Changes {
 		if err := w.tell(ctx, c); err != nil {

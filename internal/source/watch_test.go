@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -57,7 +58,7 @@ func (w *watched) open(t failer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.c, err = w.st.Collection(context.Background(), w.id(), store.CollectionOptions{Codec: codec, Residency: store.None, Resource: store.ResourceInfo{Kind: "Pod", Namespaced: true}})
+	w.c, err = w.st.Collection(context.Background(), w.id(), store.CollectionOptions{Codec: codec, Residency: store.None, Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +74,8 @@ func (w *watched) close(t failer) {
 	}
 }
 
-func (w *watched) id() store.Identity {
-	return store.Identity{GroupVersionResource: podsGVR, Representation: store.Unstructured}
+func (w *watched) id() entry.Identity {
+	return entry.Identity{GroupVersionResource: podsGVR, Representation: entry.Unstructured}
 }
 
 func (w *watched) query() Query { return Query{Collection: w.id().ID()} }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -85,7 +86,7 @@ func (w *wireEvent) event() (Event, error) {
 // codes are the errors as they are sent. No error is two of them.
 var codes = map[string]error{
 	"notLive": ErrNotLive, "slow": ErrSlow, "stopping": ErrStopping, "replaced": ErrReplaced, "notKept": store.ErrNotKept, "unwatchable": errUnwatchable,
-	"damaged": store.ErrDamaged, "sealed": store.ErrSealed, "noSpace": store.ErrNoSpace,
+	"damaged": entry.ErrDamaged, "sealed": store.ErrSealed, "noSpace": store.ErrNoSpace,
 }
 
 // codeSince is that of a *store.SinceError.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -51,7 +52,7 @@ func (m *model) replace(t *rapid.T) {
 		l.shadow, m.pods = map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
 		m.storedRV = ""
 	}
-	attrs := store.Attributes{ClusterID: "cluster " + m.next()}
+	attrs := entry.Attributes{ClusterID: "cluster " + m.next()}
 	var err error
 	if l.r, err = m.c.BeginReplace(ctx, store.ReplaceOptions{Rewrite: l.rewrite, Attributes: attrs}); err != nil {
 		t.Fatalf("begin replace: %v", err)
@@ -226,7 +227,7 @@ func (l *relist) abort(t *rapid.T) {
 	}
 }
 
-func (l *relist) commit(t *rapid.T, attrs store.Attributes) {
+func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	ctx := context.Background()
 	rv := rapid.SampledFrom([]string{l.m.next(), l.m.next(), "", "not a number"}).Draw(t, "list rv")
 	want := l.expected()

@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
 // Pods is the identity of a collection of Pod objects.
-var Pods = store.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+var Pods = entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 
 // Labels that the index functions of this package look at.
 const (

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -136,7 +137,7 @@ func (c childConfig) run(ctx context.Context) error {
 }
 
 // addDurable registers the durable handler, and returns what tells how it is.
-func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer.Informer, id store.Identity) (func() (synced bool, behind int), error) {
+func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer.Informer, id entry.Identity) (func() (synced bool, behind int), error) {
 	if c.Durable == "" {
 		return func() (bool, int) { return false, 0 }, nil
 	}

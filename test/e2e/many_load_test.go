@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // quietKinds are the resources of the quiet collections, one of each in every namespace. All have a watch cache: without one no bookmark ends the drain of
@@ -72,7 +72,7 @@ func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 		return w.create(ctx, "pods", c.ns, name, p)
 	})
 	w.busy = &member{name: "pods in " + c.ns, source: source{
-		example: &corev1.Pod{}, identity: store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: c.ns},
+		example: &corev1.Pod{}, identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: c.ns},
 	}}
 	spaces := make([]string, r.namespaces)
 	for n := range spaces {
@@ -94,7 +94,7 @@ func newCrowd(t *testing.T, c *cluster, r manyRun) *crowd {
 	})
 	for _, ns := range spaces {
 		for _, kind := range quietKinds {
-			id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(kind.resource), Namespace: ns}
+			id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(kind.resource), Namespace: ns}
 			w.quiet = append(w.quiet, &member{name: kind.resource + " in " + ns, source: source{example: kind.object(), identity: id}})
 		}
 	}

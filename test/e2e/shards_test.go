@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
 )
 
 // replica is one of several programs that share a resource: a shard, and a file of its own.
@@ -34,7 +34,7 @@ type replica struct {
 // shard is the index-th of so many.
 func shard(t *testing.T, index, of int) string {
 	t.Helper()
-	selector, err := store.ShardSelector(index, of)
+	selector, err := entry.ShardSelector(index, of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +50,9 @@ func shardOfPods(t *testing.T, cfg *rest.Config, ns, selector string) source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.Identity{
+	id := entry.Identity{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
-		Namespace:            ns, ShardSelector: selector, Representation: store.Typed,
+		Namespace:            ns, ShardSelector: selector, Representation: entry.Typed,
 	}
 	return source{identity: id, example: &corev1.Pod{}, lw: informer.ListWatch(client.CoreV1().RESTClient(), id)}
 }
@@ -83,7 +83,7 @@ func metadataSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResou
 	}
 	r := client.Resource(gvr).Namespace(ns)
 	return source{
-		identity: store.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: store.Metadata},
+		identity: entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Metadata},
 		example:  &metav1.PartialObjectMetadata{},
 		lw: &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -320,7 +320,7 @@ func TestShardsNotHeeded(t *testing.T) {
 }
 
 // moveShards deletes pods and creates them again until one has left the shard and one has come into it.
-func (c *cluster) moveShards(t *testing.T, names []string, id store.Identity) {
+func (c *cluster) moveShards(t *testing.T, names []string, id entry.Identity) {
 	t.Helper()
 	eventually(t, "pods that move", func() string {
 		before := c.pods(t)
@@ -343,7 +343,7 @@ func (c *cluster) moveShards(t *testing.T, names []string, id store.Identity) {
 }
 
 // ofView are the objects of an identity's shard.
-func ofView(id store.Identity, all objects) objects {
+func ofView(id entry.Identity, all objects) objects {
 	some := objects{}
 	for key, obj := range all {
 		if inView(id, obj) {
@@ -353,7 +353,7 @@ func ofView(id store.Identity, all objects) objects {
 	return some
 }
 
-func inView(id store.Identity, obj runtime.Object) bool {
+func inView(id entry.Identity, obj runtime.Object) bool {
 	ok, err := id.Shards().Matches(obj)
 	return err == nil && ok
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // The load of TestHotSnapshot: so many writes a second, by so many writers.
@@ -85,7 +85,7 @@ func newHotLoad(t *testing.T, cfg *rest.Config, k hotKind) *hotLoad {
 		return k.client(c)
 	}
 	l := &hotLoad{kind: k, client: client(writer), source: source{
-		identity: store.Identity{GroupVersionResource: k.GroupVersionResource, Namespace: k.ns, Representation: store.Typed},
+		identity: entry.Identity{GroupVersionResource: k.GroupVersionResource, Namespace: k.ns, Representation: entry.Typed},
 		example:  k.create(metav1.ObjectMeta{}),
 		lw:       cache.NewFilteredListWatchFromClient(client(cfg.UserAgent), k.Resource, k.ns, func(*metav1.ListOptions) {}),
 	}, last: make([]runtime.Object, hotObjects)}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/snapshot"
@@ -117,7 +118,7 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 		t.Fatal(err)
 	}
 	out := stored{Info: store.Info{ResourceVersion: all[n].ResourceVersion, Complete: all[n].Complete}, objects: objects{}}
-	err = f.Records(t.Context(), src.identity, "", func(r store.Record) error {
+	err = f.Records(t.Context(), src.identity, "", func(r entry.Entry) error {
 		obj, err := codec.Decode(r.Payload)
 		if err != nil {
 			return err

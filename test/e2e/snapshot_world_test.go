@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // worldKind is one resource of a world, in all namespaces.
@@ -208,14 +208,14 @@ func (k worldKind) source(t *testing.T, cfg *rest.Config) source {
 }
 
 // info is what is stored of it for those who decode.
-func (k worldKind) info() store.ResourceInfo { return store.ResourceInfo{Kind: k.kind} }
+func (k worldKind) info() entry.ResourceInfo { return entry.ResourceInfo{Kind: k.kind} }
 
 // listings are for a snapshot that is taken of the server.
 func (w *world) listings() (all []snapshot.Listing) {
 	for _, k := range worldKinds {
 		of := w.dynamic.Resource(k.resource)
 		all = append(all, snapshot.Listing{
-			Identity: store.Identity{GroupVersionResource: k.resource, Representation: store.Unstructured}, Resource: k.info(),
+			Identity: entry.Identity{GroupVersionResource: k.resource, Representation: entry.Unstructured}, Resource: k.info(),
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of.List(ctx, o) },
 		})
 	}
@@ -330,7 +330,7 @@ func (s scene) diff(t *testing.T, c snapshot.Collection, src snapshot.Source) (p
 	t.Helper()
 	want := s[c.Identity.GroupVersionResource]
 	d := snapshot.NewDecoder(c)
-	err := src.Records(t.Context(), c.Identity, "", func(r store.Record) error {
+	err := src.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 		if problem != "" {
 			return nil
 		}

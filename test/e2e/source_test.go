@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // source is what an informer lists and watches.
 type source struct {
-	identity store.Identity
+	identity entry.Identity
 	example  runtime.Object
 	lw       cache.ListerWatcher
 }
@@ -48,9 +48,9 @@ func newTypedSource(cfg *rest.Config, resource, ns, selector string, example run
 // coreSource is typedSource for those who have a client.
 func coreSource(client kubernetes.Interface, resource, ns, selector string, example runtime.Object) source {
 	return source{
-		identity: store.Identity{
+		identity: entry.Identity{
 			GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource),
-			Namespace:            ns, LabelSelector: selector, Representation: store.Typed,
+			Namespace:            ns, LabelSelector: selector, Representation: entry.Typed,
 		},
 		example: example,
 		lw: cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), resource, ns,
@@ -73,7 +73,7 @@ func dynamicSource(t *testing.T, cfg *rest.Config, gvr schema.GroupVersionResour
 	}
 	r := client.Resource(gvr).Namespace(ns)
 	return source{
-		identity: store.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: store.Unstructured},
+		identity: entry.Identity{GroupVersionResource: gvr, Namespace: ns, Representation: entry.Unstructured},
 		example:  &unstructured.Unstructured{},
 		lw: &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

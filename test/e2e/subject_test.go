@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -55,7 +56,7 @@ type stored struct {
 }
 
 // read opens the file for reading, checks all of it and returns one collection.
-func (f *file) read(t *testing.T, id store.Identity, example runtime.Object) stored {
+func (f *file) read(t *testing.T, id entry.Identity, example runtime.Object) stored {
 	t.Helper()
 	s, err := store.Open(f.path, store.Options{ReadOnly: true})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -134,7 +135,7 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Collection(ctx, store.Identity{GroupVersionResource: b.Kind.GVR}, store.CollectionOptions{
+	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: b.Kind.GVR}, store.CollectionOptions{
 		Codec:         codec,
 		Indexers:      cache.Indexers{subject.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		IndexVersions: subject.IndexVersions(),

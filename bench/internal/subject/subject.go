@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -99,7 +100,7 @@ func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err 
 	if r.Store, err = store.Open(o.File, so); err != nil {
 		return err
 	}
-	id := store.Identity{GroupVersionResource: o.Kind.GVR}
+	id := entry.Identity{GroupVersionResource: o.Kind.GVR}
 	options := informer.Options{
 		Store:         r.Store,
 		Identity:      id,

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -306,7 +307,7 @@ func tellColumns(t *testing.T, path string) {
 }
 
 // definition returns what the definition of a custom resource says about its columns, and its categories.
-func definition(t *testing.T, resource string) (columns []store.Column, categories []string) {
+func definition(t *testing.T, resource string) (columns []entry.Column, categories []string) {
 	t.Helper()
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	u, err := newCreator(t).client.Resource(crds).Get(t.Context(), resource+".example.com", metav1.GetOptions{})
@@ -316,7 +317,7 @@ func definition(t *testing.T, resource string) (columns []store.Column, categori
 	var crd struct {
 		Spec struct {
 			Names    struct{ Categories []string }
-			Versions []struct{ AdditionalPrinterColumns []store.Column }
+			Versions []struct{ AdditionalPrinterColumns []entry.Column }
 		}
 	}
 	data, err := json.Marshal(u.Object)

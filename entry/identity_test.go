@@ -1,4 +1,4 @@
-package store
+package entry
 
 import (
 	"strings"
@@ -7,10 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-func pods() Identity {
-	return Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-}
 
 func TestIdentityIDIsPinned(t *testing.T) {
 	// It names a bucket of the file: it must never change.

@@ -1,4 +1,4 @@
-package store
+package entry
 
 // Attributes are what a collection's contents depend on besides its identity.
 // They are stored with the contents and compared at contact with the server:
@@ -45,7 +45,7 @@ type Column struct {
 }
 
 // with is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are unknown, empty ones are none.
-func (i ResourceInfo) with(newer ResourceInfo) ResourceInfo {
+func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {
 		return i

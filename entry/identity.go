@@ -1,7 +1,8 @@
-package store
+package entry
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (id Identity) ID() string {
 		id.Group, id.Version, id.Resource, id.Namespace,
 		id.LabelSelector, id.FieldSelector, id.ShardSelector, string(id.Representation),
 	} {
-		b = appendSized(b, field)
+		b = append(binary.AppendUvarint(b, uint64(len(field))), field...)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:10])

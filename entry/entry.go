@@ -1,7 +1,7 @@
-package store
+package entry
 
 // Record is an object as a collection stores it, for those who carry it elsewhere without decoding it.
-type Record struct {
+type Entry struct {
 	// Key is the object's, as client-go's cache has it: namespace/name, or name.
 	Key string
 	// UID and ResourceVersion are those of the object.

@@ -1,21 +1,21 @@
-package store_test
+package entry_test
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/entry"
 )
 
 // A replica's part of the pods, if there are eight of them.
 func ExampleShardSelector() {
-	shards, err := store.ShardSelector(2, 8)
+	shards, err := entry.ShardSelector(2, 8)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	id := store.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), ShardSelector: shards}
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), ShardSelector: shards}
 	fmt.Println(id.ShardSelector)
 	// Output: shardRange(object.metadata.uid, '0x4000000000000000', '0x6000000000000000')
 }

@@ -1,0 +1,45 @@
+package entry
+
+import "k8s.io/apimachinery/pkg/util/resourceversion"
+
+// ObjectRef identifies one state of one object.
+type ObjectRef struct {
+	Key             string
+	UID             string
+	ResourceVersion string
+}
+
+// LeftOutReason is what refused an object.
+type LeftOutReason string
+
+// The reasons.
+const (
+	// LeftOutTransform: the informer's transform failed.
+	LeftOutTransform LeftOutReason = "transform"
+	// LeftOutIndex: an index function failed.
+	LeftOutIndex LeftOutReason = "index"
+	// LeftOutCodec: the codec could not encode the object, or is not for its type.
+	LeftOutCodec LeftOutReason = "codec"
+	// LeftOutKey: the object has no key that can be stored.
+	LeftOutKey LeftOutReason = "key"
+)
+
+// LeftOut is an object that the server has in this state, and that was refused. The collection holds an older state
+// of the object, or nothing. It is recorded in the same transaction as the resourceVersion that covers the object,
+// until the object is stored or deleted.
+type LeftOut struct {
+	ObjectRef
+	Reason LeftOutReason
+}
+
+// validRV reports whether rv can be compared with others.
+func ComparableRV(rv string) bool {
+	_, err := resourceversion.CompareResourceVersion(rv, rv)
+	return err == nil
+}
+
+// newerRV reports whether a is newer than b. It is false if they can not be compared.
+func NewerRV(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c > 0
+}
