@@ -6,9 +6,25 @@ import (
 	"strconv"
 )
 
-// What is read here are payloads that were not decoded. It claims to know only
-// what decoding would say too: whatever is unusual in a payload, such as a field
-// that occurs twice, is left to that.
+// Peeker is a codec that reads labels and fields of an object from its payload, without decoding it. It says only what
+// decoding would say too: whatever is unusual in a payload, such as a field that occurs twice, it leaves to that.
+type Peeker interface {
+	// Labels returns the labels of the object, in dst if there is room; of two with one name the last one counts. They
+	// are part of the payload. known is false if only decoding can tell.
+	Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool)
+	// Field returns the field with that path, whose names are those of JSON; nil if only decoding can tell.
+	Field(path []string) Field
+}
+
+// Label is a label as it stands in a payload.
+type Label struct{ Name, Value []byte }
+
+// Field is a field of the objects of one codec.
+type Field interface {
+	// Is reports whether the field's text is want: that of FieldPath.Text, or of PlainText for an unstructured object.
+	// The text of a field that is absent is "". known is false if only decoding can tell.
+	Is(encoding string, payload []byte, want string) (is, known bool)
+}
 
 // The fields of a metav1.ObjectMeta message, and of the entries of a map.
 const (
@@ -79,71 +95,64 @@ func onlyField(msg []byte, number uint64, wire byte) (found protoField, present,
 	return found, present, true
 }
 
-func (c *protobufCodec) peek(encoding string, payload []byte, m *matcher) (match, known bool) {
-	if encoding != encodingProtobuf {
-		return false, false
-	}
+// Labels reads those of the message's metav1.ObjectMeta.
+func (c *protobufCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	_, _, msg, ok := cutMessage(payload)
-	if !ok {
-		return false, false
+	if encoding != encodingProtobuf || c.metadata == 0 || !ok {
+		return dst[:0], false
 	}
-	if len(m.labels) > 0 {
-		if c.metadata == 0 || !m.pairs.fromProtobuf(msg, c.metadata) {
-			return false, false
-		}
-		if !m.matchLabels(&m.pairs) {
-			return false, true
-		}
-	}
-	if len(m.fields) == 0 {
-		return true, true
-	}
-	paths, err := m.pathsOf(c.typ)
-	if err != nil {
-		return false, false
-	}
-	for i, f := range m.fields {
-		equal, ok := paths[i].inMessage(msg, f.value)
-		if !ok {
-			return false, false
-		}
-		if equal == f.not {
-			return false, true
-		}
-	}
-	return true, true
+	return protobufLabels(dst[:0], msg, c.metadata)
 }
 
-// fromProtobuf reads the labels of an object whose ObjectMeta is the field of that number.
-func (l *labelPairs) fromProtobuf(msg []byte, metadata uint64) bool {
-	l.pairs = l.pairs[:0]
+// protobufLabels appends the labels of an object whose ObjectMeta is the field of that number.
+func protobufLabels(dst []Label, msg []byte, metadata uint64) (labels []Label, known bool) {
 	meta, _, ok := onlyField(msg, metadata, wireBytes)
 	if !ok {
-		return false
+		return dst, false
 	}
 	for rest := meta.bytes; len(rest) > 0; {
 		var f protoField
 		if f, rest, ok = cutField(rest); !ok {
-			return false
+			return dst, false
 		}
 		if f.number != protoLabels {
 			continue
 		}
 		if f.wire != wireBytes {
-			return false
+			return dst, false
 		}
 		name, _, ok := onlyField(f.bytes, protoMapKey, wireBytes)
 		value, _, ok2 := onlyField(f.bytes, protoMapValue, wireBytes)
 		if !ok || !ok2 {
-			return false
+			return dst, false
 		}
-		l.pairs = append(l.pairs, labelPair{name: name.bytes, value: value.bytes})
+		dst = append(dst, Label{Name: name.bytes, Value: value.bytes})
 	}
-	return true
+	return dst, true
+}
+
+// protobufField is a field of a message.
+type protobufField struct{ path *FieldPath }
+
+// Field finds the field in the type.
+func (c *protobufCodec) Field(path []string) Field {
+	if p := NewFieldPath(c.typ, path); p != nil {
+		return protobufField{p}
+	}
+	return nil
+}
+
+// Is looks into the message.
+func (f protobufField) Is(encoding string, payload []byte, want string) (is, known bool) {
+	_, _, msg, ok := cutMessage(payload)
+	if encoding != encodingProtobuf || !ok {
+		return false, false
+	}
+	return f.path.inMessage(msg, want)
 }
 
 // inMessage reports whether text would return want for the object in a message.
-func (p *fieldPath) inMessage(msg []byte, want string) (equal, ok bool) {
+func (p *FieldPath) inMessage(msg []byte, want string) (equal, ok bool) {
 	last := len(p.steps) - 1
 	for i, s := range p.steps {
 		if s.number == 0 {
@@ -170,7 +179,7 @@ func (p *fieldPath) inMessage(msg []byte, want string) (equal, ok bool) {
 }
 
 // absent is the text where the message lacks the field of that step.
-func (p *fieldPath) absent(step int) string {
+func (p *FieldPath) absent(step int) string {
 	for _, s := range p.steps[step:] {
 		if s.optional {
 			return ""
@@ -183,7 +192,7 @@ func (p *fieldPath) absent(step int) string {
 }
 
 // number is the text of a varint as the generated methods understand it.
-func (p *fieldPath) number(n uint64) string {
+func (p *FieldPath) number(n uint64) string {
 	switch p.kind {
 	case reflect.Bool:
 		return strconv.FormatBool(n != 0)
@@ -205,70 +214,48 @@ func (p *fieldPath) number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-func (c *unstructuredCodec) peek(encoding string, payload []byte, m *matcher) (match, known bool) {
+// Labels reads them as Unstructured.GetLabels does: null is "", and a value of another type makes that there are none.
+func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
+	dst = dst[:0]
 	if encoding != encodingMsgpack || isTypedPayload(payload) {
-		return false, false
+		return dst, false
 	}
-	if len(m.labels) > 0 {
-		if !m.pairs.fromMsgpack(payload) {
-			return false, false
-		}
-		if !m.matchLabels(&m.pairs) {
-			return false, true
-		}
-	}
-	for _, f := range m.fields {
-		equal, ok := fieldInMsgpack(payload, f.path, f.value)
-		if !ok {
-			return false, false
-		}
-		if equal == f.not {
-			return false, true
-		}
-	}
-	return true, true
-}
-
-// peek looks into what is stored as other objects by what these have in common with their unstructured form: labels.
-func (c *viewCodec) peek(encoding string, payload []byte, m *matcher) (match, known bool) {
-	if encoding == encodingMsgpack {
-		return c.unstructuredCodec.peek(encoding, payload, m)
-	}
-	if p, ok := c.typed.(peeker); ok && len(m.fields) == 0 {
-		return p.peek(encoding, payload, m)
-	}
-	return false, false
-}
-
-// fromMsgpack reads labels as Unstructured.GetLabels does: null is "", and a value of
-// another type makes that there are none.
-func (l *labelPairs) fromMsgpack(payload []byte) bool {
-	l.pairs = l.pairs[:0]
 	r := newMsgpackReader(payload)
 	if !r.enter("metadata") || !r.enter("labels") || !r.isMap() {
-		return r.err == nil
+		return dst, r.err == nil
 	}
 	for range r.mapLen() {
 		name := r.bytes()
 		c, _ := r.peek()
 		switch {
 		case isText(c):
-			l.pairs = append(l.pairs, labelPair{name: name, value: r.bytes()})
+			dst = append(dst, Label{Name: name, Value: r.bytes()})
 		case c == typeNil:
-			l.pairs = append(l.pairs, labelPair{name: name})
+			dst = append(dst, Label{Name: name})
 			r.skip(1)
 		default:
-			l.pairs = l.pairs[:0]
-			return r.err == nil
+			return dst[:0], r.err == nil
 		}
 	}
-	return r.err == nil
+	return dst, r.err == nil
 }
 
-// fieldInMsgpack reports whether plainText would return want for the field.
-func fieldInMsgpack(payload []byte, path []string, want string) (equal, ok bool) {
-	r := newMsgpackReader(payload)
-	for _, name := range path {
+// msgpackField is a field of an unstructured object.
+type msgpackField struct {
+	c    *unstructuredCodec
+	path []string
+}
+
+// Field returns the field, whatever objects have it.
+func (c *unstructuredCodec) Field(path []string) Field { return msgpackField{c, path} }
+
+// Is goes down the maps of the payload.
+func (f msgpackField) Is(encoding string, payload []byte, want string) (is, known bool) {
+	if encoding != encodingMsgpack || isTypedPayload(payload) {
+		return false, false
+	}
+	r := valueReader{newMsgpackReader(payload), &f.c.texts}
+	for _, name := range f.path {
 		if !r.enter(name) {
 			return want == "", r.err == nil
 		}
@@ -277,41 +264,22 @@ func fieldInMsgpack(payload []byte, path []string, want string) (equal, ok bool)
 	switch {
 	case r.err != nil:
 	case isText(c):
-		equal = string(r.bytes()) == want
+		is = string(r.bytes()) == want
 	case r.isMap(), isArray(c), c == typeExt8:
-		equal = want == ""
+		is = want == ""
 	default:
-		equal = plainText(r.value(0)) == want
+		is = PlainText(r.value(0)) == want
 	}
-	return equal, r.err == nil
+	return is, r.err == nil
 }
 
-func isText(c byte) bool { return c&^maxFixText == typeFixText || typeText8 <= c && c <= typeText32 }
-
-func isArray(c byte) bool {
-	return c&^maxFixArray == typeFixArray || c == typeArray16 || c == typeArray32
-}
-
-// isMap reports whether the next value is a map.
-func (r *msgpackReader) isMap() bool {
-	c, ok := r.peek()
-	return ok && (c&^maxFixMap == typeFixMap || c == typeMap16 || c == typeMap32)
-}
-
-// enter goes to the field of that name if the next value is a map that has it.
-func (r *msgpackReader) enter(name string) bool {
-	if !r.isMap() {
-		return false
+// Labels are what other objects have in common with their unstructured form; their fields are not.
+func (c *viewCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
+	if encoding == encodingMsgpack {
+		return c.unstructuredCodec.Labels(dst, encoding, payload)
 	}
-	for range r.mapLen() {
-		k := r.bytes()
-		if string(k) == name {
-			return r.err == nil
-		}
-		if r.err != nil || string(k) > name { // they are in order
-			return false
-		}
-		r.skip(1)
+	if p, ok := c.typed.(Peeker); ok {
+		return p.Labels(dst, encoding, payload)
 	}
-	return false
+	return dst[:0], false
 }

@@ -4,7 +4,10 @@ import (
 	"maps"
 	"math/rand"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,78 +15,67 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/selection"
 )
-
-// peekQueries are queries that tell apart what peeking must tell apart: each label of
-// obj by name and value, one that is not there, and fields.
-func peekQueries(t testing.TB, obj runtime.Object, paths []string) []Query {
-	t.Helper()
-	var queries []Query
-	add := func(name string, op selection.Operator, values ...string) {
-		if r, err := labels.NewRequirement(name, op, values); err == nil {
-			queries = append(queries, Query{Labels: labels.NewSelector().Add(*r)})
-		}
-	}
-	o, err := meta.Accessor(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.GetLabels())) {
-		add(name, selection.Exists)
-		add(name, selection.DoesNotExist)
-		add(name, selection.In, o.GetLabels()[name])
-		add(name, selection.NotIn, o.GetLabels()[name], "other")
-	}
-	add("absent", selection.Exists)
-	add("absent", selection.NotIn, "x")
-	add("a", selection.GreaterThan, "3")
-	for _, path := range paths {
-		for _, value := range []string{"", "x", "0", "1", "true", "false", "-1", o.GetName()} {
-			queries = append(queries, Query{Fields: fields.OneTermEqualSelector(path, value)},
-				Query{Fields: fields.OneTermNotEqualSelector(path, value)})
-		}
-		m := newMatcher(Query{}, true)
-		m.require(path, "", false)
-		value := fieldText(m, obj)
-		queries = append(queries, Query{Fields: fields.OneTermEqualSelector(path, value)})
-	}
-	return queries
-}
-
-// fieldText is the text of the one field that m asks for.
-func fieldText(m *matcher, obj runtime.Object) string {
-	for _, value := range []string{"", "true", "false"} {
-		m.fields[0].value = value
-		if ok, err := m.object(obj); ok || err != nil {
-			return value
-		}
-	}
-	return "x"
-}
 
 // comparePeek holds what a payload says against what its object does.
 func comparePeek(t testing.TB, c Codec, payload []byte, paths []string, mustKnow bool) {
 	t.Helper()
+	peeker := c.(Peeker)
+	labels, known := peeker.Labels(nil, c.Name(), payload)
 	obj, err := c.Decode(payload)
+	if err == nil {
+		compareLabels(t, obj, labels, known, mustKnow)
+	}
+	for _, path := range paths {
+		field := peeker.Field(strings.Split(path, "."))
+		text, has := "", false
+		if err == nil {
+			text, has = fieldText(obj, strings.Split(path, "."))
+		}
+		for _, value := range []string{"", "x", "0", "1", "true", "false", "-1", text} {
+			if field == nil {
+				if has && mustKnow {
+					t.Fatalf("%s is not known", path)
+				}
+				continue
+			}
+			is, known := field.Is(c.Name(), payload, value) // must come back whatever the payload is
+			if err == nil && (known && (!has || is != (text == value)) || !known && mustKnow) {
+				t.Fatalf("%s is %q: %v, known %v; the object has %q, %v", path, value, is, known, text, has)
+			}
+		}
+	}
+}
+
+func compareLabels(t testing.TB, obj runtime.Object, found []Label, known, mustKnow bool) {
+	t.Helper()
+	o, err := meta.Accessor(obj)
 	if err != nil {
-		for _, q := range []Query{{Labels: labels.Set{"a": "b"}.AsSelector()}, {Fields: fields.OneTermEqualSelector("metadata.name", "x")}} {
-			newMatcher(q, true).payload(c, c.Name(), payload) // must come back
-		}
-		return
+		t.Fatal(err)
 	}
-	for _, q := range peekQueries(t, obj, paths) {
-		m := newMatcher(q, true)
-		match, known := m.payload(c, c.Name(), payload)
-		want, err := m.object(obj)
-		if known && (err != nil || match != want) || !known && mustKnow {
-			t.Fatalf("%v %v: %v, known %v; the object says %v, %v", q.Labels, q.Fields, match, known, want, err)
-		}
+	got := map[string]string{}
+	for _, l := range found {
+		got[string(l.Name)] = string(l.Value)
 	}
+	if known && !maps.Equal(got, o.GetLabels()) || !known && mustKnow {
+		t.Fatalf("labels %v, known %v; the object has %v", got, known, o.GetLabels())
+	}
+}
+
+// fieldText is the text of a field; has is false if objects of that type cannot have it.
+func fieldText(obj runtime.Object, path []string) (text string, has bool) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
+		return PlainText(v), true
+	}
+	v := reflect.ValueOf(obj).Elem()
+	p := NewFieldPath(v.Type(), path)
+	if p == nil {
+		return "", false
+	}
+	return p.Text(v), true
 }
 
 var podPaths = []string{
@@ -157,9 +149,9 @@ func TestPeekNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := newMatcher(Query{Fields: fields.OneTermEqualSelector("spec.priority", plainText(int64(n)))}, true)
-		if match, known := m.payload(c, c.Name(), data); !match || !known {
-			t.Errorf("%d: %v, known %v", n, match, known)
+		is, known := c.(Peeker).Field([]string{"spec", "priority"}).Is(c.Name(), data, strconv.Itoa(int(n)))
+		if !is || !known {
+			t.Errorf("%d: %v, known %v", n, is, known)
 		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 )
 
 var (
-	errChecksum     = errors.New("the checksum does not match")
-	errHeaderLength = errors.New("the header is longer than the record")
 	errTruncated    = errors.New("the data ends too early")
 	errTrailing     = errors.New("there is something after the end")
 	errUnsorted     = errors.New("the fields of an object are not in order")
@@ -61,8 +59,6 @@ type msgpackReader struct {
 	// that nest and each announce what the rest has room for would allocate
 	// the square of the data.
 	budget int
-	// texts is nil where strings are not expected to come again.
-	texts *textTables
 	err   error
 }
 
@@ -283,4 +279,34 @@ func (r *msgpackReader) skip(n int) {
 			r.unexpected("a value")
 		}
 	}
+}
+
+func isText(c byte) bool { return c&^maxFixText == typeFixText || typeText8 <= c && c <= typeText32 }
+
+func isArray(c byte) bool {
+	return c&^maxFixArray == typeFixArray || c == typeArray16 || c == typeArray32
+}
+
+// isMap reports whether the next value is a map.
+func (r *msgpackReader) isMap() bool {
+	c, ok := r.peek()
+	return ok && (c&^maxFixMap == typeFixMap || c == typeMap16 || c == typeMap32)
+}
+
+// enter goes to the field of that name if the next value is a map that has it.
+func (r *msgpackReader) enter(name string) bool {
+	if !r.isMap() {
+		return false
+	}
+	for range r.mapLen() {
+		k := r.bytes()
+		if string(k) == name {
+			return r.err == nil
+		}
+		if r.err != nil || string(k) > name { // they are in order
+			return false
+		}
+		r.skip(1)
+	}
+	return false
 }

@@ -76,8 +76,7 @@ func (c *unstructuredCodec) Append(dst []byte, obj runtime.Object) ([]byte, erro
 }
 
 func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
-	r := newMsgpackReader(data)
-	r.texts = &c.texts
+	r := valueReader{newMsgpackReader(data), &c.texts}
 	v := r.value(0)
 	r.end()
 	m, ok := v.(map[string]any)
@@ -167,8 +166,14 @@ func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 	return dst, nil
 }
 
+// valueReader reads the values of unstructured objects. Strings that come again and again are allocated once.
+type valueReader struct {
+	msgpackReader
+	texts *textTables
+}
+
 // value reads what valueWriter.value wrote.
-func (r *msgpackReader) value(depth int) any {
+func (r *valueReader) value(depth int) any {
 	c, ok := r.peek()
 	switch {
 	case !ok:
@@ -206,7 +211,7 @@ func (r *msgpackReader) value(depth int) any {
 	return nil
 }
 
-func (r *msgpackReader) object(depth int) map[string]any {
+func (r *valueReader) object(depth int) map[string]any {
 	if depth > maxDepth {
 		r.fail(errTooDeep)
 		return nil
@@ -229,7 +234,7 @@ func (r *msgpackReader) object(depth int) map[string]any {
 	return m
 }
 
-func (r *msgpackReader) array(depth int) []any {
+func (r *valueReader) array(depth int) []any {
 	if depth > maxDepth {
 		r.fail(errTooDeep)
 		return nil
@@ -243,7 +248,7 @@ func (r *msgpackReader) array(depth int) []any {
 	return s
 }
 
-func (r *msgpackReader) typedNil() any {
+func (r *valueReader) typedNil() any {
 	switch id := r.ext(); id {
 	case extNilMap:
 		return map[string]any(nil)

@@ -55,7 +55,8 @@ type matcher struct {
 	labels labels.Requirements
 	fields []fieldMatch
 	pairs  labelPairs // of the object at hand
-	paths  map[reflect.Type][]*fieldPath
+	paths  map[reflect.Type][]*FieldPath
+	peeked []Field // what fields are for the codec of the payloads; one is nil where only decoding can tell
 }
 
 // fieldMatch is what one field must be, or must not be.
@@ -98,22 +99,47 @@ func (m *matcher) require(field, value string, not bool) {
 // all reports whether every object matches.
 func (m *matcher) all() bool { return !m.none && len(m.labels) == 0 && len(m.fields) == 0 }
 
-// peeker is a codec that can look into a payload without decoding it.
-type peeker interface {
-	// peek reports whether the object in the payload matches. known is false if only decoding can tell.
-	peek(encoding string, payload []byte, m *matcher) (match, known bool)
-}
-
-// payload is peek for any codec.
+// payload reports whether the object in a payload matches. known is false if only decoding can tell.
 func (m *matcher) payload(c Codec, encoding string, payload []byte) (match, known bool) {
 	if m.none || m.all() {
 		return !m.none, true
 	}
-	p, ok := c.(peeker)
+	p, ok := c.(Peeker)
 	if !ok {
 		return false, false
 	}
-	return p.peek(encoding, payload, m)
+	if len(m.labels) > 0 {
+		if m.pairs.pairs, known = p.Labels(m.pairs.pairs, encoding, payload); !known {
+			return false, false
+		}
+		if !m.matchLabels(&m.pairs) {
+			return false, true
+		}
+	}
+	for i, field := range m.fieldsOf(p) {
+		if field == nil {
+			return false, false
+		}
+		is, known := field.Is(encoding, payload, m.fields[i].value)
+		if !known {
+			return false, false
+		}
+		if is == m.fields[i].not {
+			return false, true
+		}
+	}
+	return true, true
+}
+
+// fieldsOf returns the fields as the codec of the payloads finds them.
+func (m *matcher) fieldsOf(p Peeker) []Field {
+	if m.peeked == nil {
+		m.peeked = make([]Field, len(m.fields))
+		for i, f := range m.fields {
+			m.peeked[i] = p.Field(f.path)
+		}
+	}
+	return m.peeked
 }
 
 // matchLabels reports whether ls match.
@@ -152,7 +178,7 @@ func (m *matcher) object(obj runtime.Object) (bool, error) {
 func (m *matcher) unstructuredFields(u *unstructured.Unstructured) bool {
 	for _, f := range m.fields {
 		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // what is no object has no such field
-		if f.not == (plainText(v) == f.value) {
+		if f.not == (PlainText(v) == f.value) {
 			return false
 		}
 	}
@@ -169,7 +195,7 @@ func (m *matcher) typedFields(obj runtime.Object) (bool, error) {
 		return false, err
 	}
 	for i, f := range m.fields {
-		if f.not == (paths[i].text(v.Elem()) == f.value) {
+		if f.not == (paths[i].Text(v.Elem()) == f.value) {
 			return false, nil
 		}
 	}
@@ -177,18 +203,18 @@ func (m *matcher) typedFields(obj runtime.Object) (bool, error) {
 }
 
 // pathsOf finds the fields in objects of a Go type.
-func (m *matcher) pathsOf(t reflect.Type) ([]*fieldPath, error) {
+func (m *matcher) pathsOf(t reflect.Type) ([]*FieldPath, error) {
 	if paths := m.paths[t]; paths != nil {
 		return paths, nil
 	}
-	paths := make([]*fieldPath, len(m.fields))
+	paths := make([]*FieldPath, len(m.fields))
 	for i, f := range m.fields {
-		if paths[i] = newFieldPath(t, f.path); paths[i] == nil {
+		if paths[i] = NewFieldPath(t, f.path); paths[i] == nil {
 			return nil, fmt.Errorf("field %q of a *%s: %w", f.name, t, ErrNoField)
 		}
 	}
 	if m.paths == nil {
-		m.paths = map[reflect.Type][]*fieldPath{}
+		m.paths = map[reflect.Type][]*FieldPath{}
 	}
 	m.paths[t] = paths
 	return paths, nil
@@ -196,9 +222,7 @@ func (m *matcher) pathsOf(t reflect.Type) ([]*fieldPath, error) {
 
 // labelPairs are labels as they stand in a payload. They implement labels.Labels
 // without a map; of two with the same name the last one counts.
-type labelPairs struct{ pairs []labelPair }
-
-type labelPair struct{ name, value []byte }
+type labelPairs struct{ pairs []Label }
 
 // Has implements labels.Labels.
 func (l *labelPairs) Has(label string) bool {
@@ -220,8 +244,8 @@ func (l *labelPairs) Lookup(label string) (string, bool) {
 
 func (l *labelPairs) find(label string) ([]byte, bool) {
 	for i := len(l.pairs) - 1; i >= 0; i-- {
-		if string(l.pairs[i].name) == label {
-			return l.pairs[i].value, true
+		if string(l.pairs[i].Name) == label {
+			return l.pairs[i].Value, true
 		}
 	}
 	return nil, false

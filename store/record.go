@@ -39,6 +39,11 @@ const (
 	sealedFields  = packedFields + 1
 )
 
+var (
+	errChecksum     = errors.New("the checksum does not match")
+	errHeaderLength = errors.New("the header is longer than the record")
+)
+
 // maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
 const maxUnpacked = 64 << 20
 

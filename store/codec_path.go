@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// fieldPath leads from a Go struct to a string, a boolean or an integer in it.
-type fieldPath struct {
+// FieldPath leads from a Go struct to a string, a boolean or an integer in it.
+type FieldPath struct {
 	steps []fieldStep
 	kind  reflect.Kind
 }
@@ -19,9 +19,9 @@ type fieldStep struct {
 	optional bool   // it is a pointer, which may be nil
 }
 
-// newFieldPath follows the names that JSON has for t's fields; nil if there is no such plain value.
-func newFieldPath(t reflect.Type, names []string) *fieldPath {
-	p := &fieldPath{}
+// NewFieldPath follows the names that JSON has for t's fields; nil if there is no such plain value.
+func NewFieldPath(t reflect.Type, names []string) *FieldPath {
+	p := &FieldPath{}
 	for _, name := range names {
 		if t = p.enter(t, name); t == nil {
 			return nil
@@ -39,7 +39,7 @@ func newFieldPath(t reflect.Type, names []string) *fieldPath {
 }
 
 // enter adds the steps to the field of that name in t, and returns the field's type.
-func (p *fieldPath) enter(t reflect.Type, name string) reflect.Type {
+func (p *FieldPath) enter(t reflect.Type, name string) reflect.Type {
 	if t.Kind() != reflect.Struct || marshalsItself(t) {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (p *fieldPath) enter(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-func (p *fieldPath) step(f reflect.StructField) reflect.Type {
+func (p *FieldPath) step(f reflect.StructField) reflect.Type {
 	s := fieldStep{index: f.Index[0], number: protobufNumber(f)}
 	t := f.Type
 	if s.optional = t.Kind() == reflect.Pointer; s.optional {
@@ -94,8 +94,8 @@ func marshalsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }
 
-// text returns the value in v as text; "" if there is none.
-func (p *fieldPath) text(v reflect.Value) string {
+// Text returns the value in v as text; "" if there is none.
+func (p *FieldPath) Text(v reflect.Value) string {
 	for _, s := range p.steps {
 		v = v.Field(s.index)
 		if !s.optional {
@@ -117,8 +117,8 @@ func (p *fieldPath) text(v reflect.Value) string {
 	return strconv.FormatUint(v.Uint(), 10)
 }
 
-// plainText is text for a value of an unstructured object.
-func plainText(v any) string {
+// PlainText is Text for a value of an unstructured object.
+func PlainText(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
