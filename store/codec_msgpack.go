@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -50,7 +51,7 @@ func (c *msgpackCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 		// The reason may quote what is in the object.
 		return dst, fmt.Errorf("encode %T: it can not be marshalled as JSON", obj)
 	}
-	return appendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
+	return msgpack.AppendBin(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))), nil
 }
 
 func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
@@ -101,13 +102,13 @@ func decodeTypedLoose(data []byte) (runtime.Object, error) {
 
 // cutJSON returns the JSON in a payload of msgpackCodec. It is part of data.
 func cutJSON(data []byte) ([]byte, error) {
-	r := newMsgpackReader(data)
-	text := r.bin()
-	r.end()
-	return text, r.err
+	r := msgpack.NewReader(data)
+	text := r.Bin()
+	r.End()
+	return text, r.Err
 }
 
 // isTypedPayload reports whether a msgpack payload is that of a typed object.
 func isTypedPayload(data []byte) bool {
-	return len(data) > 0 && typeBin8 <= data[0] && data[0] <= typeBin32
+	return len(data) > 0 && msgpack.TypeBin8 <= data[0] && data[0] <= msgpack.TypeBin32
 }

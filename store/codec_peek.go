@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"reflect"
 	"strconv"
+
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // Peeker is a codec that reads labels and fields of an object from its payload, without decoding it. It says only what
@@ -65,7 +67,7 @@ func cutField(msg []byte) (f protoField, rest []byte, ok bool) {
 		}
 		return f, rest[n:], true
 	case wireBytes:
-		f.bytes, rest, ok = cutSized(rest)
+		f.bytes, rest, ok = cutText(rest)
 		return f, rest, ok
 	case wire64:
 		n = 8
@@ -220,24 +222,24 @@ func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte)
 	if encoding != encodingMsgpack || isTypedPayload(payload) {
 		return dst, false
 	}
-	r := newMsgpackReader(payload)
-	if !r.enter("metadata") || !r.enter("labels") || !r.isMap() {
-		return dst, r.err == nil
+	r := msgpack.NewReader(payload)
+	if !r.Enter("metadata") || !r.Enter("labels") || !r.IsMap() {
+		return dst, r.Err == nil
 	}
-	for range r.mapLen() {
-		name := r.bytes()
-		c, _ := r.peek()
+	for range r.MapLen() {
+		name := r.Bytes()
+		c, _ := r.Peek()
 		switch {
-		case isText(c):
-			dst = append(dst, Label{Name: name, Value: r.bytes()})
-		case c == typeNil:
+		case msgpack.IsText(c):
+			dst = append(dst, Label{Name: name, Value: r.Bytes()})
+		case c == msgpack.TypeNil:
 			dst = append(dst, Label{Name: name})
-			r.skip(1)
+			r.Skip(1)
 		default:
-			return dst[:0], r.err == nil
+			return dst[:0], r.Err == nil
 		}
 	}
-	return dst, r.err == nil
+	return dst, r.Err == nil
 }
 
 // msgpackField is a field of an unstructured object.
@@ -254,23 +256,23 @@ func (f msgpackField) Is(encoding string, payload []byte, want string) (is, know
 	if encoding != encodingMsgpack || isTypedPayload(payload) {
 		return false, false
 	}
-	r := valueReader{newMsgpackReader(payload), &f.c.texts}
+	r := valueReader{msgpack.NewReader(payload), &f.c.texts}
 	for _, name := range f.path {
-		if !r.enter(name) {
-			return want == "", r.err == nil
+		if !r.Enter(name) {
+			return want == "", r.Err == nil
 		}
 	}
-	c, _ := r.peek()
+	c, _ := r.Peek()
 	switch {
-	case r.err != nil:
-	case isText(c):
-		is = string(r.bytes()) == want
-	case r.isMap(), isArray(c), c == typeExt8:
+	case r.Err != nil:
+	case msgpack.IsText(c):
+		is = string(r.Bytes()) == want
+	case r.IsMap(), msgpack.IsArray(c), c == msgpack.TypeExt8:
 		is = want == ""
 	default:
 		is = PlainText(r.value(0)) == want
 	}
-	return is, r.err == nil
+	return is, r.Err == nil
 }
 
 // Labels are what other objects have in common with their unstructured form; their fields are not.

@@ -113,7 +113,7 @@ func TestPeekGenerated(t *testing.T) {
 	t.Parallel()
 	scheme := allKinds(t)
 	f := newFiller(scheme, rand.Int63())
-	for range soaked(12, 300) {
+	for range 12 + *generateRounds {
 		pod, deployment := &corev1.Pod{}, &appsv1.Deployment{}
 		f.Fill(pod)
 		f.Fill(deployment)

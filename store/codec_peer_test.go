@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
+	"github.com/larder-dev/larder/internal/msgpack"
+	peer "github.com/vmihailenco/msgpack/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 )
 
 // peerValue writes v with the msgpack package, as Larder did before it had a writer of its own.
-func peerValue(e *msgpack.Encoder, v any) error {
+func peerValue(e *peer.Encoder, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if v == nil {
@@ -46,7 +47,7 @@ func peerValue(e *msgpack.Encoder, v any) error {
 
 func peerBytes(t rapid.TB, v any) []byte {
 	var b bytes.Buffer
-	if err := peerValue(msgpack.NewEncoder(&b), v); err != nil {
+	if err := peerValue(peer.NewEncoder(&b), v); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -85,10 +86,10 @@ func TestWriterAndReaderAtTheBoundsOfForms(t *testing.T) {
 			t.Errorf("%d: %v, or another object", n, err)
 		}
 		var b bytes.Buffer
-		if err := msgpack.NewEncoder(&b).EncodeBytes(make([]byte, n)); err != nil {
+		if err := peer.NewEncoder(&b).EncodeBytes(make([]byte, n)); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendBin(nil, make([]byte, n)); !bytes.Equal(got, b.Bytes()) {
+		if got := msgpack.AppendBin(nil, make([]byte, n)); !bytes.Equal(got, b.Bytes()) {
 			t.Errorf("bin of %d bytes: other bytes", n)
 		}
 		if got, err := cutJSON(b.Bytes()); err != nil || len(got) != n {
@@ -122,31 +123,14 @@ func TestReaderReadsLongForms(t *testing.T) {
 func TestSkipEndsWhereTheValueDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := peerBytes(t, jsonValue(3).Draw(t, "value"))
-		r := newMsgpackReader(append(slices.Clone(data), 0xc1))
-		r.skip(1)
-		if r.err != nil || r.pos != len(data) {
-			t.Fatalf("%q: at %d, %v", data, r.pos, r.err)
+		r := msgpack.NewReader(append(slices.Clone(data), 0xc1))
+		r.Skip(1)
+		if r.Err != nil || r.Pos != len(data) {
+			t.Fatalf("%q: at %d, %v", data, r.Pos, r.Err)
 		}
-		r = newMsgpackReader(data[:len(data)-1])
-		if r.skip(1); r.err == nil {
+		r = msgpack.NewReader(data[:len(data)-1])
+		if r.Skip(1); r.Err == nil {
 			t.Fatalf("%q without its last byte can be skipped", data)
-		}
-	})
-}
-
-func FuzzRecordHeaderAsTheMsgpackPackageWroteIt(f *testing.F) {
-	f.Add("uid", "12", uint64(7), "protobuf", "namespace", "a")
-	f.Fuzz(func(t *testing.T, uid, rv string, seq uint64, encoding, index, value string) {
-		h := header{UID: uid, RV: rv, Seq: seq, Encoding: encoding, Terms: map[string][]string{index: {value, ""}}}
-		var b bytes.Buffer
-		e := msgpack.NewEncoder(&b)
-		err := errors.Join(e.EncodeArrayLen(headerFields), e.EncodeString(uid), e.EncodeString(rv), e.EncodeUint(seq), e.EncodeString(encoding),
-			e.EncodeMapLen(1), e.EncodeString(index), e.EncodeArrayLen(2), e.EncodeString(value), e.EncodeString(""))
-		if err != nil || !bytes.Equal(appendHeader(nil, h), b.Bytes()) {
-			t.Fatalf("%v: %q, want %q", err, appendHeader(nil, h), b.Bytes())
-		}
-		if got, err := decodeHeader(recordVersion, b.Bytes()); err != nil || !reflect.DeepEqual(got, h) {
-			t.Fatalf("got %+v, %v; want %+v", got, err, h)
 		}
 	})
 }

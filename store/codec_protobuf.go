@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,7 +96,7 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 	m := obj.(protobufMessage)
 	size := m.Size()
 	apiVersion, kind := typeMeta(obj)
-	out := appendSized(appendSized(dst, apiVersion), kind)
+	out := appendText(appendText(dst, apiVersion), kind)
 	start := len(out)
 	out = slices.Grow(out, size)[:start+size]
 	n, err := m.MarshalToSizedBuffer(out[start:])
@@ -112,7 +113,7 @@ func (c *protobufCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
 func (c *protobufCodec) Decode(data []byte) (runtime.Object, error) {
 	apiVersion, kind, message, ok := cutMessage(data)
 	if !ok {
-		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, errTruncated, entry.ErrDamaged)
+		return nil, fmt.Errorf("decode *%s: apiVersion and kind: %w: %w", c.typ, msgpack.ErrTruncated, entry.ErrDamaged)
 	}
 	m := reflect.New(c.typ).Interface().(protobufMessage)
 	if err := m.Unmarshal(message); err != nil {
@@ -166,16 +167,21 @@ func setTypeMeta(obj runtime.Object, apiVersion, kind string) {
 
 // cutMessage takes a payload apart. What it returns is part of data.
 func cutMessage(data []byte) (apiVersion, kind, message []byte, ok bool) {
-	apiVersion, rest, ok := cutSized(data)
+	apiVersion, rest, ok := cutText(data)
 	if !ok {
 		return nil, nil, nil, false
 	}
-	kind, message, ok = cutSized(rest)
+	kind, message, ok = cutText(rest)
 	return apiVersion, kind, message, ok
 }
 
-// cutSized is the inverse of appendSized. What it returns is part of data.
-func cutSized(data []byte) (s, rest []byte, ok bool) {
+// appendText appends the length of s and s.
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// cutText is the inverse of appendText. What it returns is part of data.
+func cutText(data []byte) (s, rest []byte, ok bool) {
 	size, n := binary.Uvarint(data)
 	if n <= 0 || size > uint64(len(data)-n) {
 		return nil, nil, false

@@ -80,15 +80,6 @@ func fieldsV1(s string) *metav1.FieldsV1 {
 	return f
 }
 
-func mustCodec(t testing.TB, example runtime.Object) Codec {
-	t.Helper()
-	c, err := CodecFor(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func TestTypedWithoutProtobuf(t *testing.T) {
 	c := mustCodec(t, &widget{})
 	if c.Name() != "msgpack" {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -76,15 +77,15 @@ func (c *unstructuredCodec) Append(dst []byte, obj runtime.Object) ([]byte, erro
 }
 
 func (c *unstructuredCodec) Decode(data []byte) (runtime.Object, error) {
-	r := valueReader{newMsgpackReader(data), &c.texts}
+	r := valueReader{msgpack.NewReader(data), &c.texts}
 	v := r.value(0)
-	r.end()
+	r.End()
 	m, ok := v.(map[string]any)
-	if r.err == nil && !ok {
-		r.fail(fmt.Errorf("a %T where the object should be", v))
+	if r.Err == nil && !ok {
+		r.Fail(fmt.Errorf("a %T where the object should be", v))
 	}
-	if r.err != nil {
-		return nil, fmt.Errorf("decode unstructured object: %w: %w", r.err, entry.ErrDamaged)
+	if r.Err != nil {
+		return nil, fmt.Errorf("decode unstructured object: %w: %w", r.Err, entry.ErrDamaged)
 	}
 	return &unstructured.Unstructured{Object: m}, nil
 }
@@ -104,15 +105,15 @@ type valueField struct {
 func (w *valueWriter) value(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
-		return append(dst, typeNil), nil
+		return append(dst, msgpack.TypeNil), nil
 	case string:
-		return appendText(dst, v), nil
+		return msgpack.AppendText(dst, v), nil
 	case bool:
-		return appendBool(dst, v), nil
+		return msgpack.AppendBool(dst, v), nil
 	case int64:
-		return appendInt(dst, v), nil
+		return msgpack.AppendInt(dst, v), nil
 	case float64:
-		return appendFloat(dst, v), nil
+		return msgpack.AppendFloat(dst, v), nil
 	case map[string]any:
 		return w.object(dst, v)
 	case []any:
@@ -123,12 +124,12 @@ func (w *valueWriter) value(dst []byte, v any) ([]byte, error) {
 
 func (w *valueWriter) object(dst []byte, m map[string]any) ([]byte, error) {
 	if m == nil {
-		return appendExt(dst, extNilMap), nil
+		return msgpack.AppendExt(dst, extNilMap), nil
 	}
 	if w.depth++; w.depth > maxDepth {
 		return dst, errTooDeep
 	}
-	dst = appendMapLen(dst, len(m))
+	dst = msgpack.AppendMapLen(dst, len(m))
 	start := len(w.fields)
 	for name, value := range m {
 		w.fields = append(w.fields, valueField{name, value})
@@ -138,7 +139,7 @@ func (w *valueWriter) object(dst []byte, m map[string]any) ([]byte, error) {
 	for i := start; i < end; i++ {
 		f := w.fields[i]
 		var err error
-		if dst, err = w.value(appendText(dst, f.name), f.value); err != nil {
+		if dst, err = w.value(msgpack.AppendText(dst, f.name), f.value); err != nil {
 			return dst, atField(err, "."+f.name)
 		}
 	}
@@ -150,12 +151,12 @@ func (w *valueWriter) object(dst []byte, m map[string]any) ([]byte, error) {
 
 func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 	if s == nil {
-		return appendExt(dst, extNilSlice), nil
+		return msgpack.AppendExt(dst, extNilSlice), nil
 	}
 	if w.depth++; w.depth > maxDepth {
 		return dst, errTooDeep
 	}
-	dst = appendArrayLen(dst, len(s))
+	dst = msgpack.AppendArrayLen(dst, len(s))
 	for i, v := range s {
 		var err error
 		if dst, err = w.value(dst, v); err != nil {
@@ -168,64 +169,64 @@ func (w *valueWriter) array(dst []byte, s []any) ([]byte, error) {
 
 // valueReader reads the values of unstructured objects. Strings that come again and again are allocated once.
 type valueReader struct {
-	msgpackReader
+	msgpack.Reader
 	texts *textTables
 }
 
 // value reads what valueWriter.value wrote.
 func (r *valueReader) value(depth int) any {
-	c, ok := r.peek()
+	c, ok := r.Peek()
 	switch {
 	case !ok:
 		return nil
-	case c <= maxPositive || c >= typeNegative:
-		return r.int(c)
-	case c < typeFixArray:
+	case c <= msgpack.MaxPositive || c >= msgpack.TypeNegative:
+		return r.Int(c)
+	case c < msgpack.TypeFixArray:
 		return r.object(depth + 1)
-	case c < typeFixText:
+	case c < msgpack.TypeFixText:
 		return r.array(depth + 1)
-	case c < typeNil:
-		return r.texts.values.value(r.bytes())
+	case c < msgpack.TypeNil:
+		return r.texts.values.value(r.Bytes())
 	}
 	switch c {
-	case typeNil:
-		r.pos++
+	case msgpack.TypeNil:
+		r.Pos++
 		return nil
-	case typeFalse, typeTrue:
-		r.pos++
-		return c == typeTrue
-	case typeText8, typeText8 + 1, typeText32:
-		return r.str()
-	case typeUint8, typeUint8 + 1, typeUint8 + 2, typeUint64, typeInt8, typeInt8 + 1, typeInt8 + 2, typeInt64:
-		return r.int(c)
-	case typeFloat64:
-		return r.float()
-	case typeMap16, typeMap32:
+	case msgpack.TypeFalse, msgpack.TypeTrue:
+		r.Pos++
+		return c == msgpack.TypeTrue
+	case msgpack.TypeText8, msgpack.TypeText8 + 1, msgpack.TypeText32:
+		return r.Str()
+	case msgpack.TypeUint8, msgpack.TypeUint8 + 1, msgpack.TypeUint8 + 2, msgpack.TypeUint64, msgpack.TypeInt8, msgpack.TypeInt8 + 1, msgpack.TypeInt8 + 2, msgpack.TypeInt64:
+		return r.Int(c)
+	case msgpack.TypeFloat64:
+		return r.Float()
+	case msgpack.TypeMap16, msgpack.TypeMap32:
 		return r.object(depth + 1)
-	case typeArray16, typeArray32:
+	case msgpack.TypeArray16, msgpack.TypeArray32:
 		return r.array(depth + 1)
-	case typeExt8:
+	case msgpack.TypeExt8:
 		return r.typedNil()
 	}
-	r.unexpected("a value")
+	r.Unexpected("a value")
 	return nil
 }
 
 func (r *valueReader) object(depth int) map[string]any {
 	if depth > maxDepth {
-		r.fail(errTooDeep)
+		r.Fail(errTooDeep)
 		return nil
 	}
-	n := r.mapLen()
+	n := r.MapLen()
 	m := make(map[string]any, n)
 	last := ""
 	for i := range n {
-		k := r.texts.names.name(r.bytes())
+		k := r.texts.names.name(r.Bytes())
 		if i > 0 && k <= last {
-			r.fail(errUnsorted)
+			r.Fail(msgpack.ErrUnsorted)
 		}
 		v := r.value(depth)
-		if r.err != nil {
+		if r.Err != nil {
 			return nil
 		}
 		m[k] = v
@@ -236,12 +237,12 @@ func (r *valueReader) object(depth int) map[string]any {
 
 func (r *valueReader) array(depth int) []any {
 	if depth > maxDepth {
-		r.fail(errTooDeep)
+		r.Fail(errTooDeep)
 		return nil
 	}
-	s := make([]any, r.arrayLen())
+	s := make([]any, r.ArrayLen())
 	for i := range s {
-		if s[i] = r.value(depth); r.err != nil {
+		if s[i] = r.value(depth); r.Err != nil {
 			return nil
 		}
 	}
@@ -249,13 +250,13 @@ func (r *valueReader) array(depth int) []any {
 }
 
 func (r *valueReader) typedNil() any {
-	switch id := r.ext(); id {
+	switch id := r.Ext(); id {
 	case extNilMap:
 		return map[string]any(nil)
 	case extNilSlice:
 		return []any(nil)
 	default:
-		r.fail(fmt.Errorf("unknown extension %d", id))
+		r.Fail(fmt.Errorf("unknown extension %d", id))
 	}
 	return nil
 }

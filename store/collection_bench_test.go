@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/sample"
+
 	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +24,7 @@ const (
 // benchPods returns pods in key order.
 func benchPods(b *testing.B, from, n, rv int) []runtime.Object {
 	b.Helper()
-	pod, _ := benchObjects(b)
+	pod, _ := sample.Pod(b)
 	items := make([]runtime.Object, n)
 	for i := range items {
 		p := pod.DeepCopy()

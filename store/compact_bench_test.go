@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/larder-dev/larder/internal/sample"
 )
 
 // BenchmarkCompact deletes nine of ten pods and compacts the file; docs/adr/0006 has the figures. Run it with -benchtime 1x -count 3.
@@ -16,7 +18,7 @@ func BenchmarkCompact(b *testing.B) {
 			path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
 			o: Options{CommitInterval: -1, Logger: &quiet},
 		}
-		f.template, _ = benchObjects(b)
+		f.template, _ = sample.Pod(b)
 		f.open(b)
 		f.fill(b)
 		f.compact(b, "full")

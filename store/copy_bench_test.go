@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/larder-dev/larder/internal/sample"
 )
 
 // BenchmarkCopyPauses copies a file of 100 MB again and again while 1,000 pods a second are updated and others are read, and says how long the longest Apply and the longest Get
@@ -16,7 +18,7 @@ import (
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600, o: Options{Logger: &quiet}}
-		f.template, _ = benchObjects(b)
+		f.template, _ = sample.Pod(b)
 		f.open(b)
 		f.fill(b)
 		total, _, err := f.s.Size()

@@ -7,17 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/internal/sample"
+
 	"github.com/klauspost/compress/zstd"
 	"github.com/larder-dev/larder/entry"
 )
 
 func sampleDictionary() *dictionary {
-	return newDictionary([]byte(strings.Repeat(benchPod, 2)))
+	return newDictionary([]byte(strings.Repeat(sample.PodJSON, 2)))
 }
 
 func TestDictionaryRoundTrip(t *testing.T) {
 	d := sampleDictionary()
-	for _, payload := range [][]byte{[]byte(benchPod), []byte(benchPod[:100]), bytes.Repeat([]byte{0}, 3<<20)} {
+	for _, payload := range [][]byte{[]byte(sample.PodJSON), []byte(sample.PodJSON[:100]), bytes.Repeat([]byte{0}, 3<<20)} {
 		packed := d.pack(payload)
 		if packed == nil || len(packed) >= len(payload)/2 {
 			t.Fatalf("%d bytes became %d", len(payload), len(packed))
@@ -95,7 +97,7 @@ func TestDictionaryIsChecked(t *testing.T) {
 
 func FuzzUnpack(f *testing.F) {
 	d := sampleDictionary()
-	f.Add(d.pack([]byte(benchPod)), len(benchPod))
+	f.Add(d.pack([]byte(sample.PodJSON)), len(sample.PodJSON))
 	f.Add(d.pack(make([]byte, 1<<20)), 5)
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, packed []byte, size int) {

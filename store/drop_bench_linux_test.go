@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/internal/sample"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +30,7 @@ func dropOnce(b *testing.B, cold bool) {
 		path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
 		o: Options{CommitInterval: -1, Logger: &quiet},
 	}
-	f.template, _ = benchObjects(b)
+	f.template, _ = sample.Pod(b)
 	f.open(b)
 	f.fill(b)
 	large := f.c

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/internal/sample"
+
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -153,7 +155,7 @@ func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 // BenchmarkFile is what the choices of docs/adr/0006 were measured with: 100,000 pods in files with pages of
 // different sizes. Run it with -benchtime 1x -count 3; only ratios mean anything on a busy machine.
 func BenchmarkFile(b *testing.B) {
-	large, _ := benchObjects(b)
+	large, _ := sample.Pod(b)
 	large.Annotations, large.Labels = nil, nil
 	small := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "some-node"}}
 	for _, pods := range []fileBench{

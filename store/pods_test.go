@@ -1,10 +1,22 @@
 package store
 
 import (
+	"testing"
+
 	"github.com/larder-dev/larder/entry"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func pods() entry.Identity {
 	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+}
+
+func mustCodec(t testing.TB, example runtime.Object) Codec {
+	t.Helper()
+	c, err := CodecFor(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

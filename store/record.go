@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:
@@ -219,56 +220,56 @@ func appendHeader(dst []byte, h header) []byte {
 		fields = sealedFields
 	}
 	if h.Created != 0 && h.Created != h.Seq {
-		dst = appendArrayLen(dst, fields+1)
+		dst = msgpack.AppendArrayLen(dst, fields+1)
 	} else {
-		dst = appendArrayLen(dst, fields)
+		dst = msgpack.AppendArrayLen(dst, fields)
 	}
-	dst = appendText(dst, h.UID)
-	dst = appendText(dst, h.RV)
-	dst = appendUint(dst, h.Seq)
-	dst = appendText(dst, h.Encoding)
-	dst = appendMapLen(dst, len(h.Terms))
+	dst = msgpack.AppendText(dst, h.UID)
+	dst = msgpack.AppendText(dst, h.RV)
+	dst = msgpack.AppendUint(dst, h.Seq)
+	dst = msgpack.AppendText(dst, h.Encoding)
+	dst = msgpack.AppendMapLen(dst, len(h.Terms))
 	for _, index := range slices.Sorted(maps.Keys(h.Terms)) {
-		dst = appendText(dst, index)
-		dst = appendArrayLen(dst, len(h.Terms[index]))
+		dst = msgpack.AppendText(dst, index)
+		dst = msgpack.AppendArrayLen(dst, len(h.Terms[index]))
 		for _, value := range h.Terms[index] {
-			dst = appendText(dst, value)
+			dst = msgpack.AppendText(dst, value)
 		}
 	}
 	if fields >= packedFields {
-		dst = appendUint(dst, h.Dictionary)
-		dst = appendUint(dst, uint64(h.Size))
+		dst = msgpack.AppendUint(dst, h.Dictionary)
+		dst = msgpack.AppendUint(dst, uint64(h.Size))
 	}
 	if fields >= sealedFields {
-		dst = appendUint(dst, h.SealedBy)
+		dst = msgpack.AppendUint(dst, h.SealedBy)
 	}
 	if h.Created != 0 && h.Created != h.Seq {
-		dst = appendUint(dst, h.Created)
+		dst = msgpack.AppendUint(dst, h.Created)
 	}
 	return dst
 }
 
 // decodePayloadHeader reads of a header what is about the payload, and passes over all else.
 func decodePayloadHeader(version byte, head []byte) (header, error) {
-	d := newMsgpackReader(head)
-	fields := d.arrayLen()
-	if d.err == nil && fields < headerFields {
+	d := msgpack.NewReader(head)
+	fields := d.ArrayLen()
+	if d.Err == nil && fields < headerFields {
 		return header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
-	d.skip(3)
-	h := header{Encoding: encodingName(d.bytes())}
+	d.Skip(3)
+	h := header{Encoding: encodingName(d.Bytes())}
 	if version != recordVersion {
-		d.skip(1)
+		d.Skip(1)
 		h.decodeRest(version, fields, head, &d)
 	}
-	if d.err != nil {
-		return header{}, fmt.Errorf("header: %w", d.err)
+	if d.Err != nil {
+		return header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
 }
 
 // decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every header of that version has.
-func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackReader) (least int) {
+func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
 	least = packedFields
 	switch version {
 	case packedVersion:
@@ -278,21 +279,21 @@ func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpackRea
 		h.unknown = version
 		return fields
 	}
-	if d.err == nil && fields < least {
-		d.err = fmt.Errorf("%d header fields are too few", fields)
+	if d.Err == nil && fields < least {
+		d.Err = fmt.Errorf("%d header fields are too few", fields)
 		return fields
 	}
-	h.Dictionary = d.uint()
-	size := d.uint()
+	h.Dictionary = d.Uint()
+	size := d.Uint()
 	plain := version == sealedVersion && h.Dictionary == 0 && size == 0
-	if d.err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
-		d.err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
+	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
+		d.Err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
 	}
 	h.Size = int(size)
 	if version == sealedVersion {
-		h.SealedBy, h.head = d.uint(), head
-		if d.err == nil && h.SealedBy == 0 {
-			d.err = errors.New("a payload that is sealed with no key can not be")
+		h.SealedBy, h.head = d.Uint(), head
+		if d.Err == nil && h.SealedBy == 0 {
+			d.Err = errors.New("a payload that is sealed with no key can not be")
 		}
 	}
 	return least
@@ -310,26 +311,26 @@ func encodingName(b []byte) string {
 }
 
 func decodeHeader(version byte, data []byte) (header, error) {
-	d := newMsgpackReader(data)
+	d := msgpack.NewReader(data)
 	var h header
-	fields := d.arrayLen()
-	if d.err == nil && fields < headerFields {
+	fields := d.ArrayLen()
+	if d.Err == nil && fields < headerFields {
 		return header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
-	h.UID = d.str()
-	h.RV = d.str()
-	h.Seq = d.uint()
-	h.Encoding = encodingName(d.bytes())
-	n := d.mapLen()
-	if n > 0 && d.err == nil {
+	h.UID = d.Str()
+	h.RV = d.Str()
+	h.Seq = d.Uint()
+	h.Encoding = encodingName(d.Bytes())
+	n := d.MapLen()
+	if n > 0 && d.Err == nil {
 		h.Terms = make(map[string][]string, min(n, 64))
 	}
-	for i := 0; i < n && d.err == nil; i++ {
-		index := d.str()
-		count := d.arrayLen()
+	for i := 0; i < n && d.Err == nil; i++ {
+		index := d.Str()
+		count := d.ArrayLen()
 		values := make([]string, 0, count)
-		for j := 0; j < count && d.err == nil; j++ {
-			values = append(values, d.str())
+		for j := 0; j < count && d.Err == nil; j++ {
+			values = append(values, d.Str())
 		}
 		h.Terms[index] = values
 	}
@@ -337,11 +338,11 @@ func decodeHeader(version byte, data []byte) (header, error) {
 	if version != recordVersion {
 		least = h.decodeRest(version, fields, data, &d)
 	}
-	if d.err == nil && h.unknown == 0 && fields > least {
-		h.Created = d.uint()
+	if d.Err == nil && h.unknown == 0 && fields > least {
+		h.Created = d.Uint()
 	}
-	if d.err != nil {
-		return header{}, fmt.Errorf("header: %w", d.err)
+	if d.Err != nil {
+		return header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
 }

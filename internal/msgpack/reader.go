@@ -1,0 +1,312 @@
+package msgpack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+var (
+	ErrTruncated = errors.New("the data ends too early")
+	errTrailing  = errors.New("there is something after the end")
+	ErrUnsorted  = errors.New("the fields of an object are not in order")
+	errTooLarge  = errors.New("an integer above the range of int64")
+)
+
+// The type bytes of msgpack. The fixed forms hold a number or a length
+// in their low bits; an 8 is followed by a 16, a 32 and, for numbers, a 64.
+const (
+	typeFixMap   = 0x80 // to 0x8f
+	TypeFixArray = 0x90 // to 0x9f
+	TypeFixText  = 0xa0 // to 0xbf
+	TypeNil      = 0xc0
+	TypeFalse    = 0xc2
+	TypeTrue     = 0xc3
+	TypeBin8     = 0xc4
+	TypeBin32    = 0xc6
+	TypeExt8     = 0xc7
+	TypeFloat64  = 0xcb
+	TypeUint8    = 0xcc
+	TypeUint64   = 0xcf
+	TypeInt8     = 0xd0
+	TypeInt64    = 0xd3
+	TypeText8    = 0xd9
+	TypeText32   = 0xdb
+	TypeArray16  = 0xdc
+	TypeArray32  = 0xdd
+	TypeMap16    = 0xde
+	TypeMap32    = 0xdf
+	TypeNegative = 0xe0 // to 0xff: -32 to -1
+	MaxPositive  = 0x7f
+	maxFixMap    = TypeFixArray - 1 - typeFixMap
+	maxFixArray  = TypeFixText - 1 - TypeFixArray
+	maxFixText   = TypeNil - 1 - TypeFixText
+)
+
+// msgpackReader reads msgpack values from data that nobody has vouched for. It
+// reads every form that the msgpack format has for the types that are written
+// here. The first error stays in err; after it there is no data left, and
+// every read returns zero.
+//
+// It is not the msgpack package, whose decoder takes each byte through an
+// io.Reader: decoding is what every read of a collection pays.
+type Reader struct {
+	data []byte
+	Pos  int
+	// budget is how many more elements arrays and maps may announce: all of
+	// them together can not have more than there are bytes. Without it, arrays
+	// that nest and each announce what the rest has room for would allocate
+	// the square of the data.
+	budget int
+	Err    error
+}
+
+func NewReader(data []byte) Reader {
+	return Reader{data: data, budget: len(data)}
+}
+
+func (r *Reader) Fail(err error) {
+	if r.Err == nil {
+		r.Err = err
+	}
+	r.data, r.Pos = nil, 0
+}
+
+func (r *Reader) left() int { return len(r.data) - r.Pos }
+
+// peek returns the type byte of the next value, or false after the end.
+func (r *Reader) Peek() (byte, bool) {
+	if r.Pos >= len(r.data) {
+		r.Fail(ErrTruncated)
+		return 0, false
+	}
+	return r.data[r.Pos], true
+}
+
+func (r *Reader) Unexpected(what string) {
+	if c, ok := r.Peek(); ok {
+		r.Fail(fmt.Errorf("type byte %#x where %s should be", c, what))
+	}
+}
+
+// end fails unless everything has been read.
+func (r *Reader) End() {
+	if r.Err == nil && r.left() > 0 {
+		r.Fail(errTrailing)
+	}
+}
+
+// number reads a type byte and the big endian number of 1<<log bytes behind it.
+func (r *Reader) number(log byte) uint64 {
+	size := 1 << log
+	if r.left() <= size {
+		r.Fail(ErrTruncated)
+		return 0
+	}
+	b := r.data[r.Pos+1 : r.Pos+1+size]
+	r.Pos += 1 + size
+	switch log {
+	case 0:
+		return uint64(b[0])
+	case 1:
+		return uint64(binary.BigEndian.Uint16(b))
+	case 2:
+		return uint64(binary.BigEndian.Uint32(b))
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// cut returns the next n bytes. They are part of the data.
+func (r *Reader) cut(n uint64) []byte {
+	if n > uint64(r.left()) {
+		r.Fail(ErrTruncated)
+		return nil
+	}
+	b := r.data[r.Pos : r.Pos+int(n)]
+	r.Pos += int(n)
+	return b
+}
+
+// bytes returns the bytes of the next string. They are part of the data.
+func (r *Reader) Bytes() []byte {
+	c, ok := r.Peek()
+	switch {
+	case !ok:
+		return nil
+	case c&^maxFixText == TypeFixText:
+		r.Pos++
+		return r.cut(uint64(c & maxFixText))
+	case TypeText8 <= c && c <= TypeText32:
+		return r.cut(r.number(c - TypeText8))
+	}
+	r.Unexpected("a string")
+	return nil
+}
+
+// bin is bytes for a bin value.
+func (r *Reader) Bin() []byte {
+	c, ok := r.Peek()
+	if ok && TypeBin8 <= c && c <= TypeBin32 {
+		return r.cut(r.number(c - TypeBin8))
+	}
+	r.Unexpected("a bin")
+	return nil
+}
+
+func (r *Reader) Str() string { return string(r.Bytes()) }
+
+// int reads an integer; the caller has peeked at its type byte.
+func (r *Reader) Int(c byte) int64 {
+	switch {
+	case c <= MaxPositive || c >= TypeNegative:
+		r.Pos++
+		return int64(int8(c))
+	case c <= TypeUint64:
+		n := r.number(c - TypeUint8)
+		if n > math.MaxInt64 {
+			r.Fail(errTooLarge)
+			return 0
+		}
+		return int64(n)
+	case c == TypeInt8:
+		return int64(int8(r.number(0)))
+	case c == TypeInt8+1:
+		return int64(int16(r.number(1)))
+	case c == TypeInt8+2:
+		return int64(int32(r.number(2)))
+	}
+	return int64(r.number(3))
+}
+
+func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
+
+func (r *Reader) Uint() uint64 {
+	c, ok := r.Peek()
+	switch {
+	case !ok:
+		return 0
+	case c <= MaxPositive:
+		r.Pos++
+		return uint64(c)
+	case TypeUint8 <= c && c <= TypeUint64:
+		return r.number(c - TypeUint8)
+	}
+	r.Unexpected("an unsigned integer")
+	return 0
+}
+
+// arrayLen returns the length of the array that begins here.
+func (r *Reader) ArrayLen() int {
+	c, ok := r.Peek()
+	switch {
+	case !ok:
+		return 0
+	case c&^maxFixArray == TypeFixArray:
+		r.Pos++
+		return r.announced(uint64(c&maxFixArray), 1)
+	case c == TypeArray16 || c == TypeArray32:
+		return r.announced(r.number(c-TypeArray16+1), 1)
+	}
+	r.Unexpected("an array")
+	return 0
+}
+
+// mapLen is arrayLen for a map, whose entries are two elements.
+func (r *Reader) MapLen() int {
+	c, ok := r.Peek()
+	switch {
+	case !ok:
+		return 0
+	case c&^maxFixMap == typeFixMap:
+		r.Pos++
+		return r.announced(uint64(c&maxFixMap), 2)
+	case c == TypeMap16 || c == TypeMap32:
+		return r.announced(r.number(c-TypeMap16+1), 2)
+	}
+	r.Unexpected("a map")
+	return 0
+}
+
+// announced takes n entries of so many elements each off the budget.
+func (r *Reader) announced(n uint64, each int) int {
+	if n > uint64(r.budget/each) {
+		r.Fail(ErrTruncated)
+		return 0
+	}
+	r.budget -= int(n) * each
+	return int(n)
+}
+
+// ext reads the header of an extension without data and returns its id.
+func (r *Reader) Ext() byte {
+	if r.number(0) != 0 { // the length; its type byte is typeExt8
+		r.Fail(errors.New("an extension with data"))
+		return 0
+	}
+	id := r.cut(1)
+	if len(id) == 0 {
+		return 0
+	}
+	return id[0]
+}
+
+// skip passes over n values, and so over whatever is in them. It verifies no more than
+// it needs for that.
+func (r *Reader) Skip(n int) {
+	for ; n > 0; n-- {
+		c, ok := r.Peek()
+		switch {
+		case !ok:
+			return
+		case c&^maxFixText == TypeFixText, TypeText8 <= c && c <= TypeText32:
+			r.Bytes()
+		case c&^maxFixMap == typeFixMap, c == TypeMap16, c == TypeMap32:
+			n += 2 * r.MapLen()
+		case c&^maxFixArray == TypeFixArray, c == TypeArray16, c == TypeArray32:
+			n += r.ArrayLen()
+		case TypeUint8 <= c && c <= TypeInt64:
+			r.number(c & 3)
+		case c <= MaxPositive, c >= TypeNegative, c == TypeNil, c == TypeFalse, c == TypeTrue:
+			r.Pos++
+		case c == TypeFloat64:
+			r.Float()
+		case TypeBin8 <= c && c <= TypeBin32:
+			r.Bin()
+		case c == TypeExt8:
+			r.Ext()
+		default:
+			r.Unexpected("a value")
+		}
+	}
+}
+
+func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
+
+func IsArray(c byte) bool {
+	return c&^maxFixArray == TypeFixArray || c == TypeArray16 || c == TypeArray32
+}
+
+// isMap reports whether the next value is a map.
+func (r *Reader) IsMap() bool {
+	c, ok := r.Peek()
+	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
+}
+
+// enter goes to the field of that name if the next value is a map that has it.
+func (r *Reader) Enter(name string) bool {
+	if !r.IsMap() {
+		return false
+	}
+	for range r.MapLen() {
+		k := r.Bytes()
+		if string(k) == name {
+			return r.Err == nil
+		}
+		if r.Err != nil || string(k) > name { // they are in order
+			return false
+		}
+		r.Skip(1)
+	}
+	return false
+}
