@@ -116,7 +116,8 @@ soak: cluster ## longer runs of the same tests: more systems, more kills, whole 
 	@$(STEP) "10 million updates" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestFileDoesNotGrow$$' ./store
 	@$(STEP) "rewinds through a flaky link" env LARDER_SOAK=1 $(GO) test -count=1 -timeout 30m -run '^TestOvertakenRewindThroughAFlakyLink$$' ./reflector
 	@$(STEP) "model tests" env LARDER_SOAK=1 $(GO) test -count=1 -timeout $(SOAK_TIMEOUT) $$(grep -rl --include='*_test.go' 'pgregory.net/rapid' . | xargs -n1 dirname | sort -u) -rapid.checks=5000
-	@$(STEP) "the codecs, and files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^(TestGeneratedObjects|TestOtherPageSize)$$' ./store -larder.rounds=200
+	@$(STEP) "the codecs" $(GO) test -count=1 -run '^(TestGeneratedObjects|TestPeekGenerated)$$' ./codec -larder.rounds=200
+	@$(STEP) "files of other page sizes" env LARDER_SOAK=1 $(GO) test -count=1 -run '^TestOtherPageSize$$' ./store
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
 		$(STEP) "$$pkg $$fuzz" $(GO) test -toolexec '$(CURDIR)/test/tools/fuzz-ours' -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
 	done
@@ -134,7 +135,7 @@ bench-quick: cluster ## the same with 10,000 pods, 3 runs and short measurements
 .PHONY: bench-micro
 bench-micro: ## micro-benchmarks beside bench/baseline.txt, by benchstat: about ten minutes; accept them: cp bench/results/micro.txt bench/baseline.txt
 	@mkdir -p bench/results
-	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench '^Benchmark($(MICRO))' -benchmem -benchtime $(BENCHTIME) -count 6 ./store ./informer > bench/results/micro.txt
+	@$(STEP) "micro-benchmarks" $(GO) test -run '^$$' -bench '^Benchmark($(MICRO))' -benchmem -benchtime $(BENCHTIME) -count 6 ./codec ./store ./informer > bench/results/micro.txt
 	@$(GO) tool -modfile=test/tools/go.mod benchstat bench/baseline.txt bench/results/micro.txt
 
 FLEET_AGENTS ?= 5000

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/store"
 )
 
 // countingCodec counts the objects that it decodes.
 type countingCodec struct {
-	store.Codec
+	codec.Codec
 	decoded *atomic.Int64
 }
 
@@ -42,7 +43,7 @@ func TestRestartDecodesNothing(t *testing.T) {
 func testRestartDecodes(t *testing.T, residency store.Residency, policy SyncPolicy, handled bool, objects int) {
 	r := newRig(t)
 	r.unread = true
-	codec, err := store.CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -284,7 +285,7 @@ func TestDamage(t *testing.T) {
 }
 
 // poisonCodec can not decode pods of the value "poison".
-type poisonCodec struct{ store.Codec }
+type poisonCodec struct{ codec.Codec }
 
 func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 	obj, err := c.Codec.Decode(data)
@@ -298,7 +299,7 @@ func (c poisonCodec) Decode(data []byte) (runtime.Object, error) {
 // is written anew, and the object comes back with its next change.
 func TestUndecodable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		codec, err := store.CodecFor(&corev1.Pod{})
+		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {
 			t.Fatal(err)
 		}

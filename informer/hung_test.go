@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store"
@@ -290,7 +291,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 		h.take()
 		other := r.i.o.Identity
 		other.Resource = "others"
-		codec, err := store.CodecFor(&corev1.Pod{})
+		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {
 			t.Fatal(err)
 		}

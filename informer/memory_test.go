@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
@@ -27,7 +28,7 @@ import (
 
 // liveCodec counts the objects that it has decoded and that are in memory.
 type liveCodec struct {
-	store.Codec
+	codec.Codec
 	live *atomic.Int64
 }
 
@@ -152,7 +153,7 @@ func startMany(t *testing.T, residency store.Residency, h cache.ResourceEventHan
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := store.CodecFor(&corev1.Pod{})
+	plain, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}

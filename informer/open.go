@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -86,7 +87,7 @@ func (i *Informer) open() error {
 			o.PageSize, o.ResyncPeriod, o.AuditEvery)
 	}
 	if o.Codec == nil {
-		codec, err := store.CodecFor(i.example)
+		codec, err := codec.For(i.example)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -44,8 +45,8 @@ type Options struct {
 	Identity entry.Identity
 	// Resource is stored for the command line. Default: the kind of the example object, or its Go type's name.
 	Resource entry.ResourceInfo
-	// Codec of the objects. Default: store.CodecFor the example object.
-	Codec store.Codec
+	// Codec of the objects. Default: codec.For the example object.
+	Codec codec.Codec
 
 	// Residency says which objects are kept decoded in memory: store.All, store.Bounded or store.None. Default All, as in client-go.
 	Residency store.Residency

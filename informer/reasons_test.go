@@ -8,22 +8,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
 // otherTypes is a codec of a build with other Go types.
-type otherTypes struct{ store.Codec }
+type otherTypes struct{ codec.Codec }
 
 func (c otherTypes) Fingerprint() string { return c.Codec.Fingerprint() + " and a field" }
 
 // TestReasonOfEachAttribute: the status tells which of the things that the contents depend on has changed, before the list and after it.
 func TestReasonOfEachAttribute(t *testing.T) {
-	protobuf, err := store.ProtobufCodec(&corev1.Pod{})
+	protobuf, err := codec.ForProtobuf(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	msgpack, err := store.MsgpackCodec(&corev1.Pod{})
+	msgpack, err := codec.ForMsgpack(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -261,7 +262,7 @@ func TestListsInVain(t *testing.T) {
 
 // sometimesCodec can not decode while it is broken.
 type sometimesCodec struct {
-	store.Codec
+	codec.Codec
 	broken *atomic.Bool
 }
 
@@ -276,7 +277,7 @@ func (c sometimesCodec) Decode(data []byte) (runtime.Object, error) {
 // it. Status is healthy again.
 func TestReadErrorMendedElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		codec, err := store.CodecFor(&corev1.Pod{})
+		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {
 			t.Fatal(err)
 		}

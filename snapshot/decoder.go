@@ -16,8 +16,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // Decoder decodes the records of one collection, whatever its representation, to unstructured objects. It is safe for concurrent use.
@@ -27,21 +27,21 @@ import (
 type Decoder struct {
 	id      entry.Identity
 	kind    string
-	plain   store.Codec
-	typed   func() store.Codec // of protobuf, or nil if there is none; nil if the type is not known
+	plain   codec.Codec
+	typed   func() codec.Codec // of protobuf, or nil if there is none; nil if the type is not known
 	newType func() runtime.Object
 }
 
 // NewDecoder returns the decoder of c.
 func NewDecoder(c Collection) *Decoder {
-	d := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: store.UnstructuredCodec()}
+	d := &Decoder{id: c.Identity, kind: c.Resource.Kind, plain: codec.Unstructured()}
 	if c.Identity.Representation == entry.Metadata {
 		d.typed, d.newType = metadataCodec, func() runtime.Object { return &metav1.PartialObjectMetadata{} }
 		return d
 	}
 	gvk := c.Identity.GroupVersion().WithKind(c.Resource.Kind)
 	if c.Resource.Kind != "" && scheme.Scheme.Recognizes(gvk) {
-		d.typed, d.newType = func() store.Codec { return typedCodec(gvk) }, func() runtime.Object { return newOf(gvk) }
+		d.typed, d.newType = func() codec.Codec { return typedCodec(gvk) }, func() runtime.Object { return newOf(gvk) }
 	}
 	return d
 }
@@ -56,14 +56,14 @@ func newOf(gvk schema.GroupVersionKind) runtime.Object {
 }
 
 // typedCodecs has the codec of each kind that was met: to make one takes milliseconds.
-var typedCodecs sync.Map // schema.GroupVersionKind → store.Codec
+var typedCodecs sync.Map // schema.GroupVersionKind → codec.Codec
 
 // typedCodec returns the protobuf codec of a kind, or nil if it has none.
-func typedCodec(gvk schema.GroupVersionKind) store.Codec {
+func typedCodec(gvk schema.GroupVersionKind) codec.Codec {
 	if c, ok := typedCodecs.Load(gvk); ok {
-		return c.(store.Codec)
+		return c.(codec.Codec)
 	}
-	c, err := store.ProtobufCodec(newOf(gvk))
+	c, err := codec.ForProtobuf(newOf(gvk))
 	if err != nil {
 		return nil // a kind that no collection holds, such as a list
 	}
@@ -71,8 +71,8 @@ func typedCodec(gvk schema.GroupVersionKind) store.Codec {
 	return c
 }
 
-var metadataCodec = sync.OnceValue(func() store.Codec {
-	c, err := store.ProtobufCodec(&metav1.PartialObjectMetadata{})
+var metadataCodec = sync.OnceValue(func() codec.Codec {
+	c, err := codec.ForProtobuf(&metav1.PartialObjectMetadata{})
 	if err != nil {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (d *Decoder) encode(r *entry.Entry, u *unstructured.Unstructured) error {
 }
 
 // codec returns that of protobuf, or nil.
-func (d *Decoder) codec() store.Codec {
+func (d *Decoder) codec() codec.Codec {
 	if d.typed == nil {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 func widgets() Collection {
@@ -45,7 +45,7 @@ func drawWidgets(t *rapid.T) contentOf {
 	slices.Sort(names)
 	for _, name := range names {
 		u := &unstructured.Unstructured{Object: drawObject(t, name)}
-		data, err := store.UnstructuredCodec().Append(nil, u)
+		data, err := codec.Unstructured().Append(nil, u)
 		if err != nil {
 			t.Fatal(err)
 		}

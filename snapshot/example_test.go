@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -67,7 +68,7 @@ func Example() {
 // mirror stands for the informers of a program.
 func mirror(ctx context.Context, st *store.Store) {
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: entry.Unstructured}
-	c, err := st.Collection(ctx, id, store.CollectionOptions{Codec: store.UnstructuredCodec()})
+	c, err := st.Collection(ctx, id, store.CollectionOptions{Codec: codec.Unstructured()})
 	if err != nil {
 		panic(err)
 	}

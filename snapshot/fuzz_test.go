@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // seeds are whole snapshots, and some that were cut.
@@ -252,7 +252,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	for _, c := range decodable() {
 		for _, obj := range []runtime.Object{pod, &corev1.Secret{Data: map[string][]byte{"a": []byte("b")}}, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": "b"}, "metadata": map[string]any{}}}} {
-			codec, err := store.CodecFor(obj)
+			codec, err := codec.For(obj)
 			if err != nil {
 				f.Fatal(err)
 			}

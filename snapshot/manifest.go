@@ -12,7 +12,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// The names of the encodings of payloads, as in store.Codec.Name.
+// The names of the encodings of payloads, as in codec.Codec.Name.
 const (
 	encodingMsgpack  = "msgpack"
 	encodingProtobuf = "protobuf"

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // recordOf encodes an object as a collection of that representation has it. Its JSON is given.
@@ -37,7 +37,7 @@ func recordOf(t testing.TB, c Collection, text string) entry.Entry {
 		typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients leave it
 		obj = typed
 	}
-	codec, err := store.CodecFor(obj)
+	codec, err := codec.For(obj)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -62,9 +63,9 @@ func savedSecret(i int) *corev1.Secret {
 	}
 }
 
-func mustCodec(t testing.TB, example runtime.Object) store.Codec {
+func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
 	t.Helper()
-	c, err := store.CodecFor(example)
+	c, err := codec.For(example)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // Listing is one collection of a live server, and how it is listed.
@@ -20,8 +20,8 @@ type Listing struct {
 	Resource entry.ResourceInfo
 	// OpenAPI is Attributes.OpenAPI, the server's hash of the schema. Empty is unknown.
 	OpenAPI string
-	// Codec of the objects. Default by the representation: store.UnstructuredCodec, or that of PartialObjectMetadata; a collection of Typed objects needs one.
-	Codec store.Codec
+	// Codec of the objects. Default by the representation: codec.Unstructured, or that of PartialObjectMetadata; a collection of Typed objects needs one.
+	Codec codec.Codec
 	// List returns a page of the collection, in the identity's namespace: a list whose items are of the codec's type, with the list's resourceVersion and continue token. It passes the options on, in
 	// which the selectors of the identity are, as a ListFunc of client-go does.
 	List func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
@@ -109,9 +109,9 @@ func newLive(l Listing, cluster string) (*liveList, error) {
 	if l.Codec == nil {
 		switch id.Representation {
 		case entry.Unstructured:
-			l.Codec = store.UnstructuredCodec()
+			l.Codec = codec.Unstructured()
 		case entry.Metadata:
-			l.Codec, err = store.CodecFor(&metav1.PartialObjectMetadata{})
+			l.Codec, err = codec.For(&metav1.PartialObjectMetadata{})
 		default:
 			err = fmt.Errorf("%s: Listing.Codec must be set for typed objects", id)
 		}

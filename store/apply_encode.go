@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,7 +37,7 @@ type write struct {
 // encoder prepares writes. It calls code of the user: no lock may be held.
 type encoder struct {
 	keyFunc cache.KeyFunc
-	codec   Codec // nil leaves out the payload
+	codec   codec.Codec // nil leaves out the payload
 	set     *indexSet
 	// deletes: what deletes carry is encoded too, since durable handlers will be told of it.
 	deletes bool
@@ -135,7 +136,7 @@ func (e encoder) fill(x *write) error {
 }
 
 // encode makes the payload.
-func (x *write) encode(codec Codec) error {
+func (x *write) encode(codec codec.Codec) error {
 	err := guard("the codec", func() (err error) {
 		x.payload, err = codec.Append(nil, x.obj)
 		return err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -213,7 +214,7 @@ func TestApplyOverAnUndecodableRecord(t *testing.T) {
 }
 
 // otherCodec is a codec under a name that no other codec reads.
-type otherCodec struct{ store.Codec }
+type otherCodec struct{ codec.Codec }
 
 func (otherCodec) Name() string { return "other" }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,7 +74,7 @@ func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 }
 
 func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
-	obj, err := decodePayload(r.codec, b.encoding, b.payload)
+	obj, err := codec.Decode(r.codec, b.encoding, b.payload)
 	if errors.Is(err, entry.ErrDamaged) {
 		// The checksum was right: these are the bytes that were written, so the file is not to blame.
 		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged

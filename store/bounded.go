@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/maypok86/otter/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -89,7 +90,7 @@ func (b *bounded) put(key string, c cached, seen uint64) {
 }
 
 // apply takes in writes; those to keys that are not here stay out, but for a read.
-func (b *bounded) apply(last []*write, codec Codec) {
+func (b *bounded) apply(last []*write, codec codec.Codec) {
 	for _, x := range last {
 		s := b.stripe(x.key)
 		s.mu.Lock()
@@ -116,9 +117,9 @@ func (b *bounded) clear() {
 }
 
 // weigh estimates what a decoded object takes.
-func weigh(codec Codec, key string, payload int) uint32 {
+func weigh(c codec.Codec, key string, payload int) uint32 {
 	factor := weightTyped
-	if codec.Name() != encodingProtobuf {
+	if c.Name() != codec.EncodingProtobuf {
 		factor = weightUnstructured
 	}
 	return uint32(min(uint64(weightFixed+len(key))+uint64(factor)*uint64(payload), 1<<31))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/sample"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +48,7 @@ func benchCollectionWith(b *testing.B, o Options) *Collection {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	codec, err := CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		b.Fatal(err)
 	}

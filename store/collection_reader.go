@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +17,7 @@ import (
 type reader struct {
 	store *Store
 	name  string // of the bucket
-	codec Codec
+	codec codec.Codec
 	// overlay is over the file; nil for a View, which sees what has been committed.
 	overlay *overlay
 	// customKeys says that keys need not be namespace/name.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -210,7 +211,7 @@ func TestView(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	fill(t, c, 9)
 
-	view, err := store.ViewCodec(entry.Typed, storetest.PodCodec())
+	view, err := codec.View(entry.Typed, storetest.PodCodec())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/codec"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -17,7 +18,7 @@ import (
 const compactPods = 300
 
 func openCompactPods(s *Store) (*Collection, error) {
-	codec, err := CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}

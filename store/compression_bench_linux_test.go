@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/codec"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,10 +45,10 @@ func BenchmarkCompression(b *testing.B) {
 		total = n
 	}
 	b.Run("protobuf", func(b *testing.B) { benchCompression(b, mustCodec(b, &corev1.Pod{}), total) })
-	b.Run("unstructured", func(b *testing.B) { benchCompression(b, UnstructuredCodec(), total) })
+	b.Run("unstructured", func(b *testing.B) { benchCompression(b, codec.Unstructured(), total) })
 }
 
-func benchCompression(b *testing.B, codec Codec, total int) {
+func benchCompression(b *testing.B, codec codec.Codec, total int) {
 	stored := map[string]*Collection{}
 	for name, compression := range map[string]Compression{"plain": NoCompression, "zstd": Zstd} {
 		stored[name] = benchVaried(b, codec, compression)
@@ -128,7 +129,7 @@ func benchCold(b *testing.B, stored map[string]*Collection, name string, compres
 	b.ReportMetric(float64(plain)/float64(packed), "ratio")
 }
 
-func benchVaried(b *testing.B, codec Codec, compression Compression) *Collection {
+func benchVaried(b *testing.B, codec codec.Codec, compression Compression) *Collection {
 	b.Helper()
 	s, err := Open(b.TempDir()+"/larder.db", Options{})
 	if err != nil {
@@ -138,7 +139,7 @@ func benchVaried(b *testing.B, codec Codec, compression Compression) *Collection
 	return benchOpenVaried(b, s, codec, compression)
 }
 
-func benchOpenVaried(b *testing.B, s *Store, codec Codec, compression Compression) *Collection {
+func benchOpenVaried(b *testing.B, s *Store, codec codec.Codec, compression Compression) *Collection {
 	b.Helper()
 	c, err := s.Collection(context.Background(), pods(), CollectionOptions{
 		Codec: codec, Residency: None, Compression: compression, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
@@ -161,7 +162,7 @@ func benchColdVaried(b *testing.B, c *Collection, total int) (cpu time.Duration)
 	for {
 		b.StopTimer()
 		items := v.page(benchPageSize)
-		if c.codec.Name() == encodingMsgpack {
+		if c.codec.Name() == codec.EncodingMsgpack {
 			for i, item := range items {
 				items[i] = benchUnstructured(b, item)
 			}

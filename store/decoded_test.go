@@ -15,13 +15,14 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
 
 // ledger is a codec that keeps account of the pods that it has decoded.
 type ledger struct {
-	store.Codec
+	codec.Codec
 	every int // how many pods it decodes from one look at those that are in use to the next
 
 	mu    sync.Mutex
@@ -119,7 +120,7 @@ func colored(t *testing.T, c *store.Collection, n, bytes int) {
 
 // pairing is a codec that decodes an object once another one is being decoded.
 type pairing struct {
-	store.Codec
+	codec.Codec
 	arrived chan struct{}
 	alone   func()
 }

@@ -4,7 +4,7 @@
 // Open a file with Open, then one Collection per thing that was listed:
 //
 //	s, err := store.Open("cache.db", store.Options{})
-//	codec, err := store.CodecFor(&corev1.Pod{})
+//	codec, err := codec.For(&corev1.Pod{})
 //	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: pods}, store.CollectionOptions{Codec: codec})
 //
 // A Collection is written by Apply (events) and BeginReplace (a list), and

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -31,7 +32,7 @@ const smallStep = 64 << 10
 
 // fillToDrop makes a complete collection of dropPods objects, with an index.
 func fillToDrop(ctx context.Context, s *Store, id entry.Identity) (*Collection, error) {
-	codec, err := CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/internal/sample"
 
+	"github.com/larder-dev/larder/codec"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -216,9 +217,9 @@ func (f *fileBench) reportSize(b *testing.B, when string) {
 	b.ReportMetric(float64(free)/(1<<20), when+"-free-MiB")
 }
 
-func podCodec(b *testing.B) Codec {
+func podCodec(b *testing.B) codec.Codec {
 	b.Helper()
-	codec, err := CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
@@ -34,7 +35,7 @@ func goldenWidgets() (entry.Identity, CollectionOptions) {
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
 			Namespace:            "shop", LabelSelector: "color=red", Representation: entry.Unstructured,
 		}, CollectionOptions{
-			Codec:    UnstructuredCodec(),
+			Codec:    codec.Unstructured(),
 			Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
 		}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 )
 
@@ -41,7 +42,7 @@ func importPods(path string) error {
 			return errors.Join(err, i.Abort())
 		}
 		for k := range compactPods {
-			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: encodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
+			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: codec.EncodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
 			if err := i.Add(ctx, r); err != nil {
 				return errors.Join(err, i.Abort())
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
 )
@@ -146,7 +147,7 @@ func unstructuredPod(i int) runtime.Object {
 	return u
 }
 
-func testImportOfForm(t *testing.T, id entry.Identity, codec Codec, object func(i int) runtime.Object, before, after Compression) {
+func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object func(i int) runtime.Object, before, after Compression) {
 	const objects = 1500
 	open := func(s *Store, compression Compression) *Collection {
 		c, err := s.Collection(t.Context(), id, CollectionOptions{Codec: codec, Residency: None, Compression: compression})

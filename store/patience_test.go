@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -190,7 +191,7 @@ func TestAbortGivesUp(t *testing.T) {
 
 // slowCodec decodes once it is told to.
 type slowCodec struct {
-	store.Codec
+	codec.Codec
 	decode chan struct{}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,9 +13,9 @@ func pods() entry.Identity {
 	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 }
 
-func mustCodec(t testing.TB, example runtime.Object) Codec {
+func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
 	t.Helper()
-	c, err := CodecFor(example)
+	c, err := codec.For(example)
 	if err != nil {
 		t.Fatal(err)
 	}

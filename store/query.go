@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/larder-dev/larder/codec"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,7 +23,7 @@ var ErrNoField = errors.New("objects can not be selected by this field")
 //
 // Labels and fields are read from the stored bytes where that is possible, so
 // that what is not selected is not decoded: of unstructured objects, and of those stored in
-// protobuf, except for fields read through a ViewCodec and for apiVersion and kind. Typed objects without
+// protobuf, except for fields read through a codec.View and for apiVersion and kind. Typed objects without
 // protobuf, and codecs that are not of this package, are decoded first.
 //
 // A namespace is a range of keys, and the others are not looked at; with a
@@ -55,8 +56,8 @@ type matcher struct {
 	labels labels.Requirements
 	fields []fieldMatch
 	pairs  labelPairs // of the object at hand
-	paths  map[reflect.Type][]*FieldPath
-	peeked []Field // what fields are for the codec of the payloads; one is nil where only decoding can tell
+	paths  map[reflect.Type][]*codec.FieldPath
+	peeked []codec.Field // what fields are for the codec of the payloads; one is nil where only decoding can tell
 }
 
 // fieldMatch is what one field must be, or must not be.
@@ -100,11 +101,11 @@ func (m *matcher) require(field, value string, not bool) {
 func (m *matcher) all() bool { return !m.none && len(m.labels) == 0 && len(m.fields) == 0 }
 
 // payload reports whether the object in a payload matches. known is false if only decoding can tell.
-func (m *matcher) payload(c Codec, encoding string, payload []byte) (match, known bool) {
+func (m *matcher) payload(c codec.Codec, encoding string, payload []byte) (match, known bool) {
 	if m.none || m.all() {
 		return !m.none, true
 	}
-	p, ok := c.(Peeker)
+	p, ok := c.(codec.Peeker)
 	if !ok {
 		return false, false
 	}
@@ -132,9 +133,9 @@ func (m *matcher) payload(c Codec, encoding string, payload []byte) (match, know
 }
 
 // fieldsOf returns the fields as the codec of the payloads finds them.
-func (m *matcher) fieldsOf(p Peeker) []Field {
+func (m *matcher) fieldsOf(p codec.Peeker) []codec.Field {
 	if m.peeked == nil {
-		m.peeked = make([]Field, len(m.fields))
+		m.peeked = make([]codec.Field, len(m.fields))
 		for i, f := range m.fields {
 			m.peeked[i] = p.Field(f.path)
 		}
@@ -178,7 +179,7 @@ func (m *matcher) object(obj runtime.Object) (bool, error) {
 func (m *matcher) unstructuredFields(u *unstructured.Unstructured) bool {
 	for _, f := range m.fields {
 		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...) //nolint:errcheck // what is no object has no such field
-		if f.not == (PlainText(v) == f.value) {
+		if f.not == (codec.PlainText(v) == f.value) {
 			return false
 		}
 	}
@@ -203,18 +204,18 @@ func (m *matcher) typedFields(obj runtime.Object) (bool, error) {
 }
 
 // pathsOf finds the fields in objects of a Go type.
-func (m *matcher) pathsOf(t reflect.Type) ([]*FieldPath, error) {
+func (m *matcher) pathsOf(t reflect.Type) ([]*codec.FieldPath, error) {
 	if paths := m.paths[t]; paths != nil {
 		return paths, nil
 	}
-	paths := make([]*FieldPath, len(m.fields))
+	paths := make([]*codec.FieldPath, len(m.fields))
 	for i, f := range m.fields {
-		if paths[i] = NewFieldPath(t, f.path); paths[i] == nil {
+		if paths[i] = codec.NewFieldPath(t, f.path); paths[i] == nil {
 			return nil, fmt.Errorf("field %q of a *%s: %w", f.name, t, ErrNoField)
 		}
 	}
 	if m.paths == nil {
-		m.paths = map[reflect.Type][]*FieldPath{}
+		m.paths = map[reflect.Type][]*codec.FieldPath{}
 	}
 	m.paths[t] = paths
 	return paths, nil
@@ -222,7 +223,7 @@ func (m *matcher) pathsOf(t reflect.Type) ([]*FieldPath, error) {
 
 // labelPairs are labels as they stand in a payload. They implement labels.Labels
 // without a map; of two with the same name the last one counts.
-type labelPairs struct{ pairs []Label }
+type labelPairs struct{ pairs []codec.Label }
 
 // Has implements labels.Labels.
 func (l *labelPairs) Has(label string) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -13,14 +14,14 @@ import (
 )
 
 // benchLabelled stores pods, one in a hundred of which has the label team=a.
-func benchLabelled(b *testing.B, codec Codec, total int) *Collection {
+func benchLabelled(b *testing.B, cd codec.Codec, total int) *Collection {
 	b.Helper()
 	s, err := Open(b.TempDir()+"/larder.db", Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	c, err := s.Collection(context.Background(), pods(), CollectionOptions{Codec: codec})
+	c, err := s.Collection(context.Background(), pods(), CollectionOptions{Codec: cd})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func benchLabelled(b *testing.B, codec Codec, total int) *Collection {
 			if (from+i)%100 == 7 {
 				pod.Labels["team"], pod.Spec.NodeName = "a", "node-a"
 			}
-			if codec.Name() == encodingMsgpack {
+			if cd.Name() == codec.EncodingMsgpack {
 				m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 				if err != nil {
 					b.Fatal(err)
@@ -59,7 +60,7 @@ func benchLabelled(b *testing.B, codec Codec, total int) *Collection {
 func BenchmarkSelect(b *testing.B) {
 	const total = 100_000
 	team := labels.SelectorFromSet(labels.Set{"team": "a"})
-	for name, codec := range map[string]Codec{"protobuf": mustCodec(b, &corev1.Pod{}), "unstructured": UnstructuredCodec()} {
+	for name, codec := range map[string]codec.Codec{"protobuf": mustCodec(b, &corev1.Pod{}), "unstructured": codec.Unstructured()} {
 		c := benchLabelled(b, codec, total)
 		run := func(what string, want int, q Query) {
 			b.Run(name+"/"+what, func(b *testing.B) {

@@ -5,13 +5,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
 
 // decodeCounter is a codec that counts what it decodes.
 type decodeCounter struct {
-	store.Codec
+	codec.Codec
 	decoded int
 }
 

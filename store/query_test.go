@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -63,16 +64,16 @@ func storeQueryPods(t *testing.T, c store.Interface, as func(*testing.T, *corev1
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	protobuf := storetest.PodCodec()
-	json, err := store.MsgpackCodec(&corev1.Pod{})
+	json, err := codec.ForMsgpack(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		codec store.Codec
+		codec codec.Codec
 		as    func(*testing.T, *corev1.Pod) runtime.Object
 	}{
-		"Protobuf": {protobuf, asTyped}, "JSON": {json, asTyped}, "Unstructured": {store.UnstructuredCodec(), asUnstructured},
-		"ForeignCodec": {struct{ store.Codec }{protobuf}, asTyped},
+		"Protobuf": {protobuf, asTyped}, "JSON": {json, asTyped}, "Unstructured": {codec.Unstructured(), asUnstructured},
+		"ForeignCodec": {struct{ codec.Codec }{protobuf}, asTyped},
 	} {
 		for _, residency := range residencies {
 			t.Run(name+residency.String(), func(t *testing.T) {
@@ -106,7 +107,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if o.Residency == store.None { // read from the file, not from what is pending
 		storetest.RunQueries(t, c)
 	}
-	view, err := store.ViewCodec(entry.Typed, o.Codec)
+	view, err := codec.View(entry.Typed, o.Codec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, labels := range []string{"", "tier=front"} {
-		v, err := s.ViewWith(t.Context(), storetest.Pods, store.UnstructuredCodec()) // the wrong codec
+		v, err := s.ViewWith(t.Context(), storetest.Pods, codec.Unstructured()) // the wrong codec
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/msgpack"
 )
@@ -302,10 +303,10 @@ func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpack.Re
 // encodingName returns b as a string, without an allocation for the encodings there are.
 func encodingName(b []byte) string {
 	switch string(b) {
-	case encodingProtobuf:
-		return encodingProtobuf
-	case encodingMsgpack:
-		return encodingMsgpack
+	case codec.EncodingProtobuf:
+		return codec.EncodingProtobuf
+	case codec.EncodingMsgpack:
+		return codec.EncodingMsgpack
 	}
 	return string(b)
 }

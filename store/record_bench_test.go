@@ -1,11 +1,15 @@
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/larder-dev/larder/codec"
+)
 
 // BenchmarkRecord: a payload of 3 KB into a record and out of it.
 func BenchmarkRecord(b *testing.B) {
 	h := header{
-		UID: "0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11", RV: "184467", Seq: 184467, Encoding: encodingProtobuf,
+		UID: "0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11", RV: "184467", Seq: 184467, Encoding: codec.EncodingProtobuf,
 		Terms: map[string][]string{"namespace": {"shop"}},
 	}
 	const collection, key = "6c691bf7459bb04f8ec4", "shop/web-7d4b9c6f5d-x2x9k"

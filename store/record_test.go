@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"pgregory.net/rapid"
 )
@@ -111,7 +112,7 @@ func TestRecordOfALaterVersion(t *testing.T) {
 	if err != nil || h.unknown != sealedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	r := reader{name: "collection", codec: UnstructuredCodec()}
+	r := reader{name: "collection", codec: codec.Unstructured()}
 	if _, err := r.decode(nil, "ns/name", data); !errors.Is(err, entry.ErrIncompatible) || errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "ns/name") {
 		t.Errorf("got %v, want ErrIncompatible", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -272,7 +273,7 @@ func TestCommitIsBounded(t *testing.T) {
 	}
 }
 
-func encodedSize(t *testing.T, codec store.Codec, changes []store.Change) (size int) {
+func encodedSize(t *testing.T, codec codec.Codec, changes []store.Change) (size int) {
 	t.Helper()
 	for _, ch := range changes {
 		for _, obj := range []runtime.Object{ch.Old, ch.New} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,7 +12,7 @@ import (
 
 // oneWay is a codec that writes one pod so that it can not be read.
 type oneWay struct {
-	Codec
+	codec.Codec
 	unreadable string
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,7 @@ import (
 func BenchmarkStoredPods(b *testing.B) {
 	const n = 100_000
 	path := filepath.Join(b.TempDir(), "larder.db")
-	codec, err := CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
@@ -135,7 +136,7 @@ type planting struct {
 	p           *planted
 	log         *logged
 	o           Options
-	codec       Codec
+	codec       codec.Codec
 	as          func(runtime.Object) runtime.Object
 	compression Compression
 	rv          int
@@ -145,7 +146,7 @@ func (x *planting) open() (*Store, *Collection) {
 	x.t.Helper()
 	s := mustOpen(x.t, filepath.Join(x.p.dir, "store"), x.o)
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
-	if x.codec.Name() == encodingMsgpack {
+	if x.codec.Name() == codec.EncodingMsgpack {
 		id.Representation = entry.Unstructured
 	}
 	c, err := s.Collection(x.t.Context(), id, CollectionOptions{
@@ -317,12 +318,12 @@ func TestNoPlainText(t *testing.T) {
 	}
 	same := func(obj runtime.Object) runtime.Object { return obj }
 	for name, test := range map[string]struct {
-		codec       Codec
+		codec       codec.Codec
 		as          func(runtime.Object) runtime.Object
 		compression Compression
 	}{
 		"Protobuf": {typed, same, NoCompression}, "ProtobufZstd": {typed, same, Zstd},
-		"Unstructured": {UnstructuredCodec(), asUnstructured, NoCompression}, "UnstructuredZstd": {UnstructuredCodec(), asUnstructured, Zstd},
+		"Unstructured": {codec.Unstructured(), asUnstructured, NoCompression}, "UnstructuredZstd": {codec.Unstructured(), asUnstructured, Zstd},
 	} {
 		for _, sealed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {

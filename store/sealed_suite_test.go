@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -37,9 +38,9 @@ func TestIndexerOfSealedCollection(t *testing.T) {
 func TestQueriesOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		codec store.Codec
+		codec codec.Codec
 		as    func(*testing.T, *corev1.Pod) runtime.Object
-	}{"Protobuf": {storetest.PodCodec(), asTyped}, "Unstructured": {store.UnstructuredCodec(), asUnstructured}} {
+	}{"Protobuf": {storetest.PodCodec(), asTyped}, "Unstructured": {codec.Unstructured(), asUnstructured}} {
 		for _, residency := range residencies {
 			for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 				t.Run(name+residency.String()+string(compression), func(t *testing.T) {

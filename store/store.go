@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
 	"github.com/larder-dev/larder/internal/hook"
@@ -101,7 +102,7 @@ func (o Options) commitsLate() bool { return o.CommitInterval >= 0 }
 // CollectionOptions are the options of Store.Collection.
 type CollectionOptions struct {
 	// Codec of the objects. Required.
-	Codec Codec
+	Codec codec.Codec
 	// KeyFunc returns an object's key. Default cache.DeletionHandlingMetaNamespaceKeyFunc.
 	KeyFunc cache.KeyFunc
 	// Indexers to start with; more can be added later.

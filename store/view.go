@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +24,7 @@ type View struct {
 // every collection but one of typed objects in protobuf, for which see
 // ViewWith. It fails with ErrNoCollection if there is no such collection.
 func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
-	codec, err := ViewCodec(id.Representation, nil)
+	codec, err := codec.View(id.Representation, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +32,8 @@ func (s *Store) View(ctx context.Context, id entry.Identity) (*View, error) {
 }
 
 // ViewWith is View with a codec of the caller, such as the one that wrote the
-// collection, or what ViewCodec makes of it.
-func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec Codec) (*View, error) {
+// collection, or what codec.View makes of it.
+func (s *Store) ViewWith(ctx context.Context, id entry.Identity, codec codec.Codec) (*View, error) {
 	id, err := id.Canonical()
 	if err != nil {
 		return nil, err

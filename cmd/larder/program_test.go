@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
@@ -57,7 +58,7 @@ func program(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func collection(ts *testscript.TestScript, st *store.Store, id entry.Identity, example runtime.Object) *store.Collection {
-	codec, err := store.CodecFor(example)
+	codec, err := codec.For(example)
 	ts.Check(err)
 	c, err := st.Collection(context.Background(), id, store.CollectionOptions{Codec: codec})
 	ts.Check(err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -27,7 +28,7 @@ func noLookup(context.Context, string) (reflector.ObjectRef, bool, error) {
 }
 
 func TestRefusedOptions(t *testing.T) {
-	codec, err := store.CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	must(t, err)
 	memory := func(change func(*informer.Options)) informer.Options {
 		o := informer.Options{InMemory: true}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
@@ -122,7 +123,7 @@ func TestAfterShutdown(t *testing.T) {
 // TestOptionsThatCanNotHold for all informers are refused by name.
 func TestOptionsThatCanNotHold(t *testing.T) {
 	c := fakeClients(t)
-	codec, err := store.CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	must(t, err)
 	for want, set := range map[string]func(*informer.Options){
 		"Identity":          func(o *informer.Options) { o.Identity.Namespace = "a" },

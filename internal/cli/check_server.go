@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/source"
@@ -186,7 +187,7 @@ func (mb *member) noteTakenIn(s IO, before store.Info) {
 // not compare them but list them all, and the program whose they are would have to list them again.
 func notAudited(info store.Info) string {
 	why := ""
-	switch codec, err := store.CodecFor(exampleOf(planned{identity: info.Identity})); {
+	switch codec, err := codec.For(exampleOf(planned{identity: info.Identity})); {
 	case !info.Complete:
 		return "its first list has not been finished: nothing can be missing yet"
 	case info.Identity.Representation == entry.Typed:

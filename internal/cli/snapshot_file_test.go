@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // written is a collection of a snapshot that a test writes, with the keys of its objects in ascending order. Their spec says which collection they are of.
@@ -57,7 +57,7 @@ func recordOf(t *testing.T, c snapshot.Collection, key string) entry.Entry {
 	u.SetGroupVersionKind(c.Identity.GroupVersion().WithKind(c.Resource.Kind))
 	u.SetNamespace(namespace)
 	u.SetName(name)
-	codec := store.UnstructuredCodec()
+	codec := codec.Unstructured()
 	payload, err := codec.Append(nil, u)
 	if err != nil {
 		t.Fatal(err)

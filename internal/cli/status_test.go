@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -23,7 +24,7 @@ func TestStatusOfHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Representation: entry.Unstructured}
-	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: store.UnstructuredCodec()})
+	c, err := s.Collection(ctx, id, store.CollectionOptions{Codec: codec.Unstructured()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestStatusAndCheckOfLeftOut(t *testing.T) {
 	}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: gvr, Representation: entry.Unstructured},
-		store.CollectionOptions{Codec: store.UnstructuredCodec()})
+		store.CollectionOptions{Codec: codec.Unstructured()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
@@ -14,21 +15,21 @@ import (
 // viewCodec returns the codec that reads a collection as unstructured objects. What a program has stored as
 // Kubernetes' own Go types is in protobuf, which can not be read without the type; types
 // that are not Kubernetes' own are left to the store.
-func viewCodec(info store.Info) (store.Codec, error) {
+func viewCodec(info store.Info) (codec.Codec, error) {
 	r, _ := describe(info)
 	gvk := info.Identity.GroupVersion().WithKind(r.Kind)
 	if info.Identity.Representation != entry.Typed || !scheme.Scheme.Recognizes(gvk) {
-		return store.ViewCodec(info.Identity.Representation, nil)
+		return codec.View(info.Identity.Representation, nil)
 	}
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
 		return nil, err
 	}
-	typed, err := store.CodecFor(obj)
+	typed, err := codec.For(obj)
 	if err != nil {
 		return nil, err
 	}
-	return store.ViewCodec(entry.Typed, typed)
+	return codec.View(entry.Typed, typed)
 }
 
 // undecodable says in a sentence why objects can not be shown, where the error of a store or snapshot speaks of codecs.

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 // Records returns what src holds as package snapshot reads it: a snapshot's own file, a store's records, and what a running sync
@@ -52,7 +52,7 @@ func (a *answers) Collections(ctx context.Context) ([]snapshot.Collection, error
 
 // Records implements snapshot.Source.
 func (a *answers) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
-	codec := store.UnstructuredCodec()
+	codec := codec.Unstructured()
 	return a.src.Objects(ctx, Query{Collection: id.ID()}, func(u *unstructured.Unstructured) error {
 		rec := entry.Entry{
 			Key: cache.MetaObjectToName(u).String(), UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(),

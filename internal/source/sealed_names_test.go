@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -25,7 +26,7 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: store.UnstructuredCodec(), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec.Unstructured(), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/snapshot"
-	"github.com/larder-dev/larder/store"
 )
 
 var takenAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 
 func recordOf(t *testing.T, obj runtime.Object) entry.Entry {
 	t.Helper()
-	codec, err := store.CodecFor(obj)
+	codec, err := codec.For(obj)
 	must(t, err)
 	payload, err := codec.Append(nil, obj)
 	must(t, err)

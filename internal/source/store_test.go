@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -27,7 +28,7 @@ func write(t *testing.T, s *store.Store, r entry.Representation, obj runtime.Obj
 func writeAs(t *testing.T, s *store.Store, id entry.Identity, r entry.ResourceInfo, obj runtime.Object) string {
 	t.Helper()
 	ctx := context.Background()
-	codec, err := store.CodecFor(obj)
+	codec, err := codec.For(obj)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -54,7 +55,7 @@ func (w *watched) open(t failer) {
 	if w.st, err = store.Open(w.path, store.Options{CommitInterval: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
-	codec, err := store.CodecFor(&unstructured.Unstructured{})
+	codec, err := codec.For(&unstructured.Unstructured{})
 	if err != nil {
 		t.Fatal(err)
 	}

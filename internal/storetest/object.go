@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store"
 )
 
 // Pods is the identity of a collection of Pod objects.
@@ -74,8 +74,8 @@ func Pod(key, uid, rv string, labels ...string) *corev1.Pod {
 }
 
 // PodCodec is the codec of pods.
-func PodCodec() store.Codec {
-	codec, err := store.CodecFor(&corev1.Pod{})
+func PodCodec() codec.Codec {
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
@@ -145,7 +146,7 @@ func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer
 	if err != nil {
 		return nil, err
 	}
-	codec, err := store.CodecFor(&corev1.Pod{})
+	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -146,7 +147,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 	c.createPods(t, names("p", 0, 50))
 	f := newFile(t)
 	src := podSource(t, c.Config(t.Name()), c.ns)
-	full, err := store.CodecFor(&corev1.Pod{})
+	full, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestUpgradeWithNewSchema(t *testing.T) {
 }
 
 // older is the codec of an older build, whose Pod did not know about images.
-type older struct{ store.Codec }
+type older struct{ codec.Codec }
 
 func (o older) Fingerprint() string { return o.Codec.Fingerprint() + "-older" }
 

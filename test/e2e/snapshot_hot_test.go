@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
@@ -113,7 +114,7 @@ func readSnapshot(t *testing.T, path string, src source, ids ...age.Identity) st
 	if n < 0 {
 		t.Fatalf("%s has %+v, want %+v", path, all, src.identity)
 	}
-	codec, err := store.CodecFor(src.example)
+	codec, err := codec.For(src.example)
 	if err != nil {
 		t.Fatal(err)
 	}

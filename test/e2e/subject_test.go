@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
@@ -67,7 +68,7 @@ func (f *file) read(t *testing.T, id entry.Identity, example runtime.Object) sto
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("check of %s: %v %q", f.path, err, report.Problems)
 	}
-	codec, err := store.CodecFor(example)
+	codec, err := codec.For(example)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -131,7 +132,7 @@ func eachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	codec, err := store.CodecFor(b.Kind.Example)
+	codec, err := codec.For(b.Kind.Example)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/codec"
 )
 
 // rawFormat is how a raw file holds pods: as those who read it want them.
@@ -23,7 +23,7 @@ func formatOf(c Case) rawFormat {
 			decode: func(value []byte) error { return new(corev1.Pod).Unmarshal(value) },
 		}
 	}
-	codec := store.UnstructuredCodec()
+	codec := codec.Unstructured()
 	return rawFormat{
 		encode: func(pod *corev1.Pod) ([]byte, error) {
 			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/subject"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/codec"
 )
 
 // hotRounds is how often each hot object is changed.
@@ -124,7 +124,7 @@ func (b *Bench) durable(ctx context.Context, r *subject.Running, result Result) 
 		return err
 	}
 	result["durable"], result["durable"+Reference] = time.Since(told).Seconds(), (commitInterval + commit).Seconds()
-	codec, err := store.CodecFor(b.Kind.Example)
+	codec, err := codec.For(b.Kind.Example)
 	if err != nil {
 		return err
 	}

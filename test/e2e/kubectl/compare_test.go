@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
@@ -292,7 +293,7 @@ func tellColumns(t *testing.T, path string) {
 			continue
 		}
 		info.Resource.Columns, info.Resource.Categories = definition(t, info.Identity.Resource)
-		codec, err := store.ViewCodec(info.Identity.Representation, nil)
+		codec, err := codec.View(info.Identity.Representation, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"errors"
@@ -34,11 +34,11 @@ type unstructuredCodec struct {
 	writers sync.Pool // of *valueWriter: their stacks grow once
 }
 
-// UnstructuredCodec returns the msgpack codec for *unstructured.Unstructured.
+// Unstructured returns the msgpack codec for *unstructured.Unstructured.
 // Its fingerprint is constant: unknown fields are kept.
-func UnstructuredCodec() Codec { return &unstructuredCodec{} }
+func Unstructured() Codec { return &unstructuredCodec{} }
 
-func (c *unstructuredCodec) Name() string { return encodingMsgpack }
+func (c *unstructuredCodec) Name() string { return EncodingMsgpack }
 
 func (c *unstructuredCodec) Fingerprint() string {
 	return fmt.Sprintf("unstructured-%d", msgpackVersion)

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func jsonValue(depth int) *rapid.Generator[any] {
 }
 
 func TestUnstructuredIsKeptExactly(t *testing.T) {
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	rapid.Check(t, func(r *rapid.T) {
 		want := &unstructured.Unstructured{Object: map[string]any{
 			"kind": "Any", "value": jsonValue(3).Draw(r, "value"),
@@ -61,7 +61,7 @@ func TestUnstructuredIsKeptExactly(t *testing.T) {
 func TestUnstructuredKeepsTheBitsOfFloats(t *testing.T) {
 	for _, want := range []float64{math.Copysign(0, -1), math.NaN(), math.Float64frombits(0x7ff8000000000123), 1} {
 		u := &unstructured.Unstructured{Object: map[string]any{"f": want}}
-		got := roundTrip(t, UnstructuredCodec(), u).(*unstructured.Unstructured).Object["f"]
+		got := roundTrip(t, Unstructured(), u).(*unstructured.Unstructured).Object["f"]
 		if f, ok := got.(float64); !ok || math.Float64bits(f) != math.Float64bits(want) {
 			t.Errorf("%v came back as %T %v", want, got, got)
 		}
@@ -70,7 +70,7 @@ func TestUnstructuredKeepsTheBitsOfFloats(t *testing.T) {
 
 func TestUnstructuredWithoutContent(t *testing.T) {
 	for _, want := range []*unstructured.Unstructured{{}, {Object: map[string]any{}}} {
-		if got := roundTrip(t, UnstructuredCodec(), want); !reflect.DeepEqual(got, want) {
+		if got := roundTrip(t, Unstructured(), want); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %#v, want %#v", got, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestUnstructuredRefusesOtherTypes(t *testing.T) {
 		u := &unstructured.Unstructured{Object: map[string]any{
 			"a": "before", "spec": map[string]any{"list": []any{nil, map[string]any{"field": bad}}},
 		}}
-		data, err := UnstructuredCodec().Append([]byte("before"), u)
+		data, err := Unstructured().Append([]byte("before"), u)
 		if !errors.Is(err, errNotJSON) || string(data) != "before" {
 			t.Errorf("%T: %v, %q", bad, err, data)
 			continue
@@ -108,23 +108,23 @@ func nest(depth int) *unstructured.Unstructured {
 }
 
 func TestUnstructuredDepthIsBounded(t *testing.T) {
-	if got := roundTrip(t, UnstructuredCodec(), nest(maxDepth)); !reflect.DeepEqual(got, nest(maxDepth)) {
+	if got := roundTrip(t, Unstructured(), nest(maxDepth)); !reflect.DeepEqual(got, nest(maxDepth)) {
 		t.Error("the deepest object that is allowed did not come back")
 	}
 	for _, u := range []*unstructured.Unstructured{nest(maxDepth + 1), nest(maxDepth + 2)} {
-		_, err := UnstructuredCodec().Append(nil, u)
+		_, err := Unstructured().Append(nil, u)
 		if !errors.Is(err, errTooDeep) || len(err.Error()) > 1000 {
 			t.Errorf("%.200v", err)
 		}
 	}
 	cyclic := map[string]any{}
 	cyclic["self"] = cyclic
-	if _, err := UnstructuredCodec().Append(nil, &unstructured.Unstructured{Object: cyclic}); !errors.Is(err, errTooDeep) {
+	if _, err := Unstructured().Append(nil, &unstructured.Unstructured{Object: cyclic}); !errors.Is(err, errTooDeep) {
 		t.Errorf("a cycle: %.200v", err)
 	}
 	for _, level := range []string{"\x91", "\x81\xa1k"} {
 		data := []byte("\x81\xa1v" + strings.Repeat(level, maxDepth+1) + "\xc0")
-		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, errTooDeep) || !errors.Is(err, entry.ErrDamaged) {
+		if _, err := Unstructured().Decode(data); !errors.Is(err, errTooDeep) || !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("decode: %v", err)
 		}
 	}
@@ -137,14 +137,14 @@ func TestUnstructuredWidthIsNotBounded(t *testing.T) {
 		wide = append(wide, map[string]any{}, []any{})
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"wide": wide}}
-	if got := roundTrip(t, UnstructuredCodec(), u); !reflect.DeepEqual(got, u) {
+	if got := roundTrip(t, Unstructured(), u); !reflect.DeepEqual(got, u) {
 		t.Error("it did not come back")
 	}
 }
 
 // For the race detector: readers share a codec.
 func TestUnstructuredConcurrently(t *testing.T) {
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -180,11 +180,11 @@ func TestUnstructuredCheck(t *testing.T) {
 		{(*unstructured.Unstructured)(nil), "nil"},
 		{nil, "<nil>"},
 	} {
-		err := UnstructuredCodec().Check(c.obj)
+		err := Unstructured().Check(c.obj)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Check(%T) = %v, want it to name %q", c.obj, err, c.want)
 		}
-		if _, appendErr := UnstructuredCodec().Append(nil, c.obj); (appendErr == nil) != (err == nil) {
+		if _, appendErr := Unstructured().Append(nil, c.obj); (appendErr == nil) != (err == nil) {
 			t.Errorf("Append(%T) = %v, Check says %v", c.obj, appendErr, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestUnstructuredRefusesWhatItDidNotWrite(t *testing.T) {
 		"a truncated text":       "\x81\xa1a\xa5abc",
 		"a truncated float":      "\x81\xa1a\xcb\x00",
 	} {
-		if obj, err := UnstructuredCodec().Decode([]byte(data)); !errors.Is(err, entry.ErrDamaged) || obj != nil {
+		if obj, err := Unstructured().Decode([]byte(data)); !errors.Is(err, entry.ErrDamaged) || obj != nil {
 			t.Errorf("%s: %v, %v", name, obj, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 		data = append(data, make([]byte, size)...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := UnstructuredCodec().Decode(data); !errors.Is(err, entry.ErrDamaged) {
+		if _, err := Unstructured().Decode(data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		runtime.ReadMemStats(&after)
@@ -238,7 +238,7 @@ func TestDecodeAllocatesNoMoreThanTheDataIsWorth(t *testing.T) {
 }
 
 func FuzzDecodeUnstructured(f *testing.F) {
-	seed, err := UnstructuredCodec().Append(nil, &unstructured.Unstructured{Object: map[string]any{
+	seed, err := Unstructured().Append(nil, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "n": int64(1), "f": 1.5, "l": []any{nil, true, []any(nil)},
 		"m": map[string]any{"e": map[string]any{}, "n": map[string]any(nil)}, "s": "\xff",
 	}})
@@ -251,7 +251,7 @@ func FuzzDecodeUnstructured(f *testing.F) {
 	f.Add([]byte("\x81\xa1v\xdf\xff\xff\xff\xff"))
 	f.Add([]byte("\x81\xa1v\xdb\xff\xff\xff\xff"))
 	f.Add([]byte("\x81\xa1v" + strings.Repeat("\x91", 20000)))
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		obj, err := codec.Decode(data)
 		if err != nil {
@@ -314,7 +314,7 @@ func TestTextTableKeepsWhatComesAgain(t *testing.T) {
 }
 
 func TestDecodeSharesNoMemoryWithNames(t *testing.T) {
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	u := &unstructured.Unstructured{Object: map[string]any{"first": "x"}}
 	roundTrip(t, codec, u) // overwrites the bytes that the name was read from
 	if got := roundTrip(t, codec, u); !reflect.DeepEqual(got, u) {

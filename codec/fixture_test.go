@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"bytes"
@@ -143,7 +143,7 @@ func roundTrip(t testing.TB, c Codec, obj runtime.Object) runtime.Object {
 
 func TestFixturesUnstructured(t *testing.T) {
 	t.Parallel()
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	seen := map[string]bool{}
 	for _, path := range fixtures(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestFixturesTyped(t *testing.T) {
 
 func requireProtobuf(t testing.TB, obj runtime.Object) {
 	t.Helper()
-	if c, err := CodecFor(obj); err != nil || c.Name() != "protobuf" {
-		t.Fatalf("CodecFor(%T): %v, %v", obj, c, err)
+	if c, err := For(obj); err != nil || c.Name() != "protobuf" {
+		t.Fatalf("For(%T): %v, %v", obj, c, err)
 	}
 }
 
@@ -209,11 +209,11 @@ func requireProtobuf(t testing.TB, obj runtime.Object) {
 // wrote before a type gained or lost its protobuf.
 func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 	t.Helper()
-	p, err := ProtobufCodec(want)
+	p, err := ForProtobuf(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := MsgpackCodec(want)
+	m, err := ForMsgpack(want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func testTypedRoundTrip(t testing.TB, want runtime.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decodePayload(pair[1], pair[0].Name(), data)
+		got, err := Decode(pair[1], pair[0].Name(), data)
 		if err != nil || !apiequality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s read by %s: %v", pair[0].Name(), pair[1].Name(), err)
 		}
@@ -255,12 +255,12 @@ func TestFixturesView(t *testing.T) {
 }
 
 func testView(t *testing.T, obj runtime.Object, want *unstructured.Unstructured) {
-	for _, choose := range []func(runtime.Object) (Codec, error){ProtobufCodec, MsgpackCodec} {
+	for _, choose := range []func(runtime.Object) (Codec, error){ForProtobuf, ForMsgpack} {
 		c, err := choose(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
-		view, err := ViewCodec(entry.Typed, c)
+		view, err := View(entry.Typed, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func testView(t *testing.T, obj runtime.Object, want *unstructured.Unstructured)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decodePayload(view, c.Name(), data)
+		got, err := Decode(view, c.Name(), data)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v\ngot  %#v\nwant %#v", c.Name(), err, got, want)
 		}

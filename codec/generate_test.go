@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"flag"
@@ -97,7 +97,7 @@ func testGenerated(t *testing.T, f *randfill.Filler, scheme *runtime.Scheme, gvk
 		t.Fatal(err)
 	}
 	want := &unstructured.Unstructured{Object: m}
-	if got := roundTrip(t, UnstructuredCodec(), want); !reflect.DeepEqual(got, want) {
+	if got := roundTrip(t, Unstructured(), want); !reflect.DeepEqual(got, want) {
 		t.Errorf("unstructured: got %#v\nwant %#v", got, want)
 	}
 }

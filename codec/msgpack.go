@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"bytes"
@@ -33,10 +33,10 @@ type msgpackCodec struct {
 }
 
 func newMsgpackCodec(t reflect.Type) (*msgpackCodec, error) {
-	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(encodingMsgpack, msgpackVersion, t)}, nil
+	return &msgpackCodec{typ: t, fingerprint: typeFingerprint(EncodingMsgpack, msgpackVersion, t)}, nil
 }
 
-func (c *msgpackCodec) Name() string                   { return encodingMsgpack }
+func (c *msgpackCodec) Name() string                   { return EncodingMsgpack }
 func (c *msgpackCodec) Fingerprint() string            { return c.fingerprint }
 func (c *msgpackCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
 
@@ -61,10 +61,10 @@ func (c *msgpackCodec) Decode(data []byte) (runtime.Object, error) {
 // decodeEncoding reads what was written while the type had generated protobuf.
 // It must still have the methods, under whatever tags.
 func (c *msgpackCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
-	if encoding == encodingMsgpack {
+	if encoding == EncodingMsgpack {
 		return c.Decode(data)
 	}
-	if encoding == encodingProtobuf && generatesProtobuf(c.typ) {
+	if encoding == EncodingProtobuf && generatesProtobuf(c.typ) {
 		return newProtobufCodec(c.typ).Decode(data)
 	}
 	return nil, unknownEncoding(encoding, c)

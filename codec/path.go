@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"maps"
@@ -98,7 +98,7 @@ func TestPeekFixtures(t *testing.T) {
 			if !isStored(obj) {
 				return
 			}
-			for c, obj := range map[Codec]runtime.Object{mustCodec(t, obj): obj, UnstructuredCodec(): parseUnstructured(t, text)} {
+			for c, obj := range map[Codec]runtime.Object{mustCodec(t, obj): obj, Unstructured(): parseUnstructured(t, text)} {
 				data, err := c.Append(nil, obj)
 				if err != nil {
 					t.Fatal(err)
@@ -132,10 +132,10 @@ func TestPeekGenerated(t *testing.T) {
 				continue // a number that JSON does not have
 			}
 			u := &unstructured.Unstructured{Object: m}
-			if data, err = UnstructuredCodec().Append(nil, u); err != nil {
+			if data, err = Unstructured().Append(nil, u); err != nil {
 				t.Fatal(err)
 			}
-			comparePeek(t, UnstructuredCodec(), data, paths, true)
+			comparePeek(t, Unstructured(), data, paths, true)
 		}
 	}
 }
@@ -165,11 +165,11 @@ func TestPeekOddLabels(t *testing.T) {
 		map[string]any{"annotations": map[string]any{"x": []any{nil, 1.5, true}}, "labels": map[string]any{"a": "5"}, "name": "n"},
 	} {
 		for _, object := range []map[string]any{{"metadata": metadata}, {"a": "before", "metadata": metadata, "z": "behind"}, {}} {
-			data, err := UnstructuredCodec().Append(nil, &unstructured.Unstructured{Object: object})
+			data, err := Unstructured().Append(nil, &unstructured.Unstructured{Object: object})
 			if err != nil {
 				t.Fatal(err)
 			}
-			comparePeek(t, UnstructuredCodec(), data, []string{"metadata.name", "metadata.labels.a", "metadata", "metadata.annotations.x", "a"}, true)
+			comparePeek(t, Unstructured(), data, []string{"metadata.name", "metadata.labels.a", "metadata", "metadata.annotations.x", "a"}, true)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func FuzzPeekProtobuf(f *testing.F) {
 }
 
 func FuzzPeekUnstructured(f *testing.F) {
-	c := UnstructuredCodec()
+	c := Unstructured()
 	data, err := c.Append(nil, &unstructured.Unstructured{Object: map[string]any{
 		"kind": "Any", "metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "5", "b": nil}},
 		"spec": map[string]any{"nodeName": "x", "priority": int64(1), "hostNetwork": true, "f": 1.5, "l": []any{nil}},

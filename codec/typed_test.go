@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"errors"
@@ -100,14 +100,14 @@ func TestPromotedProtobufMethodsAreNotUsed(t *testing.T) {
 	if got := roundTrip(t, c, want); c.Name() != "msgpack" || !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v", c.Name(), got)
 	}
-	if _, err := ProtobufCodec(want); err == nil {
-		t.Error("ProtobufCodec accepts it")
+	if _, err := ForProtobuf(want); err == nil {
+		t.Error("ForProtobuf accepts it")
 	}
 }
 
 func TestTypeMetaIsKept(t *testing.T) {
 	for _, want := range []metav1.TypeMeta{{}, {Kind: "Pod"}, {APIVersion: "v1"}, {APIVersion: "a/b/c", Kind: "Pod"}} {
-		for _, choose := range []func(runtime.Object) (Codec, error){ProtobufCodec, MsgpackCodec} {
+		for _, choose := range []func(runtime.Object) (Codec, error){ForProtobuf, ForMsgpack} {
 			pod := &corev1.Pod{TypeMeta: want, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			c, err := choose(pod)
 			if err != nil {
@@ -129,7 +129,7 @@ func TestMetadataOnly(t *testing.T) {
 	if got := roundTrip(t, c, want); c.Name() != "protobuf" || !apiequality.Semantic.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v", c.Name(), got)
 	}
-	view, err := ViewCodec(entry.Metadata, nil)
+	view, err := View(entry.Metadata, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestMetadataOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodePayload(view, c.Name(), data)
+	got, err := Decode(view, c.Name(), data)
 	if err != nil || got.(*unstructured.Unstructured).GetName() != "a" {
 		t.Errorf("view: %v, %v", got, err)
 	}
@@ -147,7 +147,7 @@ func TestCodecForRefuses(t *testing.T) {
 	for _, example := range []runtime.Object{
 		nil, &corev1.PodList{}, &unstructured.UnstructuredList{}, &metav1.PartialObjectMetadataList{},
 	} {
-		for _, choose := range []func(runtime.Object) (Codec, error){CodecFor, ProtobufCodec, MsgpackCodec} {
+		for _, choose := range []func(runtime.Object) (Codec, error){For, ForProtobuf, ForMsgpack} {
 			if c, err := choose(example); err == nil {
 				t.Errorf("%T: %v", example, c)
 			}
@@ -231,36 +231,36 @@ func TestEncodeErrorsQuoteNoContent(t *testing.T) {
 }
 
 func TestDecodePayloadRefusesUnknownEncodings(t *testing.T) {
-	view, err := ViewCodec(entry.Typed, nil)
+	view, err := View(entry.Typed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []Codec{mustCodec(t, &corev1.Pod{}), mustCodec(t, &widget{}), UnstructuredCodec(), view} {
+	for _, c := range []Codec{mustCodec(t, &corev1.Pod{}), mustCodec(t, &widget{}), Unstructured(), view} {
 		for _, encoding := range []string{"", "cbor"} {
-			if _, err := decodePayload(c, encoding, nil); !errors.Is(err, entry.ErrIncompatible) {
+			if _, err := Decode(c, encoding, nil); !errors.Is(err, entry.ErrIncompatible) {
 				t.Errorf("%T, %q: %v", c, encoding, err)
 			}
 		}
 	}
 	// The payload of a type that has no protobuf any more, and of an unstructured collection.
-	for _, c := range []Codec{mustCodec(t, &widget{}), UnstructuredCodec(), view} {
-		if _, err := decodePayload(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
+	for _, c := range []Codec{mustCodec(t, &widget{}), Unstructured(), view} {
+		if _, err := Decode(c, "protobuf", nil); !errors.Is(err, entry.ErrIncompatible) {
 			t.Errorf("%T: %v", c, err)
 		}
 	}
 }
 
 func TestViewOfUnstructured(t *testing.T) {
-	view, err := ViewCodec(entry.Unstructured, nil)
+	view, err := View(entry.Unstructured, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &unstructured.Unstructured{Object: map[string]any{"kind": "A", "f": float64(1), "i": int64(1)}}
-	data, err := UnstructuredCodec().Append(nil, want)
+	data, err := Unstructured().Append(nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := decodePayload(view, "msgpack", data); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := Decode(view, "msgpack", data); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, %v", got, err)
 	}
 	if _, err := view.Append(nil, want); err == nil {
@@ -311,4 +311,12 @@ func FuzzDecodeTyped(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+func mustCodec(t testing.TB, example runtime.Object) Codec {
+	t.Helper()
+	c, err := For(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func peerBytes(t rapid.TB, v any) []byte {
 }
 
 func TestWriterWritesWhatTheMsgpackPackageDoes(t *testing.T) {
-	codec := UnstructuredCodec()
+	codec := Unstructured()
 	rapid.Check(t, func(t *rapid.T) {
 		m := map[string]any{"kind": "Any", "value": jsonValue(3).Draw(t, "value")}
 		got, err := codec.Append(nil, &unstructured.Unstructured{Object: m})
@@ -78,11 +78,11 @@ func TestWriterAndReaderAtTheBoundsOfForms(t *testing.T) {
 		}
 		m := map[string]any{"text": strings.Repeat("x", n), "fields": fields, "list": items, strings.Repeat("n", n+1): true}
 		u := &unstructured.Unstructured{Object: m}
-		data, err := UnstructuredCodec().Append(nil, u)
+		data, err := Unstructured().Append(nil, u)
 		if err != nil || !bytes.Equal(data, peerBytes(t, m)) {
 			t.Fatalf("%d: %v, or other bytes", n, err)
 		}
-		if got, err := UnstructuredCodec().Decode(data); err != nil || !reflect.DeepEqual(got, u) {
+		if got, err := Unstructured().Decode(data); err != nil || !reflect.DeepEqual(got, u) {
 			t.Errorf("%d: %v, or another object", n, err)
 		}
 		var b bytes.Buffer
@@ -112,7 +112,7 @@ func TestReaderReadsLongForms(t *testing.T) {
 		"\xdc\x00\x01\xc0": []any{nil}, "\xdd\x00\x00\x00\x01\xc0": []any{nil},
 		"\xde\x00\x01\xa1k\xc2": map[string]any{"k": false}, "\xdf\x00\x00\x00\x01\xa1k\xc3": map[string]any{"k": true},
 	} {
-		u, err := UnstructuredCodec().Decode([]byte("\x81\xa1v" + data))
+		u, err := Unstructured().Decode([]byte("\x81\xa1v" + data))
 		if err != nil || !reflect.DeepEqual(u.(*unstructured.Unstructured).Object["v"], want) {
 			t.Errorf("%q: %v, %v", data, u, err)
 		}

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"encoding/binary"
@@ -45,7 +45,7 @@ type protobufCodec struct {
 func newProtobufCodec(t reflect.Type) *protobufCodec {
 	return &protobufCodec{
 		typ:         t,
-		fingerprint: typeFingerprint(encodingProtobuf, protobufVersion, t),
+		fingerprint: typeFingerprint(EncodingProtobuf, protobufVersion, t),
 		nested:      holdsRawExtension(t),
 		metadata:    metadataNumber(t),
 	}
@@ -80,7 +80,7 @@ func generatesProtobuf(t reflect.Type) bool {
 	return true
 }
 
-func (c *protobufCodec) Name() string                   { return encodingProtobuf }
+func (c *protobufCodec) Name() string                   { return EncodingProtobuf }
 func (c *protobufCodec) Fingerprint() string            { return c.fingerprint }
 func (c *protobufCodec) Check(obj runtime.Object) error { return checkType(obj, c.typ) }
 
@@ -139,9 +139,9 @@ func (c *protobufCodec) typeMeta(apiVersion, kind []byte) *metav1.TypeMeta {
 // decodeEncoding reads what was written while the type had no protobuf.
 func (c *protobufCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	switch encoding {
-	case encodingProtobuf:
+	case EncodingProtobuf:
 		return c.Decode(data)
-	case encodingMsgpack:
+	case EncodingMsgpack:
 		return decodeTyped(c.typ, data)
 	}
 	return nil, unknownEncoding(encoding, c)

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"os"
@@ -99,22 +99,22 @@ func TestFingerprintSeesChanges(t *testing.T) {
 }
 
 func TestFingerprintsOfCodecs(t *testing.T) {
-	pod, err := ProtobufCodec(&corev1.Pod{})
+	pod, err := ForProtobuf(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	asMsgpack, err := MsgpackCodec(&corev1.Pod{})
+	asMsgpack, err := ForMsgpack(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, c := range []Codec{pod, asMsgpack, mustCodec(t, &corev1.Node{}), mustCodec(t, &metav1.PartialObjectMetadata{}), UnstructuredCodec()} {
+	for _, c := range []Codec{pod, asMsgpack, mustCodec(t, &corev1.Node{}), mustCodec(t, &metav1.PartialObjectMetadata{}), Unstructured()} {
 		if c.Fingerprint() == "" || seen[c.Fingerprint()] {
 			t.Errorf("fingerprint %q is empty or there twice", c.Fingerprint())
 		}
 		seen[c.Fingerprint()] = true
 	}
-	if got := UnstructuredCodec().Fingerprint(); got != "unstructured-1" {
+	if got := Unstructured().Fingerprint(); got != "unstructured-1" {
 		t.Errorf("unstructured: %q; a change rewrites every collection", got)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"encoding/binary"
@@ -100,7 +100,7 @@ func onlyField(msg []byte, number uint64, wire byte) (found protoField, present,
 // Labels reads those of the message's metav1.ObjectMeta.
 func (c *protobufCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	_, _, msg, ok := cutMessage(payload)
-	if encoding != encodingProtobuf || c.metadata == 0 || !ok {
+	if encoding != EncodingProtobuf || c.metadata == 0 || !ok {
 		return dst[:0], false
 	}
 	return protobufLabels(dst[:0], msg, c.metadata)
@@ -147,7 +147,7 @@ func (c *protobufCodec) Field(path []string) Field {
 // Is looks into the message.
 func (f protobufField) Is(encoding string, payload []byte, want string) (is, known bool) {
 	_, _, msg, ok := cutMessage(payload)
-	if encoding != encodingProtobuf || !ok {
+	if encoding != EncodingProtobuf || !ok {
 		return false, false
 	}
 	return f.path.inMessage(msg, want)
@@ -219,7 +219,7 @@ func (p *FieldPath) number(n uint64) string {
 // Labels reads them as Unstructured.GetLabels does: null is "", and a value of another type makes that there are none.
 func (c *unstructuredCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
 	dst = dst[:0]
-	if encoding != encodingMsgpack || isTypedPayload(payload) {
+	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return dst, false
 	}
 	r := msgpack.NewReader(payload)
@@ -253,7 +253,7 @@ func (c *unstructuredCodec) Field(path []string) Field { return msgpackField{c, 
 
 // Is goes down the maps of the payload.
 func (f msgpackField) Is(encoding string, payload []byte, want string) (is, known bool) {
-	if encoding != encodingMsgpack || isTypedPayload(payload) {
+	if encoding != EncodingMsgpack || isTypedPayload(payload) {
 		return false, false
 	}
 	r := valueReader{msgpack.NewReader(payload), &f.c.texts}
@@ -277,7 +277,7 @@ func (f msgpackField) Is(encoding string, payload []byte, want string) (is, know
 
 // Labels are what other objects have in common with their unstructured form; their fields are not.
 func (c *viewCodec) Labels(dst []Label, encoding string, payload []byte) (labels []Label, known bool) {
-	if encoding == encodingMsgpack {
+	if encoding == EncodingMsgpack {
 		return c.unstructuredCodec.Labels(dst, encoding, payload)
 	}
 	if p, ok := c.typed.(Peeker); ok {

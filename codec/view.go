@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"errors"
@@ -19,16 +19,16 @@ type viewCodec struct {
 	typed Codec
 }
 
-// ViewCodec returns a codec that decodes a collection's payloads to
+// View returns a codec that decodes a collection's payloads to
 // *unstructured.Unstructured, whatever its representation. typed is the codec
 // that the collection was written with; it is needed for typed collections in
 // protobuf only, and may be nil for all others.
 //
 // An object without apiVersion and kind, as typed clients leave them, comes
 // back without. Its Append fails.
-func ViewCodec(r entry.Representation, typed Codec) (Codec, error) {
+func View(r entry.Representation, typed Codec) (Codec, error) {
 	if r == entry.Metadata {
-		c, err := ProtobufCodec(&metav1.PartialObjectMetadata{})
+		c, err := ForProtobuf(&metav1.PartialObjectMetadata{})
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +51,12 @@ func (c *viewCodec) Decode(data []byte) (runtime.Object, error) {
 
 func (c *viewCodec) decodeEncoding(encoding string, data []byte) (runtime.Object, error) {
 	switch {
-	case encoding == encodingMsgpack:
+	case encoding == EncodingMsgpack:
 		return c.Decode(data)
 	case c.typed == nil:
 		return nil, fmt.Errorf("%s payload: give the codec that wrote it: %w", encoding, entry.ErrIncompatible)
 	}
-	obj, err := decodePayload(c.typed, encoding, data)
+	obj, err := Decode(c.typed, encoding, data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"bytes"
@@ -49,9 +49,9 @@ func BenchmarkCodec(b *testing.B) {
 		m := &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta}
 		benchCodec(b, mustCodec(b, m), m)
 	})
-	b.Run("msgpack-unstructured", func(b *testing.B) { benchCodec(b, UnstructuredCodec(), u) })
+	b.Run("msgpack-unstructured", func(b *testing.B) { benchCodec(b, Unstructured(), u) })
 	b.Run("msgpack-typed", func(b *testing.B) {
-		c, err := MsgpackCodec(pod)
+		c, err := ForMsgpack(pod)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func benchJSON(b *testing.B, obj any, into func() any) {
 // table of names must not slow down.
 func BenchmarkUnstructuredParallel(b *testing.B) {
 	_, u := sample.Pod(b)
-	c := UnstructuredCodec()
+	c := Unstructured()
 	data, err := c.Append(nil, u)
 	if err != nil {
 		b.Fatal(err)

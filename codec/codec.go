@@ -1,4 +1,4 @@
-package store
+package codec
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.
 //
-// CodecFor chooses one of those that the package has. They keep unstructured
+// For chooses one of those that the package has. They keep unstructured
 // objects exactly, and typed ones as far as apiequality.Semantic compares:
 // what protobuf or JSON do not carry, such as the difference between a nil
 // and an empty slice, may be lost there.
@@ -36,17 +36,17 @@ type Codec interface {
 
 // The names of the encodings.
 const (
-	encodingProtobuf = "protobuf"
-	encodingMsgpack  = "msgpack"
+	EncodingProtobuf = "protobuf"
+	EncodingMsgpack  = "msgpack"
 )
 
-// CodecFor returns the codec for objects of the type of example: msgpack for
+// For returns the codec for objects of the type of example: msgpack for
 // *unstructured.Unstructured, protobuf for types that generate it (those of
 // k8s.io/api, and *metav1.PartialObjectMetadata), and msgpack for all others.
 // Lists have no codec: a collection holds their items.
-func CodecFor(example runtime.Object) (Codec, error) {
+func For(example runtime.Object) (Codec, error) {
 	if _, ok := example.(*unstructured.Unstructured); ok {
-		return UnstructuredCodec(), nil
+		return Unstructured(), nil
 	}
 	t, err := objectType(example)
 	if err != nil {
@@ -58,23 +58,23 @@ func CodecFor(example runtime.Object) (Codec, error) {
 	return newMsgpackCodec(t)
 }
 
-// ProtobufCodec returns the codec for a type that generates protobuf, or an
+// ForProtobuf returns the codec for a type that generates protobuf, or an
 // error that names the type if it does not.
-func ProtobufCodec(example runtime.Object) (Codec, error) {
+func ForProtobuf(example runtime.Object) (Codec, error) {
 	t, err := objectType(example)
 	if err != nil {
 		return nil, err
 	}
 	if !generatesProtobuf(t) {
-		return nil, fmt.Errorf("%T has no generated protobuf methods that cover all of its fields; use MsgpackCodec", example)
+		return nil, fmt.Errorf("%T has no generated protobuf methods that cover all of its fields; use ForMsgpack", example)
 	}
 	return newProtobufCodec(t), nil
 }
 
-// MsgpackCodec returns the msgpack codec for the type of example.
-func MsgpackCodec(example runtime.Object) (Codec, error) {
+// ForMsgpack returns the msgpack codec for the type of example.
+func ForMsgpack(example runtime.Object) (Codec, error) {
 	if _, ok := example.(*unstructured.Unstructured); ok {
-		return UnstructuredCodec(), nil
+		return Unstructured(), nil
 	}
 	t, err := objectType(example)
 	if err != nil {
@@ -118,7 +118,7 @@ type encodingDecoder interface {
 // decodePayload decodes a payload that may have been written under another
 // codec of the same representation: a type gains or loses generated protobuf
 // from one build to the next. encoding is that of the record's header.
-func decodePayload(c Codec, encoding string, data []byte) (runtime.Object, error) {
+func Decode(c Codec, encoding string, data []byte) (runtime.Object, error) {
 	if encoding == c.Name() {
 		return c.Decode(data)
 	}
