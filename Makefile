@@ -26,6 +26,8 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 SOAK_TIMEOUT ?= 3h
 # Further flags of the benchmark; see go -C bench run . -help.
 BENCHFLAGS ?=
+# Further flags of the mutants; see go run ./test/mutants -help.
+MUTANTFLAGS ?=
 BENCHTIME ?= 0.3s
 # What one iteration of takes little. That of the others brings 100,000 objects into a file, out of it or into another, and the whole hours: they are
 # run by hand, once each, as their comments and docs/adr say.
@@ -103,7 +105,7 @@ e2e: cluster ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
-soak: cluster ## longer runs of the same tests: more systems, more kills, whole minutes, 20 minutes of load, every residency, fuzzing (FUZZTIME each)
+soak: cluster ## longer runs of the same tests: more systems, more kills, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(ALL_PLATFORMS)"
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
@@ -111,6 +113,7 @@ soak: cluster ## longer runs of the same tests: more systems, more kills, whole 
 		$(STEP) "informers, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) test -count=1 ./informer/...; \
 		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \
 	done
+	@$(MAKE) --no-print-directory mutants
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "memory at full speed" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestMemoryAtFullSpeed$$' ./informer
 	@$(STEP) "10 million updates" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestFileDoesNotGrow$$' ./store
@@ -121,6 +124,10 @@ soak: cluster ## longer runs of the same tests: more systems, more kills, whole 
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . -H | sed -E 's|^(.*)/[^/]+:func (Fuzz.*)|\1 \2|' | sort -u | while read -r pkg fuzz; do \
 		$(STEP) "$$pkg $$fuzz" $(GO) test -toolexec '$(CURDIR)/test/tools/fuzz-ours' -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
 	done
+
+.PHONY: mutants
+mutants: ## plants faults, one at a time, and says whether the test that guards the promise notices: ten minutes (MUTANTFLAGS; see test/mutants)
+	@$(GO) run ./test/mutants $(MUTANTFLAGS)
 
 .PHONY: bench
 bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; writes docs/benchmarks.md (BENCHFLAGS)

@@ -44,17 +44,18 @@ func names(b *Batch) (out []string) {
 
 func TestBatchesArePrefixes(t *testing.T) {
 	q := New(Options{})
-	push(t, q, delta(cache.Added, 1), delta(cache.Updated, 2), delta(cache.Bookmark, 3), delta(cache.Deleted, 4),
-		delta(ReplaceStarted, 5), delta(cache.Replaced, 6), delta(cache.Added, 7), delta(cache.Added, 7), delta(cache.Added, 8),
+	push(t, q, delta(cache.Added, 1), delta(cache.Updated, 1), delta(cache.Updated, 2), delta(cache.Bookmark, 3),
+		delta(cache.Deleted, 4), delta(ReplaceStarted, 5), delta(cache.Replaced, 6), delta(cache.Added, 7),
+		delta(cache.Added, 7), delta(cache.Added, 8),
 		delta(ReplaceFinished, 9), delta(Drained, 9), delta(cache.SyncAll, 9), delta(cache.Updated, 10))
 	want := [][]string{
-		{"Added 1", "Updated 2", "Bookmark 3"}, {"Deleted 4"},
+		{"Added 1", "Updated 1", "Updated 2"}, {"Bookmark 3", "Deleted 4"},
 		{"ReplaceStarted 5"}, {"Replaced 6"}, {"Added 7", "Added 7", "Added 8"},
 		{"ReplaceFinished 9"}, {"Drained 9"}, {"SyncAll 9"}, {"Updated 10"},
 	}
 	for _, w := range want {
 		if got := pop(t, q, Limits{Count: 3}); !reflect.DeepEqual(got, w) {
-			t.Errorf("batch = %v, want %v", got, w)
+			t.Fatalf("batch = %v, want %v", got, w)
 		}
 	}
 	if q.Len() != 0 {
@@ -71,7 +72,7 @@ func TestBatchBytes(t *testing.T) {
 	}
 	for _, w := range [][]string{{"Added 0", "Added 1"}, {"Added 2"}, {"Added 3"}, {"Added 4"}} {
 		if got := pop(t, q, Limits{Bytes: 100}); !reflect.DeepEqual(got, w) {
-			t.Errorf("batch = %v, want %v", got, w)
+			t.Fatalf("batch = %v, want %v", got, w)
 		}
 	}
 }

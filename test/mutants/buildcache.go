@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// cacheCommand has this program be a build cache.
+const cacheCommand = "-buildcache"
+
+// buildCache is a GOCACHEPROG, a build cache that the go command talks to: what a mutant is compiled from comes from
+// the ordinary cache, and what is made of the mutant, some 60 MB, goes to a directory that is removed with it.
+// Hundreds of mutants would fill the ordinary one. "go doc cmd/go/internal/cacheprog" has the protocol.
+type buildCache struct {
+	ordinary, own string
+}
+
+// cacheRequest and cacheResponse are messages of the protocol.
+type cacheRequest struct {
+	ID       int64
+	Command  string
+	ActionID []byte
+	OutputID []byte
+	BodySize int64
+}
+
+type cacheResponse struct {
+	ID            int64
+	Err           string     `json:",omitempty"`
+	KnownCommands []string   `json:",omitempty"`
+	Miss          bool       `json:",omitempty"`
+	OutputID      []byte     `json:",omitempty"`
+	Size          int64      `json:",omitempty"`
+	Time          *time.Time `json:",omitempty"`
+	DiskPath      string     `json:",omitempty"`
+}
+
+// ordinaryCache is the directory of the ordinary one.
+func ordinaryCache(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOCACHE: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// serve answers requests until the go command has no more.
+func (c buildCache) serve(in io.Reader, out io.Writer) error {
+	requests, responses := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
+	if err := responses.Encode(cacheResponse{KnownCommands: []string{"get", "put", "close"}}); err != nil {
+		return err
+	}
+	for {
+		var q cacheRequest
+		switch err := requests.Decode(&q); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		var body []byte
+		if q.BodySize > 0 {
+			if err := requests.Decode(&body); err != nil {
+				return err
+			}
+		}
+		a, err := c.answer(q, body)
+		if err != nil {
+			a.Err = err.Error()
+		}
+		a.ID = q.ID
+		if err := responses.Encode(a); err != nil || q.Command == "close" {
+			return err
+		}
+	}
+}
+
+func (c buildCache) answer(q cacheRequest, body []byte) (cacheResponse, error) {
+	switch q.Command {
+	case "close":
+		return cacheResponse{}, nil
+	case "put":
+		return c.put(q, body)
+	case "get":
+		for _, dir := range []string{c.own, c.ordinary} {
+			if a, ok := get(dir, q.ActionID); ok {
+				return a, nil
+			}
+		}
+		return cacheResponse{Miss: true}, nil
+	}
+	return cacheResponse{}, fmt.Errorf("unknown command %q", q.Command)
+}
+
+// file is where the ordinary cache, too, has what belongs to an id: "a" names the output of an action, "d" is an
+// output.
+func file(dir string, id []byte, kind string) string {
+	name := hex.EncodeToString(id)
+	return filepath.Join(dir, name[:2], name+"-"+kind)
+}
+
+// get looks for what an action has made. Whatever it does not understand is not there: then it is made again.
+func get(dir string, action []byte) (a cacheResponse, ok bool) {
+	entry, err := os.ReadFile(file(dir, action, "a"))
+	if err != nil {
+		return a, false
+	}
+	var id, output []byte
+	var nanoseconds int64
+	n, err := fmt.Sscanf(string(entry), "v1 %x %x %d %d\n", &id, &output, &a.Size, &nanoseconds)
+	if n != 4 || err != nil || !bytes.Equal(id, action) || len(output) == 0 {
+		return a, false
+	}
+	at := time.Unix(0, nanoseconds)
+	a.OutputID, a.Time, a.DiskPath = output, &at, file(dir, output, "d")
+	info, err := os.Stat(a.DiskPath)
+	return a, err == nil && info.Size() == a.Size
+}
+
+func (c buildCache) put(q cacheRequest, body []byte) (cacheResponse, error) {
+	data := file(c.own, q.OutputID, "d")
+	entry := fmt.Sprintf("v1 %x %x %20d %20d\n", q.ActionID, q.OutputID, len(body), time.Now().UnixNano())
+	for name, text := range map[string][]byte{data: body, file(c.own, q.ActionID, "a"): []byte(entry)} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return cacheResponse{}, err
+		}
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			return cacheResponse{}, err
+		}
+	}
+	return cacheResponse{DiskPath: data}, nil
+}

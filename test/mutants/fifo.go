@@ -1,0 +1,153 @@
+package main
+
+var fifoMutants = []mutant{
+	{
+		name:   "fifo/unbounded",
+		breaks: "A full queue blocks whoever pushes.",
+		file:   "fifo/queue.go",
+		old:    "	return q.count+d.count() <= q.o.MaxCount && q.bytes+d.Bytes <= q.o.MaxBytes",
+		new:    "	return true",
+		test:   "TestProducerBlocksOnCount",
+	},
+	{
+		name:   "fifo/bytes-unbounded",
+		breaks: "A queue is bounded in bytes, too.",
+		file:   "fifo/queue.go",
+		old:    " && q.bytes+d.Bytes <= q.o.MaxBytes",
+		new:    "",
+		test:   "TestProducerBlocksOnBytes",
+	},
+	{
+		name:   "fifo/large-blocks-for-ever",
+		breaks: "A delta larger than a bound passes when the queue is empty.",
+		file:   "fifo/queue.go",
+		old: `	if q.count == 0 {
+		return true
+	}
+	return q.count`,
+		new:  `	return q.count`,
+		test: "TestProducerBlocksOnBytes",
+	},
+	{
+		name:   "fifo/room-when-popped",
+		breaks: "A delta counts until its batch is acknowledged, not only until it is popped.",
+		file:   "fifo/queue.go",
+		old: `	q.out = q.takeLocked(l)
+	return q.out, nil
+`,
+		new: `	q.out = q.takeLocked(l)
+	q.count, q.bytes, q.out.count, q.out.bytes = q.count-q.out.count, q.bytes-q.out.bytes, 0, 0
+	q.cond.Broadcast()
+	return q.out, nil
+`,
+		test: "TestProducerBlocksOnCount",
+	},
+	{
+		name:   "fifo/batch-crosses-a-list",
+		breaks: "No batch crosses the start or the end of a list.",
+		file:   "fifo/queue.go",
+		old: `		if !Batchable(d.Type) {
+			break
+		}
+	}
+	return b
+`,
+		new: `	}
+	return b
+`,
+		test: "TestBatchesArePrefixes",
+	},
+	{
+		name:   "fifo/batch-unbounded",
+		breaks: "A batch is no larger than its limit of bytes.",
+		file:   "fifo/queue.go",
+		old:    " || b.bytes+d.Bytes > l.Bytes) {",
+		new:    ") {",
+		test:   "TestBatchBytes",
+	},
+	{
+		name:   "fifo/two-batches",
+		breaks: "The next batch is handed out when the last one was acknowledged.",
+		file:   "fifo/queue.go",
+		old: `	if q.out != nil {
+		return nil, ErrNotAcked
+	}
+	err := q.waitLocked`,
+		new: `	q.out = nil
+	err := q.waitLocked`,
+		test: "TestOneBatchAtATime",
+	},
+	{
+		name:   "fifo/merges-updates",
+		breaks: "Nothing is merged: deltas come out as they went in.",
+		file:   "fifo/queue.go",
+		old: `		q.next = nil
+		b.Deltas = append(b.Deltas, *d)
+`,
+		new: `		q.next = nil
+		if n := len(b.Deltas); n > 0 && d.Type == cache.Updated && b.Deltas[n-1].Type == cache.Updated {
+			b.Deltas = b.Deltas[:n-1]
+		}
+		b.Deltas = append(b.Deltas, *d)
+`,
+		test: "TestBatchesArePrefixes",
+	},
+	{
+		name:   "fifo/synced-when-popped",
+		breaks: "The queue has synced when the mark was acknowledged, not when it was popped.",
+		file:   "fifo/queue.go",
+		old: `	q.out = q.takeLocked(l)
+	return q.out, nil
+`,
+		new: `	q.out = q.takeLocked(l)
+	if q.out.syncs && !q.syncedLocked() {
+		close(q.synced)
+	}
+	return q.out, nil
+`,
+		test: "TestFirstSync",
+	},
+	{
+		name:   "fifo/synced-when-dropped",
+		breaks: "A batch that was not processed does not complete the first sync.",
+		file:   "fifo/batch.go",
+		old:    "	if processed && b.syncs && !q.syncedLocked() {",
+		new:    "	if b.syncs && !q.syncedLocked() {",
+		test:   "TestFirstSync",
+	},
+	{
+		name:   "fifo/close-loses-accepted",
+		breaks: "A closed queue still hands out what it had accepted.",
+		file:   "fifo/queue.go",
+		old: `	if q.peekLocked() == nil {
+		return nil, cache.ErrFIFOClosed
+	}
+`,
+		new: `	if q.closed || q.peekLocked() == nil {
+		return nil, cache.ErrFIFOClosed
+	}
+`,
+		test: "TestClose",
+	},
+	{
+		name:   "fifo/cancelled-push-taken",
+		breaks: "A Push that returns an error has not taken its delta.",
+		file:   "fifo/queue.go",
+		old: `	if err != nil {
+		return err
+	}
+	if q.closed {
+		return cache.ErrFIFOClosed
+	}
+	q.count`,
+		new: `	if err != nil {
+		q.items.WriteOne(&d)
+		return err
+	}
+	if q.closed {
+		return cache.ErrFIFOClosed
+	}
+	q.count`,
+		test: "TestProducerIsCancellable",
+	},
+}
