@@ -51,13 +51,14 @@ func TestEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows := record.Rows()
 	for _, s := range scenario.All() {
 		for _, m := range s.Metrics {
-			measured := slices.ContainsFunc(record.Rows, func(r report.Row) bool {
-				return r.Metric == s.Name+"/"+m.Key && r.Against == m.Against && *r.Larder >= 0 && r.Ratio != nil
+			measured := slices.ContainsFunc(rows, func(r report.Row) bool {
+				return r.Scenario == s.Name && r.Metric.Key == m.Key && r.Metric.Against == m.Against && r.Ratio != nil
 			})
-			// The embedded server has no process of its own.
-			if m.Key != scenario.ServerCPU && !measured {
+			// The embedded server has no process of its own, and there are not fewer objects.
+			if m.Key != scenario.ServerCPU && m.Against != scenario.Fewer && !measured {
 				t.Errorf("%s/%s against %q was not measured", s.Name, m.Key, m.Against)
 			}
 		}
@@ -69,7 +70,7 @@ func TestEverything(t *testing.T) {
 	if !strings.Contains(string(page), ".svg)") || !strings.Contains(string(page), "-only relist") {
 		t.Errorf("the page lacks pictures or commands:\n%s", page)
 	}
-	if !strings.Contains(stdout.String(), "goals") || !strings.Contains(stderr.String(), "cases, about") {
+	if !strings.Contains(stdout.String(), "goals") || !strings.Contains(stderr.String(), "cases;") {
 		t.Errorf("printed:\n%s\n%s", stdout.String(), stderr.String())
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "larder-bench-*")); err != nil || len(left) > 0 {
@@ -83,7 +84,9 @@ func TestInto(t *testing.T) {
 	dir := t.TempDir()
 	measure := func(args ...string) (string, error) {
 		var stdout, stderr bytes.Buffer
-		common := []string{"-quick", "-embedded", "-pods", "100", "-runs", "1", "-effort", "0.01", "-dir", dir, "-results", dir}
+		common := []string{
+			"-quick", "-embedded", "-pods", "100", "-runs", "1", "-effort", "0.01", "-dir", dir, "-results", dir,
+		}
 		err := run(t.Context(), append(common, args...), &stdout, &stderr)
 		return stdout.String(), err
 	}
@@ -103,12 +106,13 @@ func TestInto(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"restart", "relist"} {
-		if !strings.Contains(record.Command, "-only "+name) || !slices.ContainsFunc(record.Rows, func(r report.Row) bool { return strings.HasPrefix(r.Metric, name+"/") }) {
+		has := slices.ContainsFunc(record.Rows(), func(r report.Row) bool { return r.Scenario == name })
+		if !has || !strings.Contains(record.Command, "-only "+name) {
 			t.Errorf("%s is not in the record:\n%s", name, text)
 		}
 	}
 	record.Machine = "another"
-	if _, err := report.Write(dir, record); err != nil {
+	if _, err := record.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := measure("-only", "relist", "-into", files[0]); err == nil || !strings.Contains(err.Error(), "another") {
@@ -117,7 +121,9 @@ func TestInto(t *testing.T) {
 }
 
 func TestWrongArguments(t *testing.T) {
-	for _, args := range [][]string{{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}, {"-into", "nowhere.json"}} {
+	for _, args := range [][]string{
+		{"-pods", "many"}, {"-only", "("}, {"surplus"}, {"-render", "nowhere.json"}, {"-into", "nowhere.json"},
+	} {
 		var stdout, stderr bytes.Buffer
 		if err := run(t.Context(), args, &stdout, &stderr); err == nil {
 			t.Errorf("%v was accepted", args)
@@ -127,12 +133,13 @@ func TestWrongArguments(t *testing.T) {
 
 // The commands of a record are those of this program.
 func TestCommandsCanBeRun(t *testing.T) {
-	command := report.Command{Runs: 7, Quick: true, Embedded: true}.Of("restart", "configmaps", 10)
+	command := report.Asked{Runs: 7, Flags: "-quick -embedded"}.Command("restart", "configmaps", 10)
 	s, err := parse(strings.Fields(command)[len([]string{"go", "-C", "bench", "run", "."}):], &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Runs != 7 || s.ConfigMaps != 10 || s.Widgets != 0 || !slices.Equal(s.Pods, []int{0}) || !s.quick || !s.EmbeddedOnly || !s.Only.MatchString("restart") {
+	if s.Runs != 7 || s.ConfigMaps != 10 || s.Widgets != 0 || !slices.Equal(s.Pods, []int{0}) || !s.quick ||
+		!s.EmbeddedOnly || !s.Only.MatchString("restart") {
 		t.Errorf("%s: %+v", command, s)
 	}
 }
@@ -156,7 +163,7 @@ func TestQuickIsADefaultThatFlagsOverride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Runs != 7 || !slices.Equal(s.Pods, []int{10_000}) || s.Effort != quickEffort || s.Widgets != 0 {
+	if s.Runs != 7 || !slices.Equal(s.Pods, []int{10_000}) || s.Effort != 0.1 || s.Widgets != 0 {
 		t.Errorf("%+v", s)
 	}
 }

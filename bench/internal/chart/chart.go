@@ -25,34 +25,33 @@ const (
 	FontSize = 12 * vg.Length(1)
 	// TitleSize is that of titles.
 	TitleSize = 14 * vg.Length(1)
-	// LegendHeight is the room for a legend in one line.
-	LegendHeight = 24 * vg.Length(1)
-)
 
-// sans has the metrics of Helvetica and Arial, in one of which, or in a font like them, readers see the text.
-var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	// legendLine is the height of a line of a legend.
+	legendLine = 24 * vg.Length(1)
+)
 
 // fontFamily is what gonum writes, which is a font that few readers have.
 var fontFamily = regexp.MustCompile(`font-family:[^;"]*`)
 
+// sans has the metrics of Helvetica and Arial, in one of which, or in a font like them, readers see the text.
+func sans(size vg.Length) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+}
+
 // New returns a plot in the common style, without axes' labels.
 func New() *plot.Plot {
 	p := plot.New()
-	p.Title.TextStyle.Font = font.Font{Typeface: sans.Typeface, Variant: sans.Variant, Size: TitleSize}
+	p.Title.TextStyle.Font = sans(TitleSize)
 	p.Title.Padding = 6
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Label.TextStyle.Font = font.Font{Typeface: sans.Typeface, Variant: sans.Variant, Size: FontSize}
-		axis.Tick.Label.Font = axis.Label.TextStyle.Font
+		axis.Label.TextStyle.Font, axis.Tick.Label.Font = sans(FontSize), sans(FontSize)
 	}
 	return p
 }
 
 // Text is the style of text at the left of a point.
-func Text() text.Style {
-	return text.Style{
-		Color: color.Black, Handler: plot.DefaultTextHandler,
-		Font: font.Font{Typeface: sans.Typeface, Variant: sans.Variant, Size: FontSize},
-	}
+func Text(size vg.Length) text.Style {
+	return text.Style{Color: color.Black, Handler: plot.DefaultTextHandler, Font: sans(size)}
 }
 
 // Item is one entry of a legend.
@@ -63,28 +62,40 @@ type Item struct {
 	Shape draw.GlyphDrawer
 }
 
-// Legend draws the items side by side into c, from its left edge, and begins another line where one is full. It returns
-// how high they are; with draw false nothing is drawn.
-func Legend(c draw.Canvas, items []Item, paint bool) vg.Length {
-	const gap, mark = 16, 16
-	style := Text()
-	x, y := c.Min.X, c.Max.Y-LegendHeight/2
+// LegendHeight is how high a legend is that leaves a margin free at both sides of a picture.
+func LegendHeight(items []Item, margin vg.Length) vg.Length {
+	return layOut(Width-2*margin, items, func(Item, vg.Point) {})
+}
+
+// Legend draws the items side by side into c, from its upper left edge, and begins another line where one is full.
+func Legend(c draw.Canvas, items []Item) {
+	layOut(c.Max.X-c.Min.X, items, func(item Item, at vg.Point) {
+		at = at.Add(vg.Point{X: c.Min.X, Y: c.Max.Y})
+		if item.Shape == nil {
+			item.Shape = draw.BoxGlyph{}
+		}
+		glyph := draw.GlyphStyle{Color: item.Color, Radius: 4.5, Shape: item.Shape}
+		c.DrawGlyph(glyph, at.Add(vg.Point{X: legendMark / 3}))
+		c.FillText(Text(FontSize), at.Add(vg.Point{X: legendMark, Y: -FontSize / 3}), item.Name)
+	})
+}
+
+// legendMark is the room for a glyph.
+const legendMark = 16
+
+// layOut calls place with where each item is, from the upper left edge of a legend, and returns how high that is.
+func layOut(width vg.Length, items []Item, place func(Item, vg.Point)) vg.Length {
+	const gap = 16
+	at := vg.Point{Y: -legendLine / 2}
 	for _, item := range items {
-		wide := mark + style.Width(item.Name)
-		if x > c.Min.X && x+wide > c.Max.X {
-			x, y = c.Min.X, y-LegendHeight
+		wide := legendMark + Text(FontSize).Width(item.Name)
+		if at.X > 0 && at.X+wide > width {
+			at = vg.Point{Y: at.Y - legendLine}
 		}
-		if paint {
-			shape := item.Shape
-			if shape == nil {
-				shape = draw.BoxGlyph{}
-			}
-			c.DrawGlyph(draw.GlyphStyle{Color: item.Color, Radius: 4.5, Shape: shape}, vg.Point{X: x + mark/3, Y: y})
-			c.FillText(style, vg.Point{X: x + mark, Y: y - FontSize/3}, item.Name)
-		}
-		x += wide + gap
+		place(item, at)
+		at.X += wide + gap
 	}
-	return c.Max.Y - y + LegendHeight/2
+	return legendLine/2 - at.Y
 }
 
 // Write draws a picture of that height into a file.

@@ -35,8 +35,7 @@ func TestPicturesAreNotCut(t *testing.T) {
 		for _, text := range texts {
 			x, _ := strconv.ParseFloat(string(text[1]), 64)
 			size, _ := strconv.ParseFloat(string(text[3]), 64)
-			style := chart.Text()
-			style.Font.Size = vg.Length(size)
+			style := chart.Text(vg.Length(size))
 			begin, line := vg.Length(x), string(text[2])
 			end := begin + style.Width(string(text[4]))
 			if begin < ends[line] || end > chart.Width {

@@ -30,9 +30,10 @@ func (a Access) Config() *rest.Config {
 type Cluster interface {
 	// Access of its only user, who may do everything.
 	Access() Access
-	// Load creates the objects 0 to n-1 of a kind.
+	// Load creates the objects 0 to n-1 of a kind, those that are there already aside.
 	Load(ctx context.Context, kind load.Kind, n int) error
-	// Change makes objects say that they are of that revision, in the order of the numbers where the server is embedded.
+	// Change makes objects say that they are of that revision: the last of the numbers last, and where the server is
+	// embedded the others in order, too.
 	Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error
 	// LoseHistory restarts the server: it answers watches from before with 410.
 	LoseHistory(ctx context.Context) error

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,26 +60,20 @@ func (r *real) CPU() (time.Duration, bool) {
 }
 
 func (r *real) Load(ctx context.Context, kind load.Kind, n int) error {
-	for _, name := range load.Namespaces(n) {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := r.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
 	numbers := make([]int, n)
 	for i := range numbers {
 		numbers[i] = i
 	}
-	return inParallel(ctx, numbers, func(ctx context.Context, i int) error {
-		var err error
-		switch obj := kind.New(i, 0).(type) {
-		case *corev1.Pod:
-			_, err = r.client.CoreV1().Pods(obj.Namespace).Create(ctx, obj, metav1.CreateOptions{})
-		case *corev1.ConfigMap:
-			_, err = r.client.CoreV1().ConfigMaps(obj.Namespace).Create(ctx, obj, metav1.CreateOptions{})
-		default:
-			err = fmt.Errorf("%s are loaded into the embedded server only", kind.Name)
+	for i := 0; i < n; i += load.PerNamespace {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: load.Namespace(i)}}
+		_, err := r.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
 		}
+	}
+	return inParallel(ctx, numbers, func(ctx context.Context, i int) error {
+		err := r.client.CoreV1().RESTClient().Post().Namespace(load.Namespace(i)).Resource(kind.Name).
+			Body(kind.New(i, 0)).Do(ctx).Error()
 		if apierrors.IsAlreadyExists(err) {
 			return nil // of an earlier Load of fewer
 		}
@@ -89,38 +83,26 @@ func (r *real) Load(ctx context.Context, kind load.Kind, n int) error {
 
 func (r *real) Change(ctx context.Context, kind load.Kind, numbers []int, revision int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, load.RevisionAnnotation, revision)
-	return inParallel(ctx, numbers, func(ctx context.Context, i int) error {
+	change := func(ctx context.Context, i int) error {
 		return r.client.CoreV1().RESTClient().Patch(types.MergePatchType).Namespace(load.Namespace(i)).
 			Resource(kind.Name).Name(kind.ObjectName(i)).Body(patch).Do(ctx).Error()
-	})
+	}
+	last := len(numbers) - 1
+	if err := inParallel(ctx, numbers[:last], change); err != nil {
+		return err
+	}
+	return change(ctx, numbers[last])
 }
 
-// inParallel calls do for every number, and returns the errors of those workers that had to give up.
+// inParallel calls do for every number, and returns the first error.
 func inParallel(ctx context.Context, numbers []int, do func(ctx context.Context, i int) error) error {
-	next := make(chan int)
-	errs := make([]error, writers)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	for w := range writers {
-		wg.Go(func() {
-			for i := range next {
-				if errs[w] = do(ctx, i); errs[w] != nil {
-					cancel()
-					return
-				}
-			}
-		})
-	}
-feed:
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
 	for _, i := range numbers {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
+		if ctx.Err() != nil {
+			break
 		}
+		group.Go(func() error { return do(ctx, i) })
 	}
-	close(next)
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }

@@ -53,10 +53,10 @@ func writePlot(path string, runs []summary) error {
 			legend = append(legend, chart.Item{Name: run.Client, Color: colors[run.Client]})
 		}
 	}
-	high := chart.Legend(draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: chart.Width - 2*margin}}}, legend, false)
+	high := chart.LegendHeight(legend, margin)
 	block := titleHeight + vg.Length(len(panels)/columns)*panelHeight
 	return chart.Write(path, high+vg.Length(len(scenarios))*block+margin, func(c draw.Canvas) error {
-		chart.Legend(draw.Crop(c, margin, -margin, 0, 0), legend, true)
+		chart.Legend(draw.Crop(c, margin, -margin, 0, 0), legend)
 		for i, sc := range scenarios {
 			top := c.Max.Y - high - vg.Length(i)*block
 			area := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
@@ -72,9 +72,7 @@ func writePlot(path string, runs []summary) error {
 
 // drawScenario draws the panels of a scenario below its title.
 func drawScenario(c draw.Canvas, sc scenario, runs []summary) error {
-	title := chart.Text()
-	title.Font.Size = chart.TitleSize
-	c.FillText(title, vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight*2/3}, sc.Title)
+	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight*2/3}, sc.Title)
 	var plots [][]*plot.Plot
 	for row := range slices.Chunk(panels, columns) {
 		var line []*plot.Plot
@@ -136,7 +134,8 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// points are a value for each step; of a long run, for each minute, since what a list brings is counted when it is done.
+// points are a value for each step; of a long run, for each minute, since what a list brings is counted when it is
+// done.
 func points(values []float64, least float64) (xys plotter.XYs) {
 	mean := 1
 	if len(values)*step > 15*60 {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,8 +14,8 @@ import (
 // PerNamespace is how many objects a namespace holds.
 const PerNamespace = 1000
 
-// RevisionAnnotation says how often an object has been changed, and MadeAnnotation when (nanoseconds since 1970), where the
-// change was made by the embedded server.
+// RevisionAnnotation says how often an object has been changed, and MadeAnnotation when (nanoseconds since 1970), where
+// the change was made by the embedded server.
 const (
 	RevisionAnnotation = "bench.larder.dev/revision"
 	MadeAnnotation     = "bench.larder.dev/made"
@@ -31,6 +32,23 @@ type Kind struct {
 	New func(i, revision int) runtime.Object
 }
 
+// Kinds are all of them, in the order in which they are reported.
+var Kinds = []Kind{
+	{"pods", corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}, newPod},
+	{"configmaps", corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}, newConfigMap},
+	{"widgets", widgets, nil, newWidget},
+}
+
+// KindOf returns the kind of that name, which is one of Kinds.
+func KindOf(name string) Kind {
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k
+		}
+	}
+	panic("there is no kind " + name)
+}
+
 // Key returns the key of object i.
 func (k Kind) Key(i int) string { return Namespace(i) + "/" + k.ObjectName(i) }
 
@@ -39,24 +57,12 @@ func (k Kind) ObjectName(i int) string { return objectName(k.Name, i) }
 
 func objectName(kind string, i int) string { return fmt.Sprintf("%s-%07d", kind, i) }
 
-// Made reports whether that is the name of an object that the benchmark has made. A cluster has some of its own: the API server itself makes a
-// ConfigMap in kube-system.
+// Made reports whether that is the name of an object that the benchmark has made. A cluster has some of its own: the
+// API server itself makes a ConfigMap in kube-system.
 func (k Kind) Made(name string) bool { return strings.HasPrefix(name, k.Name+"-") }
 
 // Namespace returns the namespace of object i.
 func Namespace(i int) string { return fmt.Sprintf("bench-%04d", i/PerNamespace) }
-
-// Namespaces returns those of n objects.
-func Namespaces(n int) []string {
-	var names []string
-	for i := 0; i < n; i += PerNamespace {
-		names = append(names, Namespace(i))
-	}
-	return names
-}
-
-// Kinds are all of them, by name.
-var Kinds = map[string]Kind{pods.Name: pods, configMaps.Name: configMaps, widgets.Name: widgets}
 
 // Revision returns how often an object has been changed, and when that was; zero if it does not say.
 func Revision(obj any) (revision int, made int64) {

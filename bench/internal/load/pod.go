@@ -11,25 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-var pods = Kind{
-	Name:    "pods",
-	GVR:     corev1.SchemeGroupVersion.WithResource("pods"),
-	Example: &corev1.Pod{},
-	New:     func(i, revision int) runtime.Object { return newPod(i, revision) },
-}
-
 // podStart is a fixed moment, so that an object is the same whenever it is made.
 var podStart = metav1.NewTime(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 
-func newPod(i, revision int) *corev1.Pod {
+func newPod(i, revision int) runtime.Object {
 	// A hundred pods that follow each other are of one deployment, and differ as little as such pods do.
-	app := fmt.Sprintf("service-%05d", i/100)
+	app, hash := fmt.Sprintf("service-%05d", i/100), fmt.Sprintf("%010x", i/100*7919)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: objectName("pods", i), Namespace: Namespace(i),
 			Labels: map[string]string{
 				"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app + "-production",
-				"app.kubernetes.io/version": "1.27." + strconv.Itoa(i/100%7), "pod-template-hash": fmt.Sprintf("%010x", i/100*7919),
+				"app.kubernetes.io/version": "1.27." + strconv.Itoa(i/100%7), "pod-template-hash": hash,
 				"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(i%3),
 			},
 			Annotations: map[string]string{
@@ -38,14 +31,14 @@ func newPod(i, revision int) *corev1.Pod {
 				"checksum/config": fmt.Sprintf("%064x", i/100*7919),
 			},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("%s-%010x", app, i/100*7919),
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-" + hash,
 				UID: "6f4c3d2e-1b0a-4f9e-8d7c-6b5a49382716", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:           fmt.Sprintf("node-%04d.example.internal", i%500),
 			ServiceAccountName: app, PriorityClassName: "", SchedulerName: corev1.DefaultSchedulerName,
-			Containers: []corev1.Container{newContainer("main", app, i)},
+			Containers: []corev1.Container{newContainer(app, i)},
 			Volumes: []corev1.Volume{
 				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: app + "-config"},
@@ -53,8 +46,7 @@ func newPod(i, revision int) *corev1.Pod {
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 			Tolerations: []corev1.Toleration{
-				{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
-				{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
+				newToleration(corev1.TaintNodeNotReady), newToleration(corev1.TaintNodeUnreachable),
 			},
 		},
 		Status: corev1.PodStatus{
@@ -62,27 +54,42 @@ func newPod(i, revision int) *corev1.Pod {
 			PodIP: fmt.Sprintf("10.2.%d.%d", i/250%250, i%250), QOSClass: corev1.PodQOSBurstable,
 		},
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: podStart})
+	for _, t := range []corev1.PodConditionType{
+		corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+	} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: t, Status: corev1.ConditionTrue, LastTransitionTime: podStart,
+		})
 	}
 	return pod
 }
 
-func newContainer(name, image string, i int) corev1.Container {
+func newToleration(taint string) corev1.Toleration {
+	return corev1.Toleration{
+		Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: new(int64(300)),
+	}
+}
+
+func newContainer(app string, i int) corev1.Container {
 	return corev1.Container{
-		Name: name, Image: "images.example.internal/team/" + image + ":1.27." + strconv.Itoa(i/100%7),
+		Name: "main", Image: "images.example.internal/team/" + app + ":1.27." + strconv.Itoa(i/100%7),
 		Args: []string{"--listen=:8080", "--log-format=json", "--shard=" + strconv.Itoa(i%16)},
 		Ports: []corev1.ContainerPort{
-			{Name: "http-" + name, ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
-			{Name: "probe-" + name, ContainerPort: 9090, Protocol: corev1.ProtocolTCP},
+			{Name: "http-main", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
+			{Name: "probe-main", ContainerPort: 9090, Protocol: corev1.ProtocolTCP},
 		},
 		Env: []corev1.EnvVar{
-			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
+			}},
 			{Name: "REGION", Value: "region-" + strconv.Itoa(i/100%4)}, {Name: "WORKERS", Value: "16"},
 		},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		},
 		VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config"}, {Name: "tmp", MountPath: "/tmp"}},
 		ImagePullPolicy: corev1.PullIfNotPresent,

@@ -8,18 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var widgetGVR = schema.GroupVersionResource{Group: "bench.larder.dev", Version: "v1", Resource: "widgets"}
-
-var widgets = Kind{
-	Name: "widgets",
-	GVR:  widgetGVR,
-	New:  func(i, revision int) runtime.Object { return newWidget(i, revision) },
-}
+var widgets = schema.GroupVersionResource{Group: "bench.larder.dev", Version: "v1", Resource: "widgets"}
 
 // newWidget is a custom resource of about 400 bytes of JSON.
-func newWidget(i, revision int) *unstructured.Unstructured {
+func newWidget(i, revision int) runtime.Object {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": widgetGVR.GroupVersion().String(), "kind": "Widget",
+		"apiVersion": widgets.GroupVersion().String(), "kind": "Widget",
 		"metadata": map[string]any{
 			"name": objectName("widgets", i), "namespace": Namespace(i),
 			"labels":      map[string]any{"tier": strconv.Itoa(i % 5)},

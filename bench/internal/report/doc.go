@@ -1,5 +1,6 @@
-// Package report makes rows of what was measured, compares them with the goals, and writes them: as JSON, which is the record of
-// a run, and from that as text, Markdown and SVG.
+// Package report makes rows of what was measured, compares them with the goals, and writes them.
 //
-// Build makes the rows. The goals are a table, in goals.go. A missed goal is a row that says so, and nothing else.
+// A Record is what the runs of a benchmark came to: the JSON that is kept. Its Rows are made by today's table of
+// scenarios, with their goals; Markdown, Text and Pictures show them. A missed goal is a row that says so, and nothing
+// else.
 package report

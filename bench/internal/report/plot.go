@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/chart"
 	"github.com/larder-dev/larder/bench/internal/scenario"
-	"github.com/larder-dev/larder/bench/internal/stat"
+	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
 // pictures are the SVG files: rows of one unit, on one logarithmic scale. Dots, since a bar has no beginning on such a
@@ -34,43 +35,46 @@ var series = []struct {
 	name  string
 	color color.RGBA
 	shape draw.GlyphDrawer
-	of    func(Row) *stat.Summary
+	of    func(Row) *Summary
 }{
-	{"Larder All", color.RGBA{0, 114, 178, 255}, draw.CircleGlyph{}, larderOf(all)},
-	{"Larder Bounded", color.RGBA{86, 180, 233, 255}, draw.CircleGlyph{}, larderOf(bounded)},
-	{"Larder None", color.RGBA{0, 60, 110, 255}, draw.CircleGlyph{}, larderOf(none)},
-	{"client-go", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}, func(r Row) *stat.Summary { return r.Spread.ClientGo }},
-	{
-		"client-go, LIST", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{},
-		func(r Row) *stat.Summary { return r.Spread.ClientGoList },
-	},
+	{"Larder All", color.RGBA{0, 114, 178, 255}, draw.CircleGlyph{}, larderOf(subject.All)},
+	{"Larder Bounded", color.RGBA{86, 180, 233, 255}, draw.CircleGlyph{}, larderOf(subject.Bounded)},
+	{"Larder None", color.RGBA{0, 60, 110, 255}, draw.CircleGlyph{}, larderOf(subject.None)},
+	{"client-go", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}, func(r Row) *Summary { return r.ClientGo }},
+	{"client-go, LIST", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}, func(r Row) *Summary { return r.ClientGoList }},
 }
 
-func larderOf(residency string) func(Row) *stat.Summary {
-	return func(r Row) *stat.Summary {
+func larderOf(residency string) func(Row) *Summary {
+	return func(r Row) *Summary {
 		if r.Residency != residency {
 			return nil
 		}
-		return &r.Spread.Larder
+		return &r.Larder
 	}
 }
 
-// Plots writes the pictures of the rows with n objects of a kind into dir, and returns their names. What has no rows gets
-// no picture.
-func Plots(dir, kind string, n int, rows []Row) ([]string, error) {
+// Pictures draws the rows of each kind and number of objects into dir, and returns the names of the files. What has no
+// rows gets no picture.
+func Pictures(dir string, rows []Row) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	var names []string
-	for _, picture := range pictures {
-		chosen := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
-			return r.Kind != kind || r.N != n || r.unit() != picture.unit || r.Reference != nil || r.Against != ""
-		})
-		if len(chosen) == 0 {
-			continue
+	for _, row := range rows {
+		for _, picture := range pictures {
+			name := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.svg", picture.name, row.Kind, row.N))
+			chosen := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+				return r.Kind != row.Kind || r.N != row.N || r.Metric.Unit != picture.unit || r.Metric.Against != ""
+			})
+			if len(chosen) == 0 || slices.Contains(names, name) {
+				continue
+			}
+			title := fmt.Sprintf("%s, %s %s", picture.title, count(float64(row.N)), row.Kind)
+			if err := drawPicture(name, title, picture.unit, chosen); err != nil {
+				return nil, err
+			}
+			names = append(names, name)
 		}
-		name := fmt.Sprintf("%s-%s-%d.svg", picture.name, kind, n)
-		if err := drawPicture(filepath.Join(dir, name), picture.title+", "+count(float64(n))+" "+kind, chosen); err != nil {
-			return names, err
-		}
-		names = append(names, name)
 	}
 	return names, nil
 }
@@ -82,41 +86,8 @@ const (
 	footRoom  = 34
 )
 
-func drawPicture(path, title string, rows []Row) error {
-	p := chart.New()
-	p.Title.Text = title
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, unitTicks{rows[0].unit()}
-	p.HideY()
-	grid := plotter.NewGrid()
-	grid.Horizontal.Width = 0
-	p.Add(grid)
-	labels, places := placesOfRows(rows)
-	var legend []chart.Item
-	for i, s := range series {
-		data := pointsOf(rows, places, seriesTop-float64(i)*seriesGap, s.of)
-		if len(data.XYs) == 0 {
-			continue
-		}
-		if err := addSeries(p, s.color, s.shape, data); err != nil {
-			return err
-		}
-		legend = append(legend, chart.Item{Name: s.name, Color: s.color, Shape: s.shape})
-	}
-	p.Y.Min, p.Y.Max = -0.5, float64(len(labels))-0.35
-	p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
-	if err := addLabels(p, labels); err != nil {
-		return err
-	}
-	high := chart.Legend(draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: chart.Width - 2*margin}}}, legend, false)
-	return chart.Write(path, vg.Length(len(labels))*rowHeight+headRoom+footRoom+high, func(c draw.Canvas) error {
-		p.Draw(draw.Crop(c, side, -side, high, -margin))
-		chart.Legend(draw.Crop(c, margin, -margin, 0, high-c.Max.Y), legend, true)
-		return nil
-	})
-}
-
-// Within a row of height 1, from its place: the first series, and how far below it the next is, so that no dot hides
-// another.
+// Within a row of height 1, from its place: its name, the first series, and how far below it the next is, so that no
+// dot hides another.
 const (
 	labelPlace = 0.32
 	seriesTop  = 0.16
@@ -130,7 +101,49 @@ const (
 	side = 28
 )
 
-// addLabels writes the name of each scenario above its dots.
+// drawPicture gives every figure a line, the first at the top.
+func drawPicture(path, title string, unit scenario.Unit, rows []Row) error {
+	p := chart.New()
+	p.Title.Text = title
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, unitTicks{unit}
+	p.HideY()
+	grid := plotter.NewGrid()
+	grid.Horizontal.Width = 0
+	p.Add(grid)
+	var labels []string
+	for _, r := range rows {
+		if !slices.Contains(labels, r.label()) {
+			labels = append(labels, r.label())
+		}
+	}
+	slices.Reverse(labels)
+	var legend []chart.Item
+	for i, s := range series {
+		data := pointsOf(rows, labels, seriesTop-float64(i)*seriesGap, s.of)
+		if len(data.XYs) == 0 {
+			continue
+		}
+		if err := addSeries(p, s.color, s.shape, data); err != nil {
+			return err
+		}
+		legend = append(legend, chart.Item{Name: s.name, Color: s.color, Shape: s.shape})
+	}
+	p.Y.Min, p.Y.Max = -0.5, float64(len(labels))-0.35
+	p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
+	if err := addLabels(p, labels); err != nil {
+		return err
+	}
+	high := chart.LegendHeight(legend, margin)
+	return chart.Write(path, vg.Length(len(labels))*rowHeight+headRoom+footRoom+high, func(c draw.Canvas) error {
+		p.Draw(draw.Crop(c, side, -side, high, -margin))
+		chart.Legend(draw.Crop(c, margin, -margin, 0, high-c.Max.Y), legend)
+		return nil
+	})
+}
+
+func (r Row) label() string { return r.Title + ": " + r.Figure }
+
+// addLabels writes the name of each figure above its dots.
 func addLabels(p *plot.Plot, labels []string) error {
 	at := plotter.XYLabels{Labels: labels}
 	for i := range labels {
@@ -141,26 +154,11 @@ func addLabels(p *plot.Plot, labels []string) error {
 		return err
 	}
 	for i := range names.TextStyle {
-		names.TextStyle[i] = chart.Text()
+		names.TextStyle[i] = chart.Text(chart.FontSize)
 	}
 	names.Offset.X = 2
 	p.Add(names)
 	return nil
-}
-
-// placesOfRows gives every scenario a line, the first at the top.
-func placesOfRows(rows []Row) (labels []string, places map[string]int) {
-	for _, r := range rows {
-		if !slices.Contains(labels, r.Scenario) {
-			labels = append(labels, r.Scenario)
-		}
-	}
-	slices.Reverse(labels)
-	places = map[string]int{}
-	for i, label := range labels {
-		places[label] = i
-	}
-	return labels, places
 }
 
 // unitTicks are those of a logarithmic scale, with the unit.
@@ -183,7 +181,7 @@ type points struct {
 	plotter.XErrors
 }
 
-func pointsOf(rows []Row, places map[string]int, above float64, of func(Row) *stat.Summary) points {
+func pointsOf(rows []Row, labels []string, above float64, of func(Row) *Summary) points {
 	var out points
 	for _, r := range rows {
 		s := of(r)
@@ -191,7 +189,8 @@ func pointsOf(rows []Row, places map[string]int, above float64, of func(Row) *st
 		if s == nil || s.Min <= 0 || math.IsInf(s.Max, 0) {
 			continue
 		}
-		out.XYs = append(out.XYs, plotter.XY{X: s.Median, Y: float64(places[r.Scenario]) + above})
+		y := float64(slices.Index(labels, r.label())) + above
+		out.XYs = append(out.XYs, plotter.XY{X: s.Median, Y: y})
 		out.XErrors = append(out.XErrors, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
 	}
 	return out

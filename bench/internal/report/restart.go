@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"image/color"
 	"path/filepath"
 	"slices"
@@ -10,68 +11,77 @@ import (
 
 	"github.com/larder-dev/larder/bench/internal/chart"
 	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// RestartPicture is the name of the picture that RestartPlot draws.
-const RestartPicture = "restart.svg"
+// restartPicture is the name of the picture that Restart draws.
+const restartPicture = "restart.svg"
 
-// bar is one bar of the picture of a restart.
+// panel is a title with a bar for each subject below it.
+type panel struct {
+	title string
+	unit  scenario.Unit
+	bars  []bar
+}
+
 type bar struct {
 	name  string
 	value float64
 	color color.Color
 }
 
-// RestartPlot draws into dir what a restart with n pods costs, beside client-go: the time to HasSynced with both
-// policies, and the bytes received. It draws nothing, and returns false, if the rows have no such restart.
-func RestartPlot(dir string, n int, rows []Row) (bool, error) {
-	row := func(metric string) *Row {
+// Restart draws into dir what a restart costs with the most pods that were measured, beside client-go: the time to
+// HasSynced with both policies, and the bytes received. It draws nothing, and returns false, if there are no such rows.
+func Restart(dir string, rows []Row) (bool, error) {
+	most := 0
+	for _, r := range rows {
+		if r.Kind == scenario.GoalsFor {
+			most = max(most, r.N)
+		}
+	}
+	row := func(key string) *Row {
 		i := slices.IndexFunc(rows, func(r Row) bool {
-			return r.Metric == metric && r.Kind == GoalsFor && r.N == n && r.Residency == all && r.Against == "" &&
-				r.Larder != nil && r.ClientGo != nil && r.ClientGoList != nil
+			return r.Scenario == "restart" && r.Metric.Key == key && r.Kind == scenario.GoalsFor && r.N == most &&
+				r.Residency == subject.All && r.ClientGo != nil && r.ClientGoList != nil
 		})
 		if i < 0 {
 			return nil
 		}
 		return &rows[i]
 	}
-	resumed, disk, received := row("restart/synced_resumed"), row("restart/synced_disk"), row("restart/bytes")
+	resumed, disk, received := row("synced_resumed"), row("synced_disk"), row("bytes")
 	if resumed == nil || disk == nil || received == nil {
 		return false, nil
 	}
-	larder, goDefault, goList := series[0].color, series[3].color, series[4].color
-	panels := []struct {
-		title string
-		unit  scenario.Unit
-		bars  []bar
-	}{
-		{"Time to HasSynced after a restart, " + count(float64(n)) + " pods", scenario.Seconds, []bar{
-			{"client-go", *resumed.ClientGo, goDefault},
-			{"client-go, LIST", *resumed.ClientGoList, goList},
-			{"Larder, Resumed", *resumed.Larder, larder},
-			{"Larder, Disk", *disk.Larder, larder},
-		}},
-		{"Bytes received", scenario.Bytes, []bar{
-			{"client-go", *received.ClientGo, goDefault},
-			{"client-go, LIST", *received.ClientGoList, goList},
-			{"Larder", *received.Larder, larder},
-		}},
+	larder := series[0].color
+	clients := func(r *Row) []bar {
+		return []bar{
+			{"client-go", r.ClientGo.Median, series[3].color}, {"client-go, LIST", r.ClientGoList.Median, series[4].color},
+		}
+	}
+	panels := []panel{
+		{
+			"Time to HasSynced after a restart, " + count(float64(most)) + " pods", scenario.Seconds,
+			append(clients(resumed), bar{"Larder, Resumed", resumed.Larder.Median, larder},
+				bar{"Larder, Disk", disk.Larder.Median, larder}),
+		},
+		{"Bytes received", scenario.Bytes, append(clients(received), bar{"Larder", received.Larder.Median, larder})},
 	}
 	height := vg.Length(2 * margin)
 	for _, p := range panels {
-		height += barsHeight(p.bars)
+		height += p.height()
 	}
-	return true, chart.Write(filepath.Join(dir, RestartPicture), height, func(c draw.Canvas) error {
+	return true, chart.Write(filepath.Join(dir, restartPicture), height, func(c draw.Canvas) error {
 		top := c.Max.Y - margin
 		for _, p := range panels {
-			drawBars(c, top, p.title, p.unit, p.bars)
-			top -= barsHeight(p.bars)
+			p.draw(c, top)
+			top -= p.height()
 		}
 		return nil
 	})
 }
 
-// The measures of the bars: a panel has a title, and a line for each bar with its name, the bar and its value.
+// The measures of a panel: it has a title, and a line for each bar with its name, the bar and its value.
 const (
 	barTitle = 28
 	barLine  = 24
@@ -80,22 +90,16 @@ const (
 	textRoom = 70
 )
 
-func barsHeight(bars []bar) vg.Length { return barTitle + vg.Length(len(bars))*barLine + margin }
+func (p panel) height() vg.Length { return barTitle + vg.Length(len(p.bars))*barLine + margin }
 
-// drawBars draws a panel below top. Lengths are in proportion, the longest fills the room; none is shorter than a line.
-func drawBars(c draw.Canvas, top vg.Length, title string, unit scenario.Unit, bars []bar) {
-	style, head := chart.Text(), chart.Text()
-	head.Font.Size = chart.TitleSize
-	c.FillText(head, vg.Point{X: c.Min.X + margin, Y: top - barTitle*2/3}, title)
-	most := slices.MaxFunc(bars, func(a, b bar) int {
-		if a.value < b.value {
-			return -1
-		}
-		return 1
-	}).value
+// draw draws a panel below top. Lengths are in proportion, the longest fills the room; none is shorter than a line.
+func (p panel) draw(c draw.Canvas, top vg.Length) {
+	style := chart.Text(chart.FontSize)
+	c.FillText(chart.Text(chart.TitleSize), vg.Point{X: c.Min.X + margin, Y: top - barTitle*2/3}, p.title)
+	most := slices.MaxFunc(p.bars, func(a, b bar) int { return cmp.Compare(a.value, b.value) }).value
 	left := c.Min.X + margin + nameRoom
 	room := c.Max.X - margin - textRoom - left
-	for i, b := range bars {
+	for i, b := range p.bars {
 		middle := top - barTitle - vg.Length(i)*barLine - barLine/2
 		end := left + max(room*vg.Length(b.value/most), 1.5)
 		c.FillText(style, vg.Point{X: c.Min.X + margin, Y: middle - chart.FontSize/3}, b.name)
@@ -103,6 +107,6 @@ func drawBars(c draw.Canvas, top vg.Length, title string, unit scenario.Unit, ba
 			{X: left, Y: middle - barThick/2}, {X: end, Y: middle - barThick/2},
 			{X: end, Y: middle + barThick/2}, {X: left, Y: middle + barThick/2},
 		})
-		c.FillText(style, vg.Point{X: end + 6, Y: middle - chart.FontSize/3}, Figure(b.value, unit))
+		c.FillText(style, vg.Point{X: end + 6, Y: middle - chart.FontSize/3}, Figure(b.value, p.unit))
 	}
 }

@@ -1,60 +1,157 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/scenario"
-	"github.com/larder-dev/larder/bench/internal/stat"
+	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// Row is one figure, of one residency.
+// Row is one figure of Larder's, with one residency, beside what it is compared with.
 type Row struct {
-	// Scenario is what is read; Metric is scenario/key.
-	Scenario string `json:"scenario"`
-	Metric   string `json:"metric"`
-	Kind     string `json:"kind"`
-	Dynamic  bool   `json:"dynamic"`
-	Unit     string `json:"unit"`
-	N        int    `json:"n"`
-	// Residency is Larder's.
-	Residency string `json:"residency"`
-	// Larder, ClientGo and ClientGoList (without WatchList) are medians; null if it was not measured.
-	Larder       *float64 `json:"larder"`
-	ClientGo     *float64 `json:"clientgo"`
-	ClientGoList *float64 `json:"clientgo_list,omitempty"`
-	// Against names what Larder is compared with instead of client-go, and Reference is its median.
-	Against   string   `json:"against,omitempty"`
-	Reference *float64 `json:"reference,omitempty"`
-	// Ratio is Larder to what it is compared with.
-	Ratio *float64 `json:"ratio"`
-	// Goal is empty if there is none, and Met null.
-	Goal string `json:"goal"`
-	Met  *bool  `json:"met"`
+	Place
+	// Title is that of the scenario, and Figure that of the metric.
+	Title, Figure string
+	Metric        scenario.Metric
+	Residency     string
+	Larder        Summary
+	// ClientGo and ClientGoList (without WatchList), or Reference, which is named by Metric.Against; nil if it was not
+	// measured.
+	ClientGo, ClientGoList, Reference *Summary
+	// Ratio is Larder to what it is compared with; nil if that was not measured.
+	Ratio *float64
+	// Goal is empty if there is none, and Met nil.
+	Goal string
+	Met  *bool
 	// Missed says by how much a goal was missed.
-	Missed string `json:"missed,omitempty"`
-	// Spread has runs, least and most of each side.
-	Spread Spread `json:"spread"`
+	Missed string
 	// Command measures the row again.
-	Command string `json:"command"`
+	Command string
+	asked   int
 }
 
-// Spread is what the medians are of.
-type Spread struct {
-	Larder       stat.Summary  `json:"larder"`
-	ClientGo     *stat.Summary `json:"clientgo,omitempty"`
-	ClientGoList *stat.Summary `json:"clientgo_list,omitempty"`
-	Reference    *stat.Summary `json:"reference,omitempty"`
+// Rows are in the order of the scenarios, of one by kind and number, and then as they were measured: typed first.
+func (r Record) Rows() []Row {
+	var rows []Row
+	for _, s := range scenario.All() {
+		for _, p := range r.places(s.Name) {
+			for _, m := range s.Metrics {
+				for _, residency := range subject.Residencies {
+					if row, has := r.row(s, p, m, residency); has {
+						rows = append(rows, row)
+					}
+				}
+			}
+		}
+	}
+	return rows
 }
 
-// Run is the record of one run.
-type Run struct {
-	// ID is the name of the file.
-	ID string `json:"run"`
-	// Command that made it, and Machine and Server that it was made on.
-	Command string `json:"command"`
-	Machine string `json:"machine"`
-	Server  string `json:"server"`
-	Commit  string `json:"commit"`
-	Rows    []Row  `json:"rows"`
+// places returns those where Larder was measured.
+func (r Record) places(name string) []Place {
+	var places []Place
+	for _, c := range r.Cases {
+		if c.Scenario == name && c.Library == subject.Larder && !slices.Contains(places, c.Place) {
+			places = append(places, c.Place)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(kindIndex(a), kindIndex(b)), cmp.Compare(a.N, b.N))
+	})
+	return places
 }
 
-// unit returns the unit of a row's figures.
-func (r Row) unit() scenario.Unit { return scenario.Unit(r.Unit) }
+// row compares one figure; false if Larder's was not measured, or not with fewer objects, where it is compared with
+// that.
+func (r Record) row(s scenario.Scenario, p Place, m scenario.Metric, residency string) (Row, bool) {
+	larder := r.figure(p, subject.Larder, residency, m.Key)
+	if larder == nil {
+		return Row{}, false
+	}
+	asked := r.of(p, subject.Larder, residency).Asked
+	row := Row{
+		Place: p, Title: s.Title, Figure: m.Title, Metric: m, Residency: residency, Larder: *larder,
+		Command: asked.Command(s.Name, p.Kind, p.N), asked: asked.Runs,
+	}
+	if p.Dynamic {
+		row.Title += ", dynamic"
+	}
+	switch m.Against {
+	case "", scenario.Nothing:
+		row.ClientGo = r.figure(p, subject.ClientGo, "", m.Key)
+		row.ClientGoList = r.figure(p, subject.ClientGoList, "", m.Key)
+	case scenario.Fewer:
+		fewer := p
+		fewer.N /= 10
+		if row.Reference = r.figure(fewer, subject.Larder, residency, m.Key); row.Reference == nil {
+			return Row{}, false
+		}
+		row.Figure += ", against that of " + count(float64(fewer.N))
+		row.Command = asked.Command(s.Name, p.Kind, fewer.N, p.N)
+	default:
+		row.Reference = cmp.Or(r.figure(p, subject.Raw, "", m.Key),
+			r.figure(p, subject.Larder, residency, m.Key+scenario.Reference))
+	}
+	row.judge()
+	return row, true
+}
+
+// of returns the case of a subject in a place; nil if it was not measured.
+func (r Record) of(p Place, library, residency string) *Case {
+	wanted := Case{Place: p, Library: library, Residency: residency}
+	if i := slices.IndexFunc(r.Cases, wanted.same); i >= 0 {
+		return &r.Cases[i]
+	}
+	return nil
+}
+
+// figure returns what a subject came to; nil if it was not measured.
+func (r Record) figure(p Place, library, residency, key string) *Summary {
+	c := r.of(p, library, residency)
+	if c == nil {
+		return nil
+	}
+	if s, has := c.Figures[key]; has {
+		return &s
+	}
+	return nil
+}
+
+// judge sets the ratio, and what became of the goal.
+func (r *Row) judge() {
+	ratio := 0.0
+	if base := cmp.Or(r.Reference, r.ClientGo); base != nil && base.Median != 0 {
+		ratio = r.Larder.Median / base.Median
+		r.Ratio = &ratio
+	}
+	i := slices.IndexFunc(r.Metric.Goals, func(g scenario.Goal) bool { return g.For(r.Kind, r.Dynamic, r.Residency) })
+	if i < 0 || r.Ratio == nil && !r.Metric.Goals[i].Value {
+		return
+	}
+	goal := r.Metric.Goals[i]
+	excess := goal.Excess(r.Larder.Median, ratio)
+	met := excess <= 1
+	r.Goal, r.Met = goal.Text, &met
+	switch {
+	case met:
+	case goal.AtLeast:
+		r.Missed = times(excess) + " too little"
+	default:
+		r.Missed = times(excess) + " too much"
+	}
+}
+
+// times writes a factor. A goal that is missed by little is not missed by "1.0×".
+func times(factor float64) string {
+	if factor >= 10 {
+		return count(factor) + "×"
+	}
+	return fmt.Sprintf("%.2f×", factor)
+}
+
+func kindIndex(p Place) int {
+	return slices.IndexFunc(load.Kinds, func(k load.Kind) bool { return k.Name == p.Kind })
+}

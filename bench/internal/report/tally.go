@@ -3,46 +3,61 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// Tally is what became of the goals, with the largest number of objects of their kind. A goal has a row for each residency that it is for. It is missed
-// if one of them misses it, met if all meet it, and else not measured, or not with every residency.
-type Tally struct{ Met, Missed, NotMeasured int }
+// tally is what became of the goals, with the largest number of objects of their kind. A goal has a row for each
+// residency that it is for. It is missed if one of them misses it, met if all meet it, and else not measured, or not
+// with every residency.
+type tally struct{ met, missed, notMeasured int }
 
-func tallyOf(run Run, goals []Goal) Tally {
-	var t Tally
-	for _, g := range goals {
-		met, missed, most := 0, 0, mostObjects(run, g.kind())
-		for _, r := range run.Rows {
-			switch {
-			case r.Met == nil || r.N != most || !g.isOf(r):
-			case *r.Met:
-				met++
-			default:
-				missed++
+func tallyOf(rows []Row, scenarios []scenario.Scenario) tally {
+	var t tally
+	for _, s := range scenarios {
+		for _, m := range s.Metrics {
+			for _, g := range m.Goals {
+				switch met, missed := verdicts(rows, s.Name, m, g); {
+				case missed > 0:
+					t.missed++
+				case met == len(g.Each()):
+					t.met++
+				default:
+					t.notMeasured++
+				}
 			}
-		}
-		switch {
-		case missed > 0:
-			t.Missed++
-		case met == len(g.residencies()):
-			t.Met++
-		default:
-			t.NotMeasured++
 		}
 	}
 	return t
 }
 
+// verdicts counts the rows of a goal.
+func verdicts(rows []Row, name string, m scenario.Metric, g scenario.Goal) (met, missed int) {
+	for _, r := range rows {
+		same := r.Scenario == name && r.Metric.Key == m.Key && r.Metric.Against == m.Against
+		if !same || r.Met == nil || !g.For(r.Kind, r.Dynamic, r.Residency) || r.N != mostObjects(rows, r.Kind) {
+			continue
+		}
+		if *r.Met {
+			met++
+		} else {
+			missed++
+		}
+	}
+	return met, missed
+}
+
 // String begins a sentence.
-func (t Tally) String() string {
-	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured", t.Met+t.Missed+t.NotMeasured, t.Met, t.Missed, t.NotMeasured)
+func (t tally) String() string {
+	return fmt.Sprintf("Of %d goals %d are met, %d missed, %d not measured",
+		t.met+t.missed+t.notMeasured, t.met, t.missed, t.notMeasured)
 }
 
 // mostObjects is the largest number of objects of a kind that has a goal.
-func mostObjects(run Run, kind string) int {
+func mostObjects(rows []Row, kind string) int {
 	most := 0
-	for _, r := range run.Rows {
+	for _, r := range rows {
 		if r.Goal != "" && r.Kind == kind {
 			most = max(most, r.N)
 		}
@@ -51,11 +66,11 @@ func mostObjects(run Run, kind string) int {
 }
 
 // judged names the objects that a tally is of.
-func judged(run Run) string {
+func judged(rows []Row) string {
 	var parts []string
-	for _, kind := range kinds {
-		if most := mostObjects(run, kind); most > 0 || kind == GoalsFor {
-			parts = append(parts, count(float64(most))+" "+kind)
+	for _, k := range load.Kinds {
+		if most := mostObjects(rows, k.Name); most > 0 || k.Name == scenario.GoalsFor {
+			parts = append(parts, count(float64(most))+" "+k.Name)
 		}
 	}
 	return strings.Join(parts, ", ")

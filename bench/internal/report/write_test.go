@@ -2,25 +2,17 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
-
-func testRun() Run {
-	return Run{
-		ID: "20261121-120000", Command: "go -C bench run .", Machine: "linux/amd64, 2 cores", Server: "kube-apiserver v1.36.3",
-		Commit: "abc", Rows: Build(samples(), Goals, testCommand),
-	}
-}
 
 func TestGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
@@ -49,51 +41,17 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The names of the record are what others read: they are not to change by accident.
-func TestRecord(t *testing.T) {
-	run := testRun()
-	path, err := Write(filepath.Join(t.TempDir(), "results"), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(read, run) {
-		t.Error("what was read differs from what was written")
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var raw struct {
-		Rows []map[string]any `json:"rows"`
-	}
-	if err := json.Unmarshal(data, &raw); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"scenario", "unit", "n", "residency", "larder", "clientgo", "ratio", "goal", "met"} {
-		if _, has := raw.Rows[0][name]; !has {
-			t.Errorf("rows have no %s", name)
-		}
-	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none.json")); err == nil {
-		t.Error("a file that is not there was read")
-	}
-}
-
 func TestPlots(t *testing.T) {
 	dir := t.TempDir()
-	names, err := Plots(dir, GoalsFor, 100_000, testRun().Rows)
+	names, err := Pictures(dir, testRun().Rows())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != 3 {
-		t.Errorf("%v, want time, bytes and rates", names)
+	if len(names) != 6 {
+		t.Errorf("%v, want time, bytes and rates of two numbers", names)
 	}
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,15 +63,17 @@ func TestPlots(t *testing.T) {
 
 func TestRestartPlot(t *testing.T) {
 	dir := t.TempDir()
-	one := func(v float64) *float64 { return &v }
 	var rows []Row
-	for _, metric := range []string{"restart/synced_resumed", "restart/synced_disk", "restart/bytes"} {
-		rows = append(rows, Row{Metric: metric, Kind: GoalsFor, N: 100_000, Residency: all, Larder: one(2), ClientGo: one(200), ClientGoList: one(100)})
+	for _, key := range []string{"synced_resumed", "synced_disk", "bytes"} {
+		rows = append(rows, Row{
+			Place: Place{Scenario: "restart", Kind: "pods", N: 100_000}, Metric: scenario.Metric{Key: key}, Residency: subject.All,
+			Larder: Summary{Median: 2}, ClientGo: &Summary{Median: 200}, ClientGoList: &Summary{Median: 100},
+		})
 	}
-	if drawn, err := RestartPlot(dir, 100_000, rows); err != nil || !drawn {
+	if drawn, err := Restart(dir, rows); err != nil || !drawn {
 		t.Fatalf("%v, %v; want a picture", drawn, err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, RestartPicture))
+	data, err := os.ReadFile(filepath.Join(dir, restartPicture))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +82,7 @@ func TestRestartPlot(t *testing.T) {
 			t.Errorf("the picture lacks %q", want)
 		}
 	}
-	if drawn, err := RestartPlot(dir, 10_000, rows); err != nil || drawn {
+	if drawn, err := Restart(dir, rows[1:]); err != nil || drawn {
 		t.Errorf("%v, %v of rows that are not there", drawn, err)
 	}
 }
@@ -154,5 +114,27 @@ func TestRatioText(t *testing.T) {
 		if got := ratioText(&ratio); got != want {
 			t.Errorf("%g: %q, want %q", ratio, got, want)
 		}
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		values []float64
+		want   Summary
+	}{
+		{"nothing", nil, Summary{}},
+		{"one", []float64{3}, Summary{1, 3, 3, 3}},
+		{"an outlier does not move the median", []float64{900, 2, 3}, Summary{3, 3, 2, 900}},
+		{"an even number", []float64{4, 1, 3, 2}, Summary{4, 2.5, 1, 4}},
+	} {
+		if got := Summarize(c.values); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	values := []float64{2, 1}
+	Summarize(values)
+	if values[0] != 2 {
+		t.Error("the values were sorted in place")
 	}
 }

@@ -3,12 +3,14 @@ package runner
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
+	"github.com/larder-dev/larder/bench/internal/load"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 	"github.com/larder-dev/larder/bench/internal/subject"
 	"github.com/larder-dev/larder/store"
@@ -17,8 +19,8 @@ import (
 // caseTimeout is for a case that hangs: the slowest takes a few minutes.
 const caseTimeout = 15 * time.Minute
 
-// A server that has just answered a list of everything is still busy with its garbage. It is quiet when it uses less than a tenth of
-// a core, and is not waited for for ever.
+// A server that has just answered a list of everything is still busy with its garbage. It is quiet when it uses less
+// than a tenth of a core, and is not waited for for ever.
 const (
 	quietWindow = 300 * time.Millisecond
 	quietShare  = 0.1
@@ -27,45 +29,37 @@ const (
 
 // host is the server of a group of cases, and the files that were made from it.
 type host struct {
-	cluster  cluster.Cluster
-	dir      string
+	cluster cluster.Cluster
+	kind    load.Kind
+	dir     string
+	// revision is the last one that an object was given.
 	revision int
-	// version counts the changes; stored has, for each file, that of the state it holds.
-	version int
-	stored  map[string]int
+	// stored are the files that hold what the server has.
+	stored map[string]bool
 }
-
-var _ scenario.Host = (*host)(nil)
-
-// Cluster implements scenario.Host.
-func (h *host) Cluster() cluster.Cluster { return h.cluster }
-
-// Revisions implements scenario.Host.
-func (h *host) Revisions(count int) int {
-	first := h.revision + 1
-	h.revision += count
-	return first
-}
-
-// Changed implements scenario.Host.
-func (h *host) Changed() { h.version++ }
 
 // run runs one case, with everything that it takes.
 func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (scenario.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
-	c.Scenario, c.Access = s.Name, h.cluster.Access()
+	c.Access = h.cluster.Access()
 	if err := h.provideFile(ctx, s, &c); err != nil {
 		return nil, err
 	}
-	if s.Before != nil {
-		if err := s.Before(ctx, h, &c); err != nil {
+	changes := h.reserve(s, &c)
+	if changes.BeforeStart {
+		if err := h.change(ctx, c, changes); err != nil {
 			return nil, err
 		}
 	}
 	h.settle(ctx)
 	before, counted := h.cluster.CPU()
-	result, err := h.runProcess(ctx, s, c)
+	result, err := runProcess(ctx, c, func(proceed func() error) error {
+		if changes.PerSecond > 0 {
+			return errors.Join(proceed(), h.change(ctx, c, changes))
+		}
+		return errors.Join(h.change(ctx, c, changes), proceed())
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -76,35 +70,57 @@ func (h *host) run(ctx context.Context, s scenario.Scenario, c scenario.Case) (s
 		}
 	}
 	if s.Stored && !s.Compacted && c.Subject.Library == subject.Larder {
-		h.stored[c.File] = h.version
+		h.stored[c.File] = true
 	}
 	return result, nil
 }
 
-// runProcess starts the process of the case and acts when it asks for it.
-func (h *host) runProcess(ctx context.Context, s scenario.Scenario, c scenario.Case) (_ scenario.Result, err error) {
-	p, err := startProcess(ctx, c)
-	if err != nil {
-		return nil, err
+// reserve returns the changes of a case, if it has some, and tells it what they are. The files are behind them.
+func (h *host) reserve(s scenario.Scenario, c *scenario.Case) (changes scenario.Changes) {
+	if s.Changes == nil {
+		return changes
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
-	for {
-		ready, result, err := p.next()
-		if err != nil || !ready {
-			return result, err
+	changes = s.Changes(*c)
+	h.revision += changes.Rounds
+	c.Made, c.Revision = changes.Rounds*len(changes.Numbers), h.revision
+	c.Marker = changes.Numbers[len(changes.Numbers)-1]
+	clear(h.stored)
+	return changes
+}
+
+// change makes the changes of a case. Where they have a rate, it catches up if it falls behind.
+func (h *host) change(ctx context.Context, c scenario.Case, changes scenario.Changes) error {
+	start, each := time.Now(), len(changes.Numbers)
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for done := 0; done < c.Made; {
+		due := c.Made
+		if changes.PerSecond > 0 {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			due = min(int(time.Since(start).Seconds()*changes.PerSecond), c.Made)
 		}
-		if err := s.Drive(ctx, h, &c, p.proceed); err != nil {
-			return nil, err
+		for done < due {
+			round, from := done/each, done%each
+			to := min(from+due-done, each)
+			revision := c.Revision - changes.Rounds + 1 + round
+			if err := h.cluster.Change(ctx, h.kind, changes.Numbers[from:to], revision); err != nil {
+				return err
+			}
+			done += to - from
 		}
 	}
+	if changes.LoseHistory {
+		return h.cluster.LoseHistory(ctx)
+	}
+	return nil
 }
 
 // provideFile says where the file of the case is, and brings it up to what the server has, or removes it.
 func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario.Case) error {
-	name := "typed"
-	if c.Subject.Dynamic {
-		name = "dynamic"
-	}
 	if !s.Stored {
 		c.File = filepath.Join(h.dir, "cold.db")
 		if err := os.Remove(c.File); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -112,11 +128,14 @@ func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario
 		}
 		return nil
 	}
-	c.File = filepath.Join(h.dir, name+".db")
+	c.File = filepath.Join(h.dir, "typed.db")
+	if c.Subject.Dynamic {
+		c.File = filepath.Join(h.dir, "dynamic.db")
+	}
 	if c.Subject.Library != subject.Larder && c.Subject.Library != subject.Raw {
 		return nil
 	}
-	if err := h.bringUpToDate(ctx, c); err != nil || !s.Compacted {
+	if err := h.prepare(ctx, c.File, c.Subject.Dynamic); err != nil || !s.Compacted {
 		return err
 	}
 	if _, err := store.Compact(ctx, c.File, store.Options{}); err != nil {
@@ -127,35 +146,30 @@ func (h *host) provideFile(ctx context.Context, s scenario.Scenario, c *scenario
 	return copyFile(c.File, from)
 }
 
-// bringUpToDate makes the file of a case hold what the server has.
-func (h *host) bringUpToDate(ctx context.Context, c *scenario.Case) error {
-	version, exists := h.stored[c.File]
-	if exists && version == h.version {
+// prepare makes a file hold what the server has.
+func (h *host) prepare(ctx context.Context, file string, dynamic bool) error {
+	if h.stored[file] {
 		return nil
 	}
-	first := *c
-	first.Scenario = prepareName
-	first.Subject = subject.Spec{Library: subject.Larder, Residency: subject.Residencies()[0], Dynamic: c.Subject.Dynamic}
-	prepare, _ := scenario.Find(prepareName)
-	if _, err := h.runProcess(ctx, prepare, first); err != nil {
+	r, err := subject.Start(ctx, subject.Options{
+		Spec: subject.Spec{Library: subject.Larder, Residency: subject.None, Dynamic: dynamic},
+		Kind: h.kind, Config: h.cluster.Access().Config(), File: file,
+	})
+	if err != nil {
 		return err
 	}
-	h.stored[c.File] = h.version
-	return nil
+	_, err = r.AwaitSync(ctx)
+	err = errors.Join(err, r.Stop())
+	h.stored[file] = err == nil
+	return err
 }
 
-// prepareName is the scenario that brings a file up to date.
-const prepareName = "prepare"
-
-// settle waits until the server is quiet, so that a case does not pay for the one before. The embedded one is in this process, and is
-// quiet when its garbage has been collected.
+// settle waits until the server is quiet, so that a case does not pay for the one before. The embedded one is in this
+// process, and is quiet when its garbage has been collected.
 func (h *host) settle(ctx context.Context) {
+	runtime.GC()
 	deadline := time.Now().Add(quietAfter)
 	last, counted := h.cluster.CPU()
-	if !counted {
-		runtime.GC()
-		return
-	}
 	for counted && time.Now().Before(deadline) {
 		select {
 		case <-time.After(quietWindow):
@@ -168,4 +182,26 @@ func (h *host) settle(ctx context.Context) {
 		}
 		last = now
 	}
+}
+
+// copyPage is how much copyFile writes at a time. The kernel's account is of whole folios of its cache, which are as
+// large as the write that made them: after a copy in one piece, a changed page would be counted as megabytes.
+const copyPage = 4096
+
+// copyFile makes a copy that is on the disk: a case is not to write it, nor to find pages that are dirty already, which
+// the kernel would not count.
+func copyFile(to, from string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	// The bare interfaces keep io from copying in the kernel, in pieces of its own choice.
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, copyPage))
+	return errors.Join(err, out.Sync())
 }

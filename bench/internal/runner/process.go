@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,75 +8,160 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
 	"strings"
 
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/proc"
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
 
-// process is a child, as its driver sees it.
-type process struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Scanner
-	stderr strings.Builder
+// ChildArgument is the first argument of a process that is a case; scenario and subject follow it, for those who look
+// at the processes.
+const ChildArgument = "child"
+
+// message is what a child says. It is sent the case, and the case again whenever the driver has acted.
+type message struct {
+	// Ready is set if the driver is to act; else the message is the last.
+	Ready  bool            `json:"ready,omitempty"`
+	Result scenario.Result `json:"result,omitempty"`
+	Error  string          `json:"error,omitempty"`
 }
 
-// startProcess starts this program again, with a case.
-func startProcess(ctx context.Context, c scenario.Case) (*process, error) {
+// runProcess runs a case in a process of its own. act is called whenever that is ready, and ends its wait by proceed.
+func runProcess(
+	ctx context.Context, c scenario.Case, act func(proceed func() error) error,
+) (_ scenario.Result, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.CommandContext(ctx, program, ChildArgument, c.Scenario, c.Subject.String())}
-	p.cmd.Env = append(os.Environ(), c.Subject.Env()...)
-	p.cmd.Stderr = &p.stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := p.cmd.StdoutPipe()
+	cmd := exec.CommandContext(ctx, program, ChildArgument, c.Scenario, c.Subject.String())
+	cmd.Env = append(os.Environ(), c.Subject.Env()...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewScanner(stdout)
-	p.out.Buffer(nil, 1<<20)
-	if err := p.cmd.Start(); err != nil {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
 		return nil, err
 	}
-	if err := json.NewEncoder(p.in).Encode(c); err != nil {
-		return nil, errors.Join(err, p.end())
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	return p, nil
+	defer func() {
+		_ = in.Close() // which ends the child if it has not ended
+		if waitErr := cmd.Wait(); waitErr != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s", waitErr, stderr.String()))
+		}
+	}()
+	proceed := func() error { return json.NewEncoder(in).Encode(c) }
+	if err := proceed(); err != nil {
+		return nil, err
+	}
+	for said := json.NewDecoder(out); ; {
+		var m message
+		if err := said.Decode(&m); err != nil {
+			return nil, fmt.Errorf("the process of the case has ended without a result: %w", err)
+		}
+		if m.Error != "" {
+			return nil, errors.New(m.Error)
+		}
+		if !m.Ready {
+			return m.Result, nil
+		}
+		if err := act(proceed); err != nil {
+			return nil, err
+		}
+	}
 }
 
-// proceed ends the child's wait.
-func (p *process) proceed() error {
-	_, err := fmt.Fprintln(p.in, goLine)
-	return err
+// Child runs one case.
+func Child(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	sent := make(chan scenario.Case)
+	// The reader ends with the process at the latest: nothing else can end a read of standard input.
+	go func() {
+		for decoder := json.NewDecoder(in); ; {
+			var c scenario.Case
+			if err := decoder.Decode(&c); err != nil {
+				cancel(fmt.Errorf("the driver has gone: %w", err))
+				return
+			}
+			select {
+			case sent <- c:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	say := json.NewEncoder(out).Encode
+	var last message
+	var err error
+	if last.Result, err = runCase(ctx, sent, say); err != nil {
+		last = message{Error: err.Error()}
+	}
+	return say(last)
 }
 
-// next returns the child's next line: whether it is ready, or else its result.
-func (p *process) next() (ready bool, result scenario.Result, err error) {
-	if !p.out.Scan() {
-		return false, nil, errors.Join(errors.New("the process of the case has ended without a result"), p.out.Err())
+func runCase(ctx context.Context, sent <-chan scenario.Case, say func(any) error) (scenario.Result, error) {
+	c, err := receive(ctx, sent)
+	if err != nil {
+		return nil, err
 	}
-	if p.out.Text() == readyLine {
-		return true, nil, nil
+	measure, err := scenario.Measure(c)
+	if err != nil {
+		return nil, err
 	}
-	var a answer
-	if err := json.Unmarshal(p.out.Bytes(), &a); err != nil {
-		return false, nil, fmt.Errorf("the process of the case said %q: %w", p.out.Text(), err)
+	memory, err := proc.StartSampler()
+	if err != nil {
+		return nil, err
 	}
-	if a.Error != "" {
-		return false, nil, errors.New(a.Error)
+	defer memory.Stop()
+	b := &scenario.Bench{Case: c, Kind: load.KindOf(c.Kind), Memory: memory, Ready: func(ctx context.Context) error {
+		if err := say(message{Ready: true}); err != nil {
+			return err
+		}
+		_, err := receive(ctx, sent)
+		return err
+	}}
+	if c.Profile == "" {
+		return measure(ctx, b)
 	}
-	return false, a.Result, nil
+	return profiled(c, func() (scenario.Result, error) { return measure(ctx, b) })
 }
 
-// end closes the child's input, which ends it if it has not ended, and waits for it.
-func (p *process) end() error {
-	_ = p.in.Close() // the child may have closed it already
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("%w: %s", err, p.stderr.String())
+func receive(ctx context.Context, sent <-chan scenario.Case) (scenario.Case, error) {
+	select {
+	case c := <-sent:
+		return c, nil
+	case <-ctx.Done():
+		return scenario.Case{}, context.Cause(ctx)
 	}
-	return nil
+}
+
+// profiled writes profiles of the processor and of what was allocated, as <scenario>-<kind>-<n>-<subject>.cpu.pprof and
+// .heap.pprof. Those of a later run replace them.
+func profiled(c scenario.Case, run func() (scenario.Result, error)) (_ scenario.Result, err error) {
+	name := fmt.Sprintf("%s-%s-%d-%s", c.Scenario, c.Kind, c.N, strings.ReplaceAll(c.Subject.String(), " ", "-"))
+	cpu, err := os.Create(filepath.Join(c.Profile, name+".cpu.pprof"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cpu.Close()) }()
+	heap, err := os.Create(filepath.Join(c.Profile, name+".heap.pprof"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, heap.Close()) }()
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, err
+	}
+	result, runErr := run()
+	pprof.StopCPUProfile()
+	return result, errors.Join(runErr, pprof.WriteHeapProfile(heap))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/larder-dev/larder/bench/internal/cluster"
@@ -46,14 +47,17 @@ type Outcome struct {
 // Run runs every case. A case that fails is reported in the error; the others are run.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	r := &run{Options: o, started: time.Now()}
-	var expected time.Duration
-	r.cases, expected = o.estimate()
-	fmt.Fprintf(o.Progress, "%d cases, about %s; the programs of the real server are built first where they are missing.\n",
-		r.cases, expected.Round(10*time.Second))
+	groups := o.groups()
+	for _, g := range groups {
+		for _, s := range g.scenarios {
+			r.cases += o.Runs * len(s.Cases(g.kind))
+		}
+	}
+	fmt.Fprintf(o.Progress, "%d cases; the programs of the real server are built first where they are missing.\n", r.cases)
 	var errs []error
-	for _, g := range o.groups() {
+	for _, g := range groups {
 		if err := r.group(ctx, g); err != nil {
-			errs = append(errs, fmt.Errorf("%d %s: %w", g.n, g.kind, err))
+			errs = append(errs, fmt.Errorf("%d %s: %w", g.n, g.kind.Name, err))
 		}
 		if ctx.Err() != nil {
 			break
@@ -61,6 +65,40 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	fmt.Fprintf(o.Progress, "Took %s.\n", time.Since(r.started).Round(time.Second))
 	return r.outcome, errors.Join(errs...)
+}
+
+// group is what is measured on one server.
+type group struct {
+	real      bool
+	kind      load.Kind
+	n         int
+	scenarios []scenario.Scenario
+}
+
+// groups returns the servers to be started, in order, with what is measured on them.
+func (o Options) groups() []group {
+	var all []group
+	add := func(real bool, kind string, n int) {
+		g := group{real: real && !o.EmbeddedOnly, kind: load.KindOf(kind), n: n}
+		for _, s := range scenario.All() {
+			fits := s.Embedded != real || kind == "widgets" // of which there are too many for a real server
+			if slices.Contains(s.Kinds, kind) && fits && (o.Only == nil || o.Only.MatchString(s.Name)) {
+				g.scenarios = append(g.scenarios, s)
+			}
+		}
+		if n > 0 && len(g.scenarios) > 0 {
+			all = append(all, g)
+		}
+	}
+	for _, n := range o.Pods {
+		add(true, "pods", n)
+	}
+	add(true, "configmaps", o.ConfigMaps)
+	for _, n := range o.Pods {
+		add(false, "pods", n)
+	}
+	add(false, "widgets", o.Widgets)
+	return all
 }
 
 // run is a run that is under way.
@@ -78,16 +116,21 @@ func (r *run) group(ctx context.Context, g group) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	h := &host{dir: dir, stored: map[string]int{}}
-	if h.cluster, err = r.start(ctx, g, dir); err != nil {
+	h := &host{dir: dir, kind: g.kind, stored: map[string]bool{}}
+	if g.real {
+		h.cluster, err = cluster.StartReal(ctx, dir)
+	} else {
+		h.cluster, err = cluster.StartEmbedded(g.n)
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.cluster.Close()) }()
 	if r.outcome.Server == "" || g.real {
 		r.outcome.Server = h.cluster.Version()
 	}
-	r.say("loading %d %s into the %s", g.n, g.kind, h.cluster.Version())
-	if err := h.cluster.Load(ctx, load.Kinds[g.kind], g.n); err != nil {
+	r.say("loading %d %s into the %s", g.n, g.kind.Name, h.cluster.Version())
+	if err := h.cluster.Load(ctx, g.kind, g.n); err != nil {
 		return fmt.Errorf("loading: %w", err)
 	}
 	var errs []error
@@ -97,32 +140,28 @@ func (r *run) group(ctx context.Context, g group) (err error) {
 	return errors.Join(errs...)
 }
 
-func (r *run) start(ctx context.Context, g group, dir string) (cluster.Cluster, error) {
-	if g.real {
-		return cluster.StartReal(ctx, dir)
-	}
-	return cluster.StartEmbedded(g.n)
-}
-
 // scenario runs the subjects in turn, so that what changes on the machine meanwhile meets all of them.
 func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenario) error {
 	var errs []error
 	for n := range r.Runs {
-		for _, c := range r.casesOf(g, s) {
+		for _, spec := range s.Cases(g.kind) {
 			if ctx.Err() != nil {
 				return errors.Join(append(errs, ctx.Err())...)
 			}
 			r.done++
+			c := scenario.Case{
+				Scenario: s.Name, Kind: g.kind.Name, N: g.n, Subject: spec, Effort: r.Effort, Profile: r.Profile,
+			}
 			result, err := h.run(ctx, s, c)
 			if err != nil {
-				err = fmt.Errorf("%s, %s, run %d: %w", s.Name, c.Subject, n+1, err)
+				err = fmt.Errorf("%s, %s, run %d: %w", s.Name, spec, n+1, err)
 				r.say("failed: %v", err)
 				errs = append(errs, err)
 				continue
 			}
-			r.say("%s, %d %s, %s, run %d: %s", s.Name, c.N, c.Kind, c.Subject, n+1, report.Line(s, result))
+			r.say("%s, %d %s, %s, run %d: %s", s.Name, g.n, g.kind.Name, spec, n+1, report.Line(s, result))
 			r.outcome.Samples = append(r.outcome.Samples, report.Sample{
-				Scenario: c.Scenario, Kind: c.Kind, N: c.N, Subject: c.Subject, Result: result,
+				Scenario: s.Name, Kind: g.kind.Name, N: g.n, Subject: spec, Result: result,
 			})
 		}
 	}
@@ -130,5 +169,6 @@ func (r *run) scenario(ctx context.Context, h *host, g group, s scenario.Scenari
 }
 
 func (r *run) say(format string, args ...any) {
-	fmt.Fprintf(r.Progress, "%6s %3d/%d  %s\n", time.Since(r.started).Round(time.Second), r.done, r.cases, fmt.Sprintf(format, args...))
+	took := time.Since(r.started).Round(time.Second)
+	fmt.Fprintf(r.Progress, "%6s %3d/%d  %s\n", took, r.done, r.cases, fmt.Sprintf(format, args...))
 }

@@ -1,8 +1,9 @@
-// Package scenario holds what is measured: one file for each row, or family of rows, of the table of goals.
+// Package scenario holds what is measured: All is the table of scenarios, with the rows that each has in the results,
+// and what these are to reach.
 //
-// A Scenario is measured by Cases: one subject, once, in a process of its own. The process runs Scenario.Run and reports a
-// Result. The driver, which owns the server, prepares the case with Scenario.Before and acts with Scenario.Drive
-// while the process waits in Bench.Ready.
+// A Scenario is measured by Cases: one subject, once, in a process of its own. The process runs Scenario.Run, or
+// Scenario.Raw for the limit of what an informer can reach, and reports a Result. The driver (package runner) owns the
+// server, and makes Scenario.Changes.
 //
-// To add a scenario, write a file with a Scenario and name it in All; its goals are lines in package report.
+// To add a scenario, add it to All.
 package scenario

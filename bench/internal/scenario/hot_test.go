@@ -29,7 +29,8 @@ func TestEvery(t *testing.T) {
 // Neighbours in the file would share its pages. Keys are in the order of the numbers.
 func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
 	const n = 10_000
-	hot := hotOf(Case{N: n})
+	i := slices.IndexFunc(All(), func(s Scenario) bool { return s.Name == "flash" })
+	hot := All()[i].Changes(Case{N: n}).Numbers
 	if len(hot) != n/100 {
 		t.Errorf("%d hot objects, want %d", len(hot), n/100)
 	}
@@ -40,6 +41,19 @@ func TestHotObjectsAreAllOverTheKeys(t *testing.T) {
 	for namespace, count := range perNamespace {
 		if count != load.PerNamespace/100 {
 			t.Errorf("%d hot objects in %s, want %d", count, namespace, load.PerNamespace/100)
+		}
+	}
+}
+
+// A goal of a kind that its scenario is not done with would never be compared with anything.
+func TestGoalsAreOfTheKindsOfTheirScenarios(t *testing.T) {
+	for _, s := range All() {
+		for _, m := range s.Metrics {
+			for _, g := range m.Goals {
+				if !slices.ContainsFunc(s.Kinds, func(kind string) bool { return g.For(kind, g.Dynamic, g.Each()[0]) }) {
+					t.Errorf("%s: the scenario has no %s", s.Name, g.Kind)
+				}
+			}
 		}
 	}
 }

@@ -11,8 +11,15 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // rawTransaction is how many bytes of values a raw transaction writes: as much as Larder's commits are to hold.
@@ -43,11 +50,7 @@ func newRaw(b *Bench) (_ *rawFile, err error) {
 		}
 		raw.values = append(raw.values, value)
 	}
-	numbers := make([]int, b.Case.N)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	if err := raw.put(b, numbers); err != nil {
+	if err := raw.put(b, every(1, b.Case.N)); err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
 	return raw, nil
@@ -74,6 +77,13 @@ func (r *rawFile) put(b *Bench, numbers []int) error {
 	return nil
 }
 
+// remove closes the file and removes it.
+func (r *rawFile) remove() error {
+	path := r.Path()
+	return errors.Join(r.Close(), os.Remove(path))
+}
+
+// rawReads reads objects at random from a bbolt file, and decodes them.
 func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	raw, err := newRaw(b)
 	if err != nil {
@@ -82,8 +92,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 	raw.values = nil // or they would spare the collector of this process most of its runs, which Larder's reads pay for
 	_, all := keysOf(b)
 	format := formatOf(b.Case)
-	var perSecond float64
-	err = rate(ctx, readFor(b.Case), 1, func(random *rand.Rand) error {
+	perSecond, err := rate(ctx, b, 1, func(random *rand.Rand) error {
 		return raw.View(func(tx *bolt.Tx) error {
 			key := all[random.IntN(len(all))]
 			value := tx.Bucket(rawBucket).Get([]byte(key))
@@ -92,7 +101,7 @@ func rawReads(ctx context.Context, b *Bench) (Result, error) {
 			}
 			return format.decode(value)
 		})
-	}, &perSecond)
+	})
 	return Result{"cold": 1e6 / perSecond}, errors.Join(err, raw.remove())
 }
 
@@ -102,18 +111,87 @@ func rawWrites(_ context.Context, b *Bench) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers := shuffled(b.Case.N)
 	start := time.Now()
-	err = raw.put(b, numbers)
+	err = raw.put(b, shuffled(b.Case.N))
 	took := time.Since(start)
-	return Result{"rate": float64(len(numbers)) / took.Seconds()}, errors.Join(err, raw.remove())
+	return Result{"rate": float64(b.Case.N) / took.Seconds()}, errors.Join(err, raw.remove())
 }
 
-// shuffled returns the numbers below n in an order that is always the same.
-func shuffled(n int) []int { return rand.New(rand.NewPCG(2, 3)).Perm(n) }
+// rawFormat is how a raw file holds pods: as those who read it want them.
+type rawFormat struct {
+	encode func(pod *corev1.Pod) ([]byte, error)
+	decode func(value []byte) error
+}
 
-// remove closes the file and removes it.
-func (r *rawFile) remove() error {
-	path := r.Path()
-	return errors.Join(r.Close(), os.Remove(path))
+// formatOf returns the format of a case. For typed objects it is the protobuf that their type generates. Unstructured
+// ones have Larder's encoding, since there is no other that is as fast: JSON would make the limit too easy to reach.
+func formatOf(c Case) rawFormat {
+	if !c.Subject.Dynamic {
+		return rawFormat{
+			encode: (*corev1.Pod).Marshal,
+			decode: func(value []byte) error { return new(corev1.Pod).Unmarshal(value) },
+		}
+	}
+	unstructuredCodec := codec.Unstructured()
+	return rawFormat{
+		encode: func(pod *corev1.Pod) ([]byte, error) {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+			if err != nil {
+				return nil, err
+			}
+			obj := &unstructured.Unstructured{Object: content}
+			obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+			return unstructuredCodec.Append(nil, obj)
+		},
+		decode: func(value []byte) error {
+			_, err := unstructuredCodec.Decode(value)
+			return err
+		},
+	}
+}
+
+// committedEvents is how many events are committed one by one, to know what that costs; leastCommitted in a short run.
+const committedEvents, leastCommitted = 1000, 100
+
+// commitEachEvent commits one change after the other to a file like that of Larder.
+func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
+	s, err := store.Open(b.Case.File, store.Options{CommitInterval: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	podCodec, err := codec.For(b.Kind.Example)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Collection(ctx, entry.Identity{GroupVersionResource: b.Kind.GVR}, store.CollectionOptions{
+		Codec:         podCodec,
+		Indexers:      cache.Indexers{subject.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		IndexVersions: subject.IndexVersions(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before, err := writesOf(s)
+	if err != nil {
+		return nil, err
+	}
+	hot := every(100, b.Case.N)
+	events := max(int(committedEvents*b.Case.Effort), leastCommitted)
+	for n := range events {
+		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
+		result, err := c.Apply(ctx, store.Batch{Ops: []store.Op{{Object: obj}}})
+		if err == nil && len(result.Changes) != 1 {
+			err = fmt.Errorf("%d changes, want one; skipped: %v", len(result.Changes), result.Skipped)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	after, err := writesOf(s)
+	result := Result{}
+	after.addTo(result, before, "", events)
+	after.addTo(result, before, seldom, events)
+	return result, err
 }

@@ -11,7 +11,7 @@ import (
 
 // Typed and dynamic reads have limits of their own: neither can read what the other does.
 func TestRawFormats(t *testing.T) {
-	pod := load.WithManagedFields(load.Kinds["pods"].New(7, 0)).(*corev1.Pod)
+	pod := load.WithManagedFields(load.KindOf("pods").New(7, 0)).(*corev1.Pod)
 	typed, dynamic := formatOf(Case{}), formatOf(Case{Subject: subject.Spec{Dynamic: true}})
 	for name, format := range map[string]rawFormat{"typed": typed, "dynamic": dynamic} {
 		value, err := format.encode(pod)

@@ -17,83 +17,42 @@ import (
 	"github.com/larder-dev/larder/bench/internal/subject"
 )
 
-// hotKeys is how many objects the hot reads go to.
-const hotKeys = 1000
-
-// readers of the parallel reads.
-const readers = 8
-
-// reads: an informer that has synced and has nothing to do.
-var reads = Scenario{
-	Name: "reads", Title: "steady",
-	Kinds: []string{"pods"}, Stored: true,
-	Metrics: []Metric{
-		{Key: "heap", Title: "live heap", Unit: Bytes},
-		{Key: "hot_1", Title: "GetByKey hot, 1 goroutine", Unit: PerSecond},
-		{Key: "hot_8", Title: "GetByKey hot, 8 goroutines", Unit: PerSecond},
-		{Key: "by_index", Title: "ByIndex of a namespace", Unit: PerSecond},
-		{Key: "cold", Title: "GetByKey of any object", Unit: Microseconds, Against: "raw bbolt Get + decode"},
-	},
-	Subjects: func(kind load.Kind) []subject.Spec {
-		return append(typedAndDynamic(kind), subject.Spec{Library: subject.Raw}, subject.Spec{Library: subject.Raw, Dynamic: true})
-	},
-	Run: func(ctx context.Context, b *Bench) (Result, error) {
-		if b.Case.Subject.Library == subject.Raw {
-			return rawReads(ctx, b)
-		}
-		return runReads(ctx, b)
-	},
-	Seconds: func(c Case) float64 { return linear(1.5, 0.8)(c) + 4*readFor(c).Seconds() },
-}
-
-// readFor is how long each kind of read is done.
-func readFor(c Case) time.Duration { return time.Duration(c.Effort * float64(time.Second)) }
+// hotKeys is how many objects the hot reads go to, and readers how many goroutines do the parallel ones.
+const hotKeys, readers = 1000, 8
 
 func runReads(ctx context.Context, b *Bench) (Result, error) {
-	r, err := b.start(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.AwaitSync(ctx); err != nil {
-		return finish(r, nil, err)
-	}
-	indexer := r.Informer.GetIndexer()
-	if err := b.fill(indexer); err != nil {
-		return finish(r, nil, err)
-	}
-	heap, err := steadyHeap(ctx)
-	if err != nil {
-		return finish(r, nil, err)
-	}
-	hot, all := keysOf(b)
-	get := func(keys []string) func(*rand.Rand) error {
-		return func(random *rand.Rand) error { return getOne(indexer, keys[random.IntN(len(keys))]) }
-	}
-	var hot1, hot8, byIndex, cold float64
-	err = errors.Join(
-		rate(ctx, readFor(b.Case), 1, get(all), &cold),
-		rate(ctx, readFor(b.Case), 1, get(hot), &hot1),
-		rate(ctx, readFor(b.Case), readers, get(hot), &hot8),
-		rate(ctx, readFor(b.Case), 1, func(random *rand.Rand) error {
+	return b.run(ctx, nil, func(r *subject.Running) (Result, error) {
+		if _, err := r.AwaitSync(ctx); err != nil {
+			return nil, err
+		}
+		indexer := r.Informer.GetIndexer()
+		hot, all := keysOf(b)
+		if b.Case.Subject.Residency == subject.Bounded {
+			// Nothing has been read into its cache yet. The heaps of the others do not depend on what is read.
+			for _, key := range all {
+				if err := getOne(indexer, key); err != nil {
+					return nil, err
+				}
+			}
+		}
+		heap, err := steadyHeap(ctx)
+		if err != nil {
+			return nil, err
+		}
+		get := func(keys []string) func(*rand.Rand) error {
+			return func(random *rand.Rand) error { return getOne(indexer, keys[random.IntN(len(keys))]) }
+		}
+		byIndex := func(random *rand.Rand) error {
 			_, err := indexer.ByIndex(subject.NamespaceIndex, load.Namespace(random.IntN(b.Case.N)))
 			return err
-		}, &byIndex),
-		b.complete(r),
-	)
-	return finish(r, Result{"heap": heap, "hot_1": hot1, "hot_8": hot8, "by_index": byIndex, "cold": 1e6 / cold}, err)
-}
-
-// fill fills the cache of the residency Bounded, which nothing has been read into yet. The heaps of the others do not depend on what is read.
-func (b *Bench) fill(indexer cache.Indexer) error {
-	if b.Case.Subject.Residency != subject.Bounded {
-		return nil
-	}
-	for i := range b.Case.N {
-		if err := getOne(indexer, b.Kind.Key(i)); err != nil {
-			return err
 		}
-	}
-	return nil
+		cold, coldErr := rate(ctx, b, 1, get(all))
+		hot1, hot1Err := rate(ctx, b, 1, get(hot))
+		hot8, hot8Err := rate(ctx, b, readers, get(hot))
+		indexed, indexErr := rate(ctx, b, 1, byIndex)
+		return Result{"heap": heap, "hot_1": hot1, "hot_8": hot8, "by_index": indexed, "cold": 1e6 / cold},
+			errors.Join(coldErr, hot1Err, hot8Err, indexErr, b.complete(r))
+	})
 }
 
 // keysOf returns the keys of the hot objects, spread over all, and of all.
@@ -147,15 +106,19 @@ func liveHeap() float64 {
 	return float64(stats.HeapAlloc)
 }
 
-// rate sets per to how often a second do can be done by so many goroutines, after a tenth of the time to warm up.
-func rate(ctx context.Context, d time.Duration, goroutines int, do func(*rand.Rand) error, per *float64) error {
-	if err := repeat(ctx, d/10, goroutines, do, per); err != nil {
-		return err
+// rate returns how often a second do can be done by so many goroutines: for a second in a full run, after a tenth of
+// that to warm up.
+func rate(ctx context.Context, b *Bench, goroutines int, do func(*rand.Rand) error) (perSecond float64, err error) {
+	d := time.Duration(b.Case.Effort * float64(time.Second))
+	if _, err := repeat(ctx, d/10, goroutines, do); err != nil {
+		return 0, err
 	}
-	return repeat(ctx, d, goroutines, do, per)
+	return repeat(ctx, d, goroutines, do)
 }
 
-func repeat(ctx context.Context, d time.Duration, goroutines int, do func(*rand.Rand) error, per *float64) error {
+func repeat(
+	ctx context.Context, d time.Duration, goroutines int, do func(*rand.Rand) error,
+) (perSecond float64, err error) {
 	var done atomic.Int64
 	errs := make([]error, goroutines)
 	start := time.Now()
@@ -175,6 +138,5 @@ func repeat(ctx context.Context, d time.Duration, goroutines int, do func(*rand.
 		})
 	}
 	wg.Wait()
-	*per = float64(done.Load()) / time.Since(start).Seconds()
-	return errors.Join(append(errs, ctx.Err())...)
+	return float64(done.Load()) / time.Since(start).Seconds(), errors.Join(append(errs, ctx.Err())...)
 }

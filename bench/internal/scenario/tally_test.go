@@ -1,6 +1,9 @@
 package scenario
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestTally(t *testing.T) {
 	earlier := tally{told: 5, merged: 1}
@@ -22,7 +25,7 @@ func TestTally(t *testing.T) {
 
 // What was merged is no throughput.
 func TestMergedUpdatesAreNoRate(t *testing.T) {
-	result := tally{told: 400, merged: 600}.rate(2)
+	result := tally{told: 400, merged: 600}.rate(2 * time.Second)
 	if result["rate"] != 200 || result["told"] != 400 || result["told"+Reference] != 1000 {
 		t.Errorf("%v", result)
 	}

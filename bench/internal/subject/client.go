@@ -23,38 +23,32 @@ type client struct {
 
 // newClient returns a client with connections of its own: protobuf for typed objects, else JSON.
 func newClient(config *rest.Config, kind load.Kind, dynamicObjects bool) (*client, error) {
-	if dynamicObjects {
-		return newDynamicClient(config, kind)
+	if !dynamicObjects {
+		config.ContentType = runtime.ContentTypeProtobuf
+		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	}
-	config = rest.CopyConfig(config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	c := kube.CoreV1().RESTClient()
-	lw := cache.NewFilteredListWatchFromClient(c, kind.GVR.Resource, metav1.NamespaceAll, func(*metav1.ListOptions) {})
-	return &client{rest: c, lw: cache.ToListWatcherWithWatchListSemantics(lw, kube)}, nil
-}
-
-func newDynamicClient(config *rest.Config, kind load.Kind) (*client, error) {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
+	c := &client{rest: kube.CoreV1().RESTClient()}
+	if !dynamicObjects {
+		lw := cache.NewFilteredListWatchFromClient(c.rest, kind.Name, metav1.NamespaceAll, func(*metav1.ListOptions) {})
+		c.lw = cache.ToListWatcherWithWatchListSemantics(lw, kube)
+		return c, nil
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	resource := objects.Resource(kind.GVR)
-	lw := &cache.ListWatch{
+	c.lw = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return resource.Watch(ctx, o)
 		},
-	}
-	return &client{rest: kube.CoreV1().RESTClient(), lw: cache.ToListWatcherWithWatchListSemantics(lw, objects)}, nil
+	}, objects)
+	return c, nil
 }

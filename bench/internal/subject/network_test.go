@@ -10,11 +10,10 @@ import (
 )
 
 // reading reads once from the other end of a pipe through the network.
-func reading(t *testing.T, n *Network) (far net.Conn, near *conn, read *atomic.Int64) {
+func reading(t *testing.T, n *Network) (far net.Conn, near net.Conn, read *atomic.Int64) {
 	t.Helper()
 	far, end := net.Pipe()
-	near = &conn{Conn: end, network: n, closed: make(chan struct{})}
-	n.conns[near] = struct{}{}
+	near = n.dialer.Track(newConn(n, end))
 	t.Cleanup(func() { _ = errors.Join(far.Close(), near.Close()) })
 	read = &atomic.Int64{}
 	go func() {
@@ -88,6 +87,6 @@ func TestCut(t *testing.T) {
 		if err := <-dialed; !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		n.Mend()
+		n.Release()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
 )
 
 // The libraries.
@@ -17,6 +18,19 @@ const (
 	// Raw is no informer: bbolt, or Larder's store, used directly, as the limit of what an informer can reach.
 	Raw = "raw"
 )
+
+// The residencies of Larder.
+const (
+	All     = "All"
+	Bounded = "Bounded"
+	None    = "None"
+)
+
+// Residencies are their names, in the order of the rows.
+var Residencies = []string{All, Bounded, None}
+
+// residencies are what they stand for. Bounded holds what the goals say: 64 MB.
+var residencies = map[string]store.Residency{All: store.All, Bounded: store.Bounded(64 << 20), None: store.None}
 
 // Spec says what is measured.
 type Spec struct {

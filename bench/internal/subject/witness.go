@@ -10,42 +10,38 @@ import (
 	"github.com/larder-dev/larder/bench/internal/load"
 )
 
-// Witness is a handler that does as little as possible: it counts, and notices one object. What the benchmark has not made is no concern of
-// its.
+// Witness is a handler that does as little as possible: it counts, and notices one object. What the benchmark has not
+// made is no concern of its.
 type Witness struct {
 	// Kind tells what the benchmark has made.
 	Kind load.Kind
-	// Want is how many additions Added waits for; 0 if it need not.
-	Want int64
-	// Key and Revision are what Seen waits for.
-	Key      string
-	Revision int
 	// OnUpdated is called for every update, if set.
 	OnUpdated func(obj any)
 
 	// Seen is closed when the object has been told with that revision or a later one.
 	Seen chan struct{}
-	seen sync.Once
-	// Added is closed when Want additions have been told; AddedAt is when that was.
+	// Added is closed when so many additions have been told; AddedAt is when that was.
 	Added   chan struct{}
 	AddedAt time.Time
 
-	adds, updates atomic.Int64
-	namespace     string
-	name          string
+	seen            sync.Once
+	adds, updates   atomic.Int64
+	want            int64
+	namespace, name string
+	revision        int
 }
 
 var _ cache.ResourceEventHandler = (*Witness)(nil)
 
 // NewWitness waits for want additions of a kind, and for an object of that key and revision.
-func NewWitness(kind load.Kind, want int64, key string, revision int) *Witness {
-	w := &Witness{Kind: kind, Want: want, Key: key, Revision: revision, Seen: make(chan struct{}), Added: make(chan struct{})}
+func NewWitness(kind load.Kind, want int, key string, revision int) *Witness {
+	w := &Witness{Kind: kind, Seen: make(chan struct{}), Added: make(chan struct{}), want: int64(want), revision: revision}
 	w.namespace, w.name, _ = cache.SplitMetaNamespaceKey(key)
 	return w
 }
 
 // Updates is how many updates have been told.
-func (w *Witness) Updates() int64 { return w.updates.Load() }
+func (w *Witness) Updates() int { return int(w.updates.Load()) }
 
 // OnAdd implements cache.ResourceEventHandler.
 func (w *Witness) OnAdd(obj any, _ bool) {
@@ -53,7 +49,7 @@ func (w *Witness) OnAdd(obj any, _ bool) {
 	if !ok {
 		return
 	}
-	if w.adds.Add(1) == w.Want {
+	if w.adds.Add(1) == w.want {
 		w.AddedAt = time.Now()
 		close(w.Added)
 	}
@@ -88,11 +84,12 @@ func (w *Witness) made(obj any) (named, bool) {
 	return m, ok && w.Kind.Made(m.GetName())
 }
 
+// notice closes Seen if that is what is waited for. What the witness counts has been counted then.
 func (w *Witness) notice(m named, obj any) {
-	if w.name == "" || m.GetName() != w.name || m.GetNamespace() != w.namespace {
+	if m.GetName() != w.name || m.GetNamespace() != w.namespace {
 		return
 	}
-	if revision, _ := load.Revision(obj); revision >= w.Revision {
+	if revision, _ := load.Revision(obj); revision >= w.revision {
 		w.seen.Do(func() { close(w.Seen) })
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-dev/larder/bench/internal/runner"
+)
+
+// settings are the flags.
+type settings struct {
+	runner.Options
+	quick         bool
+	starts        []int
+	results, docs string
+	render, into  string
+	// command is what was asked for, as a shell takes it.
+	command string
+}
+
+// quickDefaults are those of the flags of a run that is to take less than a quarter of an hour.
+var quickDefaults = map[string]string{"pods": "10000", "configmaps": "0", "widgets": "0", "runs": "3", "effort": "0.1"}
+
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{command: strings.Join(append([]string{"go -C bench run ."}, quoted(args)...), " ")}
+	s.Pods = []int{10_000, 100_000}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&s.quick, "quick", false, "10,000 pods, 3 runs, short measurements: less than a quarter of an hour")
+	flags.Func("pods", "`numbers` of pods, with commas between them (default 10000,100000)", into(&s.Pods, numbers))
+	flags.IntVar(&s.ConfigMaps, "configmaps", 2000, "`number` of ConfigMaps of 100 KB; 0 for none")
+	flags.IntVar(&s.Widgets, "widgets", 1_000_000, "`number` of small custom resources; 0 for none")
+	flags.IntVar(&s.Runs, "runs", 5, "how `often` each case is run")
+	flags.Func("starts", "measure nothing but starts to HasSynced, 15 of each informer, with these `numbers` of pods",
+		into(&s.starts, numbers))
+	flags.Func("only", "run only scenarios whose name matches this regular `expression`",
+		into(&s.Only, func(text string) (*regexp.Regexp, error) { return regexp.Compile("^(" + text + ")$") }))
+	flags.Float64Var(&s.Effort, "effort", 1, "`part` of the full length of what can be cut short")
+	flags.BoolVar(&s.EmbeddedOnly, "embedded", false, "use the embedded API server throughout")
+	flags.StringVar(&s.results, "results", "results", "`directory` for <run>.json and the pictures")
+	flags.StringVar(&s.docs, "docs", "", "write this Markdown `file`, too")
+	flags.StringVar(&s.render, "render", "", "run nothing: print and draw this <run>.json again")
+	flags.StringVar(&s.into, "into", "",
+		"put what is measured into this <run>.json of the same machine, in place of what it has of the same scenarios")
+	flags.Func("profile", "`directory` for profiles of processor and heap of each case; they slow it down a little",
+		into(&s.Profile, filepath.Abs))
+	flags.StringVar(&s.Dir, "dir", os.TempDir(), "`directory` for the files of the run")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unknown argument %q; see bench -help", flags.Arg(0))
+	}
+	if !s.quick {
+		return s, nil
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range quickDefaults {
+		if !given[name] {
+			if err := flags.Set(name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// into returns what reads a flag into a variable.
+func into[T any](value *T, read func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*value, err = read(text)
+		return err
+	}
+}
+
+// numbers reads numbers with commas between them, and returns them in ascending order.
+func numbers(text string) (all []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is no number of objects", part)
+		}
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// quoted returns the arguments as a shell takes them.
+func quoted(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if strings.ContainsAny(arg, "|&;<>()$`\\\"' *?[") {
+			out[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-dev/larder/bench/internal/scenario"
+	"github.com/larder-dev/larder/bench/internal/subject"
+)
+
+// Sample is what one case said.
+type Sample struct {
+	Scenario, Kind string
+	N              int
+	Subject        subject.Spec
+	Result         scenario.Result
+}
+
+// Record is what a run has measured.
+type Record struct {
+	// ID is the name of the file.
+	ID string `json:"run"`
+	// Command that made it, and Machine and Server that it was made on.
+	Command string `json:"command"`
+	Machine string `json:"machine"`
+	Server  string `json:"server"`
+	Commit  string `json:"commit"`
+	Cases   []Case `json:"cases"`
+}
+
+// Case is what all runs of one subject in one place came to, whatever its policy and its interval of commits: those
+// have keys of their own.
+type Case struct {
+	Place
+	Library string `json:"library"`
+	// Residency is Larder's.
+	Residency string `json:"residency,omitempty"`
+	Asked
+	// Figures by the keys of metrics.
+	Figures map[string]Summary `json:"figures"`
+}
+
+// Place is where subjects can be compared.
+type Place struct {
+	Scenario string `json:"scenario"`
+	Kind     string `json:"kind"`
+	N        int    `json:"n"`
+	Dynamic  bool   `json:"dynamic,omitempty"`
+}
+
+// Asked is how a case was asked for.
+type Asked struct {
+	Runs int `json:"runs"`
+	// Flags are further ones of the command.
+	Flags string `json:"flags,omitempty"`
+}
+
+// Command returns what measures a scenario again, with those numbers of objects of a kind.
+func (a Asked) Command(scenario, kind string, numbers ...int) string {
+	counts := map[string]string{"pods": "0", "configmaps": "0", "widgets": "0"}
+	counts[kind] = strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
+	return strings.TrimSpace(fmt.Sprintf("go -C bench run . -only %s -pods %s -configmaps %s -widgets %s -runs %d %s",
+		scenario, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
+}
+
+// Cases sums up the samples of a run, in their order.
+func Cases(samples []Sample, asked Asked) []Case {
+	var cases []Case
+	for _, s := range samples {
+		c := caseOf(s)
+		if slices.ContainsFunc(cases, c.same) {
+			continue
+		}
+		values := map[string][]float64{}
+		for _, other := range samples {
+			if c.same(caseOf(other)) {
+				for key, value := range other.Result {
+					values[key] = append(values[key], value)
+				}
+			}
+		}
+		c.Asked, c.Figures = asked, map[string]Summary{}
+		for key := range values {
+			c.Figures[key] = Summarize(values[key])
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+func caseOf(s Sample) Case {
+	return Case{
+		Place:   Place{Scenario: s.Scenario, Kind: s.Kind, N: s.N, Dynamic: s.Subject.Dynamic},
+		Library: s.Subject.Library, Residency: s.Subject.Residency,
+	}
+}
+
+// same reports whether both are of the same subject in the same place.
+func (c Case) same(other Case) bool {
+	return c.Place == other.Place && c.Library == other.Library && c.Residency == other.Residency
+}
+
+// Merge returns the record with what newer has measured in place of what it had of the same scenarios, kinds and
+// numbers.
+func (r Record) Merge(newer Record) Record {
+	again := func(c Case) bool {
+		return slices.ContainsFunc(newer.Cases, func(n Case) bool {
+			return n.Scenario == c.Scenario && n.Kind == c.Kind && n.N == c.N
+		})
+	}
+	r.Cases = append(slices.DeleteFunc(slices.Clone(r.Cases), again), newer.Cases...)
+	r.Command = both(r.Command, newer.Command, "; ")
+	r.Server = both(r.Server, newer.Server, ", ")
+	r.Commit = both(r.Commit, newer.Commit, ", ")
+	return r
+}
+
+// both names what two records say, once where it is the same.
+func both(a, b, sep string) string {
+	if slices.Contains(strings.Split(a, sep), b) {
+		return a
+	}
+	return a + sep + b
+}
+
+// Write writes the record into dir, as <run>.json, and returns its name.
+func (r Record) Write(dir string) (string, error) {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, r.ID+".json")
+	return path, os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// Read reads what Write has written.
+func Read(path string) (Record, error) {
+	var r Record
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("%s is no record of a run: %w", path, err)
+	}
+	return r, nil
+}

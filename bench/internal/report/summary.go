@@ -1,0 +1,25 @@
+package report
+
+import "slices"
+
+// Summary is what several runs said: the median, since a run that the machine disturbed must not move it, and the
+// spread beside it, since a reader must see that it was.
+type Summary struct {
+	// Runs is how many there were; the rest is zero if there were none.
+	Runs int `json:"runs"`
+	// Median is the middle value, or the mean of the two in the middle.
+	Median float64 `json:"median"`
+	// Min and Max are the spread.
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// Summarize sums up values, in any order; they are not modified.
+func Summarize(values []float64) Summary {
+	if len(values) == 0 {
+		return Summary{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return Summary{Runs: n, Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Min: sorted[0], Max: sorted[n-1]}
+}

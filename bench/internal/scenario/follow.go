@@ -1,0 +1,229 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/larder-dev/larder/bench/internal/load"
+	"github.com/larder-dev/larder/bench/internal/proc"
+	"github.com/larder-dev/larder/bench/internal/subject"
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// writes are the bytes written so far: by the store's own account, and by the kernel's, which knows of everything that
+// the process writes, and of nothing on a file system in memory.
+type writes struct{ store, io int64 }
+
+func writesOf(s *store.Store) (w writes, err error) {
+	if s != nil {
+		w.store = s.Written()
+	}
+	w.io, err = proc.WrittenBytes()
+	return w, err
+}
+
+// addTo adds what was written since earlier for each of a number of events, under keys with a suffix.
+func (w writes) addTo(result Result, earlier writes, suffix string, events int) {
+	result["written"+suffix] = float64(w.store-earlier.store) / float64(events)
+	result["io"+suffix] = float64(w.io-earlier.io) / float64(events)
+}
+
+// tally is what became of the updates of a handler. One that is far behind is told of several updates of an object by
+// one call of Larder: a rate counts calls, so that what was merged is no work that was done.
+type tally struct{ told, merged int }
+
+// tallyOf returns the tally so far. An informer that has ended has forgotten what it merged.
+func tallyOf(r *subject.Running, w *subject.Witness) tally {
+	t := tally{told: w.Updates()}
+	if r.Larder != nil {
+		for _, h := range r.Larder.Status().Handlers {
+			t.merged += h.Merged
+		}
+	}
+	return t
+}
+
+// since returns what was added to an earlier tally.
+func (t tally) since(earlier tally) tally {
+	return tally{told: t.told - earlier.told, merged: t.merged - earlier.merged}
+}
+
+// check returns an error unless each of the updates that were made was told, alone or merged into another: else they
+// were not what was measured.
+func (t tally) check(made int) error {
+	if t.told+t.merged != made {
+		return fmt.Errorf("%d updates were made, but the handler was told of %d, and %d were merged into those",
+			made, t.told, t.merged)
+	}
+	return nil
+}
+
+// rate returns the figures of updates that took so long.
+func (t tally) rate(took time.Duration) Result {
+	return Result{
+		"rate": float64(t.told) / took.Seconds(), "told": float64(t.told), "told" + Reference: float64(t.told + t.merged),
+	}
+}
+
+// followed is what happened between the first of the changes and the last.
+type followed struct {
+	tally
+	took     time.Duration
+	received int64
+	// before is what had been written until then.
+	before writes
+}
+
+// follow lets the driver make the changes once the handler has been told the state, and waits until it has seen the
+// last of them. Until they are made, or begin if they have a rate, the network is held, or cut, as hold says.
+func (b *Bench) follow(
+	ctx context.Context, r *subject.Running, w *subject.Witness, hold func(*subject.Network),
+) (f followed, err error) {
+	if err := r.AwaitTold(ctx); err != nil {
+		return f, err
+	}
+	hold(r.Network)
+	if err := b.Ready(ctx); err != nil {
+		return f, err
+	}
+	if f.before, err = writesOf(r.Store); err != nil {
+		return f, err
+	}
+	earlier, received, start := tallyOf(r, w), r.Network.Received(), time.Now()
+	r.Network.Release()
+	err = await(ctx, "the last change", w.Seen)
+	f.took, f.received, f.tally = time.Since(start), r.Network.Received()-received, tallyOf(r, w).since(earlier)
+	return f, err
+}
+
+// runUpdates holds the network until the driver has made the changes, so that the pipeline is never waiting for the
+// server: what is measured is how fast it can go.
+func runUpdates(ctx context.Context, b *Bench) (Result, error) {
+	w := b.witness()
+	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
+		updates, err := b.follow(ctx, r, w, (*subject.Network).Hold)
+		if err != nil {
+			return nil, err
+		}
+		result := updates.rate(updates.took)
+		return result, errors.Join(updates.check(b.Case.Made), b.addDurable(ctx, r, result), b.resumed(r))
+	})
+}
+
+// commitInterval is the default of store.Options.
+const commitInterval = time.Second
+
+// addDurable adds how long it takes until the marker, which the handler has just been told of, is in the file.
+func (b *Bench) addDurable(ctx context.Context, r *subject.Running, result Result) error {
+	if r.Larder == nil {
+		return nil
+	}
+	told := time.Now()
+	commit, err := r.AwaitCommit(ctx)
+	if err != nil {
+		return err
+	}
+	result["durable"], result["durable"+Reference] = time.Since(told).Seconds(), (commitInterval + commit).Seconds()
+	kindCodec, err := codec.For(b.Kind.Example)
+	if err != nil {
+		return err
+	}
+	view, err := r.Store.ViewWith(ctx, r.Larder.Identity(), kindCodec)
+	if err != nil {
+		return err
+	}
+	obj, err := view.Get(ctx, b.markerKey())
+	if revision, _ := load.Revision(obj); err == nil && revision < b.Case.Revision {
+		err = fmt.Errorf("nothing is pending, and the file has revision %d of %s, want %d",
+			revision, b.markerKey(), b.Case.Revision)
+	}
+	return err
+}
+
+// runLatency measures from the moment of each update at the server to the handler.
+func runLatency(ctx context.Context, b *Bench) (Result, error) {
+	var took []float64
+	w := b.witness()
+	w.OnUpdated = func(obj any) {
+		if revision, made := load.Revision(obj); revision == b.Case.Revision {
+			took = append(took, float64(time.Now().UnixNano()-made)/1e3)
+		}
+	}
+	_, err := b.run(ctx, w, func(r *subject.Running) (Result, error) {
+		_, err := b.follow(ctx, r, w, func(*subject.Network) {})
+		return nil, errors.Join(err, b.resumed(r))
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The handlers have ended with the run.
+	return quantiles(took, b.Case.Made)
+}
+
+// quantiles returns the figures of latencies, of which there has to be one for each update.
+func quantiles(took []float64, made int) (Result, error) {
+	if len(took) != made {
+		return nil, fmt.Errorf("%d updates were made, but the handler was told of %d", made, len(took))
+	}
+	slices.Sort(took)
+	// By the nearest rank.
+	quantile := func(percent int) float64 { return took[min(percent*made/100, made-1)] }
+	return Result{"p50": quantile(50), "p99": quantile(99)}, nil
+}
+
+// runFlash measures what a few busy objects cost the disk.
+func runFlash(ctx context.Context, b *Bench) (Result, error) {
+	w := b.witness()
+	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
+		updates, err := b.follow(ctx, r, w, (*subject.Network).Hold)
+		if err != nil {
+			return nil, err
+		}
+		// A list would have written objects that were not updated, and left out updates.
+		err = errors.Join(updates.check(b.Case.Made), b.resumed(r))
+		suffix := ""
+		if b.Case.Subject.CommitInterval != 0 {
+			suffix = seldom
+		}
+		result := Result{}
+		return result, errors.Join(err, addWritten(result, r, updates.before, suffix, b.Case.Made))
+	})
+}
+
+// runRelist cuts the network until the server has lost its history.
+func runRelist(ctx context.Context, b *Bench) (Result, error) {
+	w := b.witness()
+	return b.run(ctx, w, func(r *subject.Running) (Result, error) {
+		if _, err := r.AwaitSync(ctx); err != nil {
+			return nil, err
+		}
+		list, err := b.follow(ctx, r, w, (*subject.Network).Cut)
+		if err != nil {
+			return nil, err
+		}
+		result := b.addMemory(Result{"bytes": float64(list.received)})
+		if r.Larder == nil {
+			return result, nil
+		}
+		if relists := r.Larder.Status().Reflector.Relists; relists[reflector.ReasonExpired] != 1 {
+			err = fmt.Errorf("larder has not listed because of a 410: %v", relists)
+		}
+		size, _, sizeErr := r.Store.Size()
+		result["written"+Reference], result["io"+Reference] = float64(size), float64(size)
+		return result, errors.Join(err, sizeErr, addWritten(result, r, list.before, "", 1))
+	})
+}
+
+// addWritten stops the informer, which writes what is pending: it belongs to the changes. It adds what has been written
+// since before.
+func addWritten(result Result, r *subject.Running, before writes, suffix string, events int) error {
+	err := r.Stop()
+	after, countErr := writesOf(r.Store)
+	after.addTo(result, before, suffix, events)
+	return errors.Join(err, countErr)
+}

@@ -1,0 +1,90 @@
+package subject
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
+)
+
+// NamespaceIndex is the index that every informer has, as factories give it to theirs.
+const NamespaceIndex = cache.NamespaceIndex
+
+// IndexVersions say that the index is the same in every process, so that a restart need not build it.
+func IndexVersions() map[string]string { return map[string]string{NamespaceIndex: "1"} }
+
+// seldomBytes is store.Options.CommitBytes where a Spec has a CommitInterval: so much that the interval decides.
+const seldomBytes = 32 << 20
+
+func (r *Running) makeLarder(c *client, o Options, example runtime.Object) (err error) {
+	discard := logr.Discard()
+	so := store.Options{Logger: &discard}
+	if so.CommitInterval = o.Spec.CommitInterval; so.CommitInterval > 0 {
+		so.CommitBytes = seldomBytes
+	}
+	if r.Store, err = store.Open(o.File, so); err != nil {
+		return err
+	}
+	id := entry.Identity{GroupVersionResource: o.Kind.GVR}
+	r.Larder, err = informer.New(c.lw, example, informer.Options{
+		Store:         r.Store,
+		Identity:      id,
+		Residency:     residencies[o.Spec.Residency],
+		ListMetadata:  informer.ListMetadata(c.rest, id),
+		SyncPolicy:    o.Spec.Policy,
+		Indexers:      cache.Indexers{NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		IndexVersions: IndexVersions(),
+		ClusterID:     informer.KubeSystemUID(c.rest),
+		OpenAPIHash:   informer.OpenAPIHash(c.rest, o.Kind.GVR.GroupVersion()),
+		Observer:      r.commits,
+		Logger:        &discard,
+	})
+	if err == nil {
+		r.Informer = r.Larder
+	}
+	return err
+}
+
+// commits is an informer.Observer that knows how long the last commit took.
+type commits struct {
+	took atomic.Int64
+	// made has a token once there has been another.
+	made chan struct{}
+}
+
+var _ informer.Observer = &commits{}
+
+func (c *commits) Committed(_ *informer.Informer, done informer.Commit) {
+	if done.Err == nil {
+		c.took.Store(int64(done.Took))
+	}
+	select {
+	case c.made <- struct{}{}:
+	default:
+	}
+}
+
+func (*commits) InformerMade(*informer.Informer)                         {}
+func (*commits) InformerEnded(*informer.Informer)                        {}
+func (*commits) HandlerCalled(*informer.Informer, string, time.Duration) {}
+
+// AwaitCommit waits until Larder has nothing pending, and returns how long the last commit took. It does not ask for
+// one.
+func (r *Running) AwaitCommit(ctx context.Context) (took time.Duration, err error) {
+	for r.Store.Pending() > 0 {
+		select {
+		case <-r.commits.made:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%d bytes are pending: %w", r.Store.Pending(), ctx.Err())
+		}
+	}
+	return time.Duration(r.commits.took.Load()), nil
+}
