@@ -1,21 +1,18 @@
 package storetest
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
 )
 
 // Flip damages the records of these keys in a file that nobody has open, in whichever collections they are.
 func Flip(t testing.TB, path string, keys ...string) {
 	t.Helper()
-	tamper(t, path, keys, func(objects *bbolt.Bucket, key []byte) error {
-		data := bytes.Clone(objects.Get(key))
-		data[len(data)-2] ^= 1
-		return objects.Put(key, data)
-	})
+	tamper(t, path, keys, disk.Flip)
 }
 
 // Punch removes records, and nothing else: indexes and counts stay as they were.
@@ -36,9 +33,8 @@ func tamper(t testing.TB, path string, keys []string, change func(objects *bbolt
 		}
 	}()
 	err = db.Update(func(tx *bbolt.Tx) error {
-		root := tx.Bucket([]byte("larder"))
-		return root.ForEachBucket(func(name []byte) error {
-			objects := root.Bucket(name).Bucket([]byte("objects"))
+		return disk.EachCollection(tx, func(_ string, b *bbolt.Bucket) error {
+			objects := b.Bucket(disk.Objects)
 			for _, key := range keys {
 				if objects.Get([]byte(key)) == nil {
 					return fmt.Errorf("%s is not in the file", key)
