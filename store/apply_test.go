@@ -83,8 +83,8 @@ func TestApplyWritesAKeyOnceABatch(t *testing.T) {
 	if info := infoOf(t, c); info.NextSeq != 3 || info.Objects != 2 {
 		t.Errorf("two records were written, but the next sequence number is %d and there are %d objects", info.NextSeq, info.Objects)
 	}
-	first, _, _ := store.Header(c, "a/x")
-	second, _, _ := store.Header(c, "a/y")
+	first, _, _ := storedHeader(c, "a/x")
+	second, _, _ := storedHeader(c, "a/y")
 	if first != 1 || second != 2 {
 		t.Errorf("sequence numbers %d, %d: want the order of the ops", first, second)
 	}
@@ -180,7 +180,7 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 	full := errors.New("file size too large")
-	store.FailCommits(s, func() error { return full })
+	failCommits(s, func() error { return full })
 	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")}, ResourceVersion: "3"})
 	if !errors.Is(err, full) || len(res.Changes) != 0 {
 		t.Errorf("a commit that failed: %+v, %v", res, err)

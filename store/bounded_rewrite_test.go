@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"testing"
@@ -6,13 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // Once a rewriting list is in the file, and before it is in memory, a look-up in an index is as new as Get.
 func TestIndexDuringARewritingList(t *testing.T) {
-	for _, r := range []Residency{All, Bounded(64 << 20), None} {
-		s := mustOpen(t, t.TempDir()+"/store", Options{})
-		g := GateCommits(s)
+	for _, r := range []store.Residency{store.All, store.Bounded(64 << 20), store.None} {
+		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
+		g := store.GateCommits(s)
 		c := openAs(t, s, r)
 		mustList(t, c, 1)
 		const key = "namespace-0/pod-0000"
@@ -34,7 +36,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 			}
 			return nil
 		})
-		w, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+		w, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +45,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 		if _, err := w.Page(t.Context(), []runtime.Object{changed}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Commit(t.Context(), Batch{ResourceVersion: "2000"}); err != nil {
+		if _, err := w.Commit(t.Context(), store.Batch{ResourceVersion: "2000"}); err != nil {
 			t.Fatal(err)
 		}
 		g.After(nil)
@@ -52,19 +54,4 @@ func TestIndexDuringARewritingList(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
-}
-
-// A rebuild may come to a collection as soon as it is open, and has to find what it keeps in memory.
-func TestBoundedIsThereOnceOpen(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", Options{})
-	o := CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})}
-	c, err := s.openAndEnlist(t.Context(), pods().ID(), pods(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.bounded == nil {
-		t.Error("it keeps nothing in memory yet")
-	}
-	c.builds.stop()
-	mustClose(t, s)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -46,7 +47,7 @@ func TestChangesKeptForLessOverARebuild(t *testing.T) {
 }
 
 // rebuildAfterFailure writes the store anew, as is done after a disk that failed.
-func rebuildAfterFailure(t *testing.T, s *store.Store, g *store.Gate, c *store.Collection, rv string) {
+func rebuildAfterFailure(t *testing.T, s *store.Store, g *hook.Gate, c *store.Collection, rv string) {
 	t.Helper()
 	g.Fail(func() error { return syscall.EIO })
 	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{upsert("a/failing", rv)}, ResourceVersion: rv}); !errors.Is(err, store.ErrOutcomeUnknown) {

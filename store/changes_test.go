@@ -184,7 +184,7 @@ func TestChangesAreKeptForSoLong(t *testing.T) {
 				time.Sleep(tc.after)
 				apply(t, c, "6", upsert("a/z", "6"))
 				flush(t, s)
-				if n := store.Tombstones(c); n != tc.left {
+				if n := tombstones(c); n != tc.left {
 					t.Errorf("%d tombstones are left, want %d", n, tc.left)
 				}
 				if k := kept(t, s, c); k != (store.Kept{For: tc.keep, Oldest: tc.oldest, Last: 6}) {
@@ -231,7 +231,7 @@ func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n, k := store.Tombstones(c), kept(t, s, c); n != 0 || k != (store.Kept{For: 2 * time.Hour, Oldest: 2, Last: 3}) {
+		if n, k := tombstones(c), kept(t, s, c); n != 0 || k != (store.Kept{For: 2 * time.Hour, Oldest: 2, Last: 3}) {
 			t.Errorf("%d tombstones, %+v; the one of 2 is gone, so 2 is the oldest", n, k)
 		}
 		var since *store.SinceError
@@ -334,7 +334,7 @@ func TestChangesAfterALoss(t *testing.T) {
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 	retainChanges(t, c, time.Hour)
 	apply(t, c, "3", upsert("a/z", "3"))
-	err := store.Tamper(c, func(b *bolt.Bucket) error {
+	err := tamperWith(c, func(b *bolt.Bucket) error {
 		return b.Bucket([]byte("objects")).Put([]byte("a/x"), []byte("damaged"))
 	})
 	if err != nil {

@@ -183,7 +183,7 @@ func handler(t *testing.T, c *store.Collection) {
 // loseRecord takes the last record out of the file, and nothing else.
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
-	err := store.Tamper(c, func(b *bolt.Bucket) error {
+	err := tamperWith(c, func(b *bolt.Bucket) error {
 		objects := b.Bucket([]byte("objects"))
 		k, _ := objects.Cursor().Last()
 		return objects.Delete(k)
@@ -211,7 +211,7 @@ func scrubBesideAListThatClears(t *testing.T, pause int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Page(t.Context(), pods(largeItems()...)); err != nil {
+	if _, err := r.Page(t.Context(), podsOf(largeItems()...)); err != nil {
 		t.Fatal(err)
 	}
 	r.Abort()

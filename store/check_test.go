@@ -95,7 +95,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, c := checked(t)
-			if err := store.Tamper(c, test.tamper); err != nil {
+			if err := tamperWith(c, test.tamper); err != nil {
 				t.Fatal(err)
 			}
 			r, err := store.CheckContent(context.Background(), s)
@@ -115,7 +115,7 @@ func TestCheckFindsDamage(t *testing.T) {
 
 func TestCheckBoundsItsReport(t *testing.T) {
 	s, c := checked(t)
-	err := store.Tamper(c, func(b *bolt.Bucket) error {
+	err := tamperWith(c, func(b *bolt.Bucket) error {
 		cur := b.Bucket([]byte("objects")).Cursor()
 		for k, v := cur.First(); k != nil; k, v = cur.Next() {
 			v = bytes.Clone(v)
@@ -138,7 +138,7 @@ func TestCheckBoundsItsReport(t *testing.T) {
 func TestReadsReportDamage(t *testing.T) {
 	_, c := checked(t)
 	ctx := context.Background()
-	err := store.Tamper(c, func(b *bolt.Bucket) error {
+	err := tamperWith(c, func(b *bolt.Bucket) error {
 		key := []byte("ns1/pod0001")
 		data := bytes.Clone(b.Bucket([]byte("objects")).Get(key))
 		data[len(data)-3] ^= 4
@@ -156,7 +156,7 @@ func TestReadsReportDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Abort()
-	_, page := r.Page(ctx, pods(upsert("ns1/pod0001", "9999")))
+	_, page := r.Page(ctx, podsOf(upsert("ns1/pod0001", "9999")))
 	for what, err := range map[string]error{"Get": get, "List": list, "ByIndex": index, "Apply": apply, "Page": page} {
 		if !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "ns1/pod0001") {
 			t.Errorf("%s: %v", what, err)

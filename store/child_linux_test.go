@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // childFileSizeLimit fills a store under RLIMIT_FSIZE, lifts the limit and goes on.
@@ -21,20 +23,20 @@ func childFileSizeLimit(path string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low); err != nil {
 		return err
 	}
-	s, err := Open(path, Options{Logger: &quiet})
+	s, err := store.Open(path, store.Options{Logger: &quiet})
 	if err != nil {
 		return err
 	}
-	n, err := fill(s, 0)
+	n, err := fillFile(s, 0)
 	for range 3 {
-		if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrOutcomeUnknown) || s.Err() != nil {
+		if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) || s.Err() != nil {
 			return fmt.Errorf("after %d keys: %w; Err: %w", n, err, s.Err())
 		}
 		fmt.Fprintln(os.Stderr, err)
 		if all, err := readAll(s); err != nil || len(all) != n {
 			return fmt.Errorf("%d keys of %d: %w", len(all), n, err)
 		}
-		_, err = fill(s, n)
+		_, err = fillFile(s, n)
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err

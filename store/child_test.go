@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // childMode is the environment variable that makes the test binary a child
@@ -45,7 +47,7 @@ func child() int {
 
 // childHold has a store open until its input ends.
 func childHold(path string) error {
-	s, err := Open(path, Options{})
+	s, err := store.Open(path, store.Options{})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -6,15 +6,16 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/larder-dev/larder/internal/sample"
-
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/store"
 )
 
 const (
@@ -36,14 +37,14 @@ func benchPods(b *testing.B, from, n, rv int) []runtime.Object {
 	return items
 }
 
-func benchCollection(b *testing.B) *Collection {
+func benchCollection(b *testing.B) *store.Collection {
 	b.Helper()
-	return benchCollectionWith(b, Options{})
+	return benchCollectionWith(b, store.Options{})
 }
 
-func benchCollectionWith(b *testing.B, o Options) *Collection {
+func benchCollectionWith(b *testing.B, o store.Options) *store.Collection {
 	b.Helper()
-	s, err := Open(b.TempDir()+"/larder.db", o)
+	s, err := store.Open(b.TempDir()+"/larder.db", o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -54,16 +55,16 @@ func benchCollectionWith(b *testing.B, o Options) *Collection {
 	}
 	c, err := s.Collection(context.Background(),
 		entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
-		CollectionOptions{Codec: codec, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
+		store.CollectionOptions{Codec: codec, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	return c
 }
 
-func benchList(b *testing.B, c *Collection, rv int) int {
+func benchList(b *testing.B, c *store.Collection, rv int) int {
 	b.Helper()
-	r, err := c.BeginReplace(context.Background(), ReplaceOptions{})
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func benchList(b *testing.B, c *Collection, rv int) int {
 		}
 		changes += len(res.Changes)
 	}
-	res, err := r.Commit(context.Background(), Batch{ResourceVersion: strconv.Itoa(rv)})
+	res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: strconv.Itoa(rv)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -115,11 +116,11 @@ func BenchmarkApply100(b *testing.B) {
 	rv := benchTotal + 2
 	for b.Loop() {
 		b.StopTimer()
-		var batch Batch
+		var batch store.Batch
 		for i, obj := range benchPods(b, 5000, 100, rv) {
 			pod := obj.(*corev1.Pod)
 			pod.Status.Message = strconv.Itoa(rv + i)
-			batch.Ops = append(batch.Ops, Op{Object: pod, Event: cache.Updated})
+			batch.Ops = append(batch.Ops, store.Op{Object: pod, Event: cache.Updated})
 		}
 		rv += 100
 		batch.ResourceVersion = strconv.Itoa(rv)

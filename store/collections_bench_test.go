@@ -1,10 +1,12 @@
-package store
+package store_test
 
 import (
 	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkOpenCollections opens 300 collections of a file, as a process with as many informers does when it starts: new ones, those of a run before, and those of a run
@@ -12,31 +14,31 @@ import (
 func BenchmarkOpenCollections(b *testing.B) {
 	const collections = 300
 	codec := mustCodec(b, somePod(0))
-	openAll := func(s *Store) {
+	openAll := func(s *store.Store) {
 		for n := range collections {
 			id := pods()
 			id.Namespace = fmt.Sprintf("ns-%d", n)
-			if _, err := s.Collection(b.Context(), id, CollectionOptions{Codec: codec}); err != nil {
+			if _, err := s.Collection(b.Context(), id, store.CollectionOptions{Codec: codec}); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	open := func(path string) *Store {
-		s, err := Open(path, Options{Logger: &quiet})
+	open := func(path string) *store.Store {
+		s, err := store.Open(path, store.Options{Logger: &quiet})
 		if err != nil {
 			b.Fatal(err)
 		}
 		return s
 	}
-	end := func(s *Store) {
+	end := func(s *store.Store) {
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
-	for name, before := range map[string]func(s *Store){
+	for name, before := range map[string]func(s *store.Store){
 		"new":       nil,
-		"again":     func(*Store) {},
-		"a day ago": func(s *Store) { setLastUsed(b, s, time.Now().Add(-25*time.Hour)) },
+		"again":     func(*store.Store) {},
+		"a day ago": func(s *store.Store) { setLastUsed(b, s, time.Now().Add(-25*time.Hour)) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

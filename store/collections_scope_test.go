@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"path/filepath"
@@ -6,18 +6,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose resourceVersions can not be compared Newest does not either.
 func TestKeysTellTheScope(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
 		c := mustCollection(t, s, pods())
 		if mustInfo(t, c).Resource.Namespaced {
 			t.Fatal("it is claimed of an empty collection")
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: rv}}
-		if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Upsert, Object: pod}}}); err != nil {
+		if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
 		infos, err := s.Collections(t.Context())

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkCompact deletes nine of ten pods and compacts the file; docs/adr/0006 has the figures. Run it with -benchtime 1x -count 3.
@@ -16,7 +17,7 @@ func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{
 			path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
-			o: Options{CommitInterval: -1, Logger: &quiet},
+			o: store.Options{CommitInterval: -1, Logger: &quiet},
 		}
 		f.template, _ = sample.Pod(b)
 		f.open(b)
@@ -35,10 +36,10 @@ func BenchmarkCompact(b *testing.B) {
 func (f *fileBench) thin(b *testing.B) {
 	b.Helper()
 	for from := 0; from < f.pods; from += benchPageSize {
-		var batch Batch
+		var batch store.Batch
 		for i := from; i < from+benchPageSize; i++ {
 			if i%10 != 0 {
-				batch.Ops = append(batch.Ops, Op{Type: Delete, Object: f.pod(i)})
+				batch.Ops = append(batch.Ops, store.Op{Type: store.Delete, Object: f.pod(i)})
 			}
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
@@ -66,11 +67,11 @@ func (f *fileBench) writtenPerUpdate(b *testing.B, what string) {
 	const batches, size = 20, 10
 	before := f.s.Written()
 	for n := range batches {
-		var batch Batch
+		var batch store.Batch
 		for i := range size {
 			p := f.pod((n*size + i) * 310 % f.pods / 10 * 10)
 			p.Status.Message = fmt.Sprint(n)
-			batch.Ops = append(batch.Ops, Op{Object: p})
+			batch.Ops = append(batch.Ops, store.Op{Object: p})
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
 		if _, err := f.c.Apply(context.Background(), batch); err != nil {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -9,31 +9,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/codec"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // compactPods is how many pods there are between the steps of childCompact.
 const compactPods = 300
 
-func openCompactPods(s *Store) (*Collection, error) {
+func openCompactPods(s *store.Store) (*store.Collection, error) {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}
-	return s.Collection(context.Background(), pods(), CollectionOptions{
-		Codec: codec, Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	return s.Collection(context.Background(), pods(), store.CollectionOptions{
+		Codec: codec, Residency: store.None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 }
 
 // compactStep brings every pod to resourceVersion n.
-func compactStep(c *Collection, n uint64) error {
-	batch := Batch{ResourceVersion: fmt.Sprint(n)}
+func compactStep(c *store.Collection, n uint64) error {
+	batch := store.Batch{ResourceVersion: fmt.Sprint(n)}
 	for i := range compactPods {
 		p := somePod(i)
 		p.ResourceVersion, p.Annotations["large"] = fmt.Sprint(n), strings.Repeat("y", 10_000)
-		batch.Ops = append(batch.Ops, Op{Object: p})
+		batch.Ops = append(batch.Ops, store.Op{Object: p})
 	}
 	_, err := c.Apply(context.Background(), batch)
 	return err
@@ -41,7 +44,7 @@ func compactStep(c *Collection, n uint64) error {
 
 // childCompact writes and compacts for ever, and says what it has committed.
 func childCompact(path string) error {
-	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second})
+	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func childCompact(path string) error {
 }
 
 // stepForEver writes and calls exchange in turn, and says what has been committed.
-func stepForEver(c *Collection, n uint64, exchange func(context.Context) (Compacted, error)) error {
+func stepForEver(c *store.Collection, n uint64, exchange func(context.Context) (store.Compacted, error)) error {
 	for {
 		n++
 		if err := compactStep(c, n); err != nil {
@@ -86,8 +89,8 @@ func TestKilledWhileCompacting(t *testing.T) {
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || copies == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
 		said := killChild(t, "compact", path, time.Duration(random.IntN(40_000*(1+kill/kills)))*time.Microsecond)
-		copies += len(beside(path, suffixNew))
-		s, err := Open(path, Options{Logger: &quiet})
+		copies += len(disk.Beside(path, disk.SuffixNew))
+		s, err := store.Open(path, store.Options{Logger: &quiet})
 		if err != nil {
 			t.Fatalf("kill %d: %v", kill, err)
 		}
@@ -122,7 +125,7 @@ func TestKilledWhileCompacting(t *testing.T) {
 }
 
 // wantStep verifies that there is what compactStep has left.
-func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info Info) {
+func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info store.Info) {
 	t.Helper()
 	for _, p := range objs {
 		if p.ResourceVersion != info.ResourceVersion {
@@ -134,7 +137,7 @@ func wantStep(t *testing.T, kill int, n uint64, objs []*corev1.Pod, info Info) {
 	}
 }
 
-func mustListAll(t *testing.T, c *Collection) (all []*corev1.Pod, info Info) {
+func mustListAll(t *testing.T, c *store.Collection) (all []*corev1.Pod, info store.Info) {
 	t.Helper()
 	objs, err := c.List(t.Context())
 	if err != nil {

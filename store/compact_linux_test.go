@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"syscall"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestCompactOnAFullDisk says how much room it needs, leaves nothing behind, and succeeds once there is room.
@@ -16,7 +18,7 @@ func TestCompactOnAFullDisk(t *testing.T) {
 		return
 	}
 	path := filepath.Join(dir, "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	many := mustCollection(t, s, pods())
 	mustList(t, many, 1000)
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
@@ -29,7 +31,7 @@ func TestCompactOnAFullDisk(t *testing.T) {
 	if err := ballast.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || !regexp.MustCompile(`room for a second copy, about \d+ MiB`).MatchString(err.Error()) {
+	if _, err := s.Compact(t.Context()); !errors.Is(err, store.ErrNoSpace) || !regexp.MustCompile(`room for a second copy, about \d+ MiB`).MatchString(err.Error()) {
 		t.Errorf("compact: %v", err)
 	}
 	if s.Err() != nil {
@@ -37,14 +39,14 @@ func TestCompactOnAFullDisk(t *testing.T) {
 	}
 	wantNames(t, dir, "ballast", "store")
 	mustClose(t, s)
-	if _, err := Compact(t.Context(), path, Options{Logger: &quiet}); !errors.Is(err, ErrNoSpace) {
+	if _, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet}); !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("compact at its path: %v", err)
 	}
 	wantNames(t, dir, "ballast", "store")
 	if err := os.Remove(ballast.Name()); err != nil {
 		t.Fatal(err)
 	}
-	s = mustOpen(t, path, Options{})
+	s = mustOpen(t, path, store.Options{})
 	if _, err := s.Compact(t.Context()); err != nil {
 		t.Errorf("with room: %v", err)
 	}
@@ -58,11 +60,11 @@ func TestCompactInAReadOnlyDirectory(t *testing.T) {
 		return
 	}
 	path := filepath.Join(dir, "store")
-	mustClose(t, mustOpen(t, path, Options{}))
+	mustClose(t, mustOpen(t, path, store.Options{}))
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compact(t.Context(), path, Options{Logger: &quiet}); !errors.Is(err, syscall.EROFS) {
+	if _, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet}); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("compact: %v", err)
 	}
 	wantNames(t, dir, "store")

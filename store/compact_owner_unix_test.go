@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package store_test
 
 import (
 	"os"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // ofAnother gives the file, as an administrator would who makes it readable for a group, to a service; only root can change the owner. It returns what has to stay.
@@ -42,14 +44,14 @@ func ownershipOf(t *testing.T, path string) ownership {
 
 // TestCompactKeepsTheOwner: root compacts the store of a service, which has to be able to open it afterwards. So it is with Rekey, and with a store that is open.
 func TestCompactKeepsTheOwner(t *testing.T) {
-	keys, err := ParseKeys([]byte(rekeyKeys))
+	keys, err := store.ParseKeys([]byte(rekeyKeys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Logger: &quiet, Encryption: &Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}
+	o := store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}
 	for name, anew := range map[string]func(path string) error{
-		"compact": func(path string) error { _, err := Compact(t.Context(), path, o); return err },
-		"rekey":   func(path string) error { _, err := Rekey(t.Context(), path, o); return err },
+		"compact": func(path string) error { _, err := store.Compact(t.Context(), path, o); return err },
+		"rekey":   func(path string) error { _, err := store.Rekey(t.Context(), path, o); return err },
 		"open": func(path string) error {
 			s := mustOpen(t, path, o)
 			_, err := s.Compact(t.Context())
@@ -79,34 +81,3 @@ func TestCompactKeepsTheOwner(t *testing.T) {
 		})
 	}
 }
-
-// TestNewOwnerOfTheSame: a sandbox may forbid chown, and may end who tries it; so nobody does for nothing.
-func TestNewOwnerOfTheSame(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if uid, gid := newOwner(info, info); uid != -1 || gid != -1 {
-		t.Errorf("%d, %d", uid, gid)
-	}
-	root, err := os.Stat("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := owned{root, &syscall.Stat_t{Uid: 65532, Gid: 65533}}
-	if uid, gid := newOwner(other, root); uid != 65532 || gid != 65533 {
-		t.Errorf("%d, %d", uid, gid)
-	}
-}
-
-// owned is a file of somebody else.
-type owned struct {
-	os.FileInfo
-	stat *syscall.Stat_t
-}
-
-func (o owned) Sys() any { return o.stat }

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -12,24 +12,27 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // thinned returns filled with many's pods deleted but for every tenth, and what that has left to be returned.
-func thinned(t *testing.T, o Options) (s *Store, many, few *Collection) {
+func thinned(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	o.CommitInterval = -1
 	s, many, few = filled(t, o)
 	for range soaked(1, 3) { // so that the file grows
 		mustUpdate(t, many)
 	}
-	batch := Batch{ResourceVersion: "9000"}
+	batch := store.Batch{ResourceVersion: "9000"}
 	for i := range 1000 {
 		if i%10 != 0 {
-			batch.Ops = append(batch.Ops, Op{Type: Delete, Object: somePod(i)})
+			batch.Ops = append(batch.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
 		}
 	}
 	if _, err := many.Apply(t.Context(), batch); err != nil {
@@ -39,24 +42,24 @@ func thinned(t *testing.T, o Options) (s *Store, many, few *Collection) {
 }
 
 // mustUpdate gives each pod of many a large annotation.
-func mustUpdate(t *testing.T, many *Collection) {
+func mustUpdate(t *testing.T, many *store.Collection) {
 	t.Helper()
-	batch := Batch{ResourceVersion: "8000"}
+	batch := store.Batch{ResourceVersion: "8000"}
 	for i := range 1000 {
 		p := somePod(i)
 		p.ResourceVersion, p.Annotations["large"] = "8000", strings.Repeat("y", 10_000)
-		batch.Ops = append(batch.Ops, Op{Object: p})
+		batch.Ops = append(batch.Ops, store.Op{Object: p})
 	}
 	if _, err := many.Apply(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func rootKeys(t *testing.T, s *Store) map[string]string {
+func rootKeys(t *testing.T, s *store.Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := s.view(t.Context(), func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketLarder).ForEach(func(k, v []byte) error {
+	err := store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		return tx.Bucket(disk.Root).ForEach(func(k, v []byte) error {
 			all[string(k)] = string(v)
 			return nil
 		})
@@ -69,8 +72,8 @@ func rootKeys(t *testing.T, s *Store) map[string]string {
 
 // TestCompact: the file is smaller, nothing else has changed, and who reads and writes does not notice.
 func TestCompact(t *testing.T) {
-	s, many, few := thinned(t, Options{})
-	err := Tamper(few, func(b *bolt.Bucket) error { // what a later program may store
+	s, many, few := thinned(t, store.Options{})
+	err := tamperWith(few, func(b *bolt.Bucket) error { // what a later program may store
 		later, err := b.CreateBucket([]byte("later"))
 		if err != nil {
 			return err
@@ -119,7 +122,7 @@ func TestCompact(t *testing.T) {
 	if after := mustInfo(t, many); fmt.Sprint(after) != fmt.Sprint(info) || many.Losses() != 0 {
 		t.Errorf("info was %+v and is %+v", info, after)
 	}
-	err = few.view(t.Context(), func(b *bolt.Bucket) error {
+	err = viewOf(few, func(b *bolt.Bucket) error {
 		if later := b.Bucket([]byte("later")); later == nil || later.Get([]byte("k")) == nil {
 			t.Error("a bucket that this program does not know is lost")
 		}
@@ -135,7 +138,7 @@ func TestCompact(t *testing.T) {
 	wantNames(t, filepath.Dir(s.Path()), "store")
 }
 
-func mustInfo(t *testing.T, c *Collection) Info {
+func mustInfo(t *testing.T, c *store.Collection) store.Info {
 	t.Helper()
 	_, info := count(t, c)
 	return info
@@ -143,26 +146,23 @@ func mustInfo(t *testing.T, c *Collection) Info {
 
 // TestCompactAtPath: what no process has open is compacted and closed cleanly.
 func TestCompactAtPath(t *testing.T) {
-	s, _, _ := thinned(t, Options{})
-	path := s.Path()
-	if err := s.handle.close(); err != nil { // as after a crash
-		t.Fatal(err)
-	}
-	debris := path + suffixNew + "left"
+	s, _, _ := thinned(t, store.Options{})
+	path := mustCrash(t, s)
+	debris := path + disk.SuffixNew + "left"
 	if err := os.WriteFile(debris, make([]byte, 10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	done, err := Compact(t.Context(), path, Options{Logger: &quiet})
+	done, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet})
 	if err != nil || done.After >= done.Before {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	wantNames(t, filepath.Dir(path), "store")
-	s = mustOpen(t, path, Options{ReadOnly: true})
-	if keys := rootKeys(t, s); keys[string(keyClean)] == "" {
+	s = mustOpen(t, path, store.Options{ReadOnly: true})
+	if keys := rootKeys(t, s); keys[string(disk.Clean)] == "" {
 		t.Error("not closed cleanly")
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{})
+	s = mustOpen(t, path, store.Options{})
 	many := mustCollection(t, s, pods())
 	if n, info := count(t, many); n != 100 || info.ResourceVersion != "9000" {
 		t.Errorf("%d objects, %+v", n, info)
@@ -172,10 +172,10 @@ func TestCompactAtPath(t *testing.T) {
 
 // TestCompactWhileAList: what is staged of a list that is being taken in stays, what a crash has left of one does not.
 func TestCompactWhileAList(t *testing.T) {
-	s, many, few := thinned(t, Options{})
-	for _, c := range []*Collection{many, few} {
-		c.limits.staging = 1
-		r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	s, many, few := thinned(t, store.Options{})
+	for _, c := range []*store.Collection{many, few} {
+		store.SetLimits(c, 1, store.CommitLimit(c))
+		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestCompactWhileAList(t *testing.T) {
 		if _, err := r.Page(t.Context(), []runtime.Object{p}); err != nil {
 			t.Fatal(err)
 		}
-		if staged, err := Staged(c); !staged || err != nil {
+		if staged, err := staged(c); !staged || err != nil {
 			t.Fatalf("nothing is staged on the disk: %v", err)
 		}
 		if c == few {
@@ -194,7 +194,7 @@ func TestCompactWhileAList(t *testing.T) {
 		if _, err := s.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		res, err := r.Commit(t.Context(), Batch{ResourceVersion: "9600"})
+		res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9600"})
 		if err != nil || len(res.Changes) != 100 {
 			t.Errorf("%d changes, %v", len(res.Changes), err)
 		}
@@ -202,16 +202,14 @@ func TestCompactWhileAList(t *testing.T) {
 			t.Errorf("%d objects, %+v", n, info)
 		}
 	}
-	if err := s.handle.close(); err != nil {
+	path := mustCrash(t, s)
+	if _, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compact(t.Context(), s.Path(), Options{Logger: &quiet}); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, s.Path(), Options{})
-	err := s.view(t.Context(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, few.name)
-		if err == nil && b.Bucket(bucketStaging) != nil {
+	s = mustOpen(t, path, store.Options{})
+	err := store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, few.Identity().ID())
+		if err == nil && b.Bucket(disk.Staging) != nil {
 			t.Error("what was staged is still there")
 		}
 		return err
@@ -224,7 +222,7 @@ func TestCompactWhileAList(t *testing.T) {
 
 // TestCompactFails: nothing has changed then, nothing is left behind, and the next try succeeds.
 func TestCompactFails(t *testing.T) {
-	s, many, _ := thinned(t, Options{})
+	s, many, _ := thinned(t, store.Options{})
 	stat := func() os.FileInfo {
 		info, err := os.Stat(s.Path())
 		if err != nil {
@@ -239,38 +237,27 @@ func TestCompactFails(t *testing.T) {
 		text    string
 	}{
 		"no space": {func() (context.Context, func()) {
-			s.o.MaxSize = 32 << 10
-			return t.Context(), func() { s.o.MaxSize = 0 }
-		}, ErrNoSpace, "there must be room for a second copy, about"},
+			store.SetMaxSize(s, 32<<10)
+			return t.Context(), func() { store.SetMaxSize(s, 0) }
+		}, store.ErrNoSpace, "there must be room for a second copy, about"},
 		"cancelled": {func() (context.Context, func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return ctx, func() {}
 		}, context.Canceled, ""},
 		"another has taken its name": {func() (context.Context, func()) {
-			if err := errors.Join(os.Rename(s.path, s.path+"-away"), os.WriteFile(s.path, []byte("mine"), 0o600)); err != nil {
+			if err := errors.Join(os.Rename(s.Path(), s.Path()+"-away"), os.WriteFile(s.Path(), []byte("mine"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			return t.Context(), func() {
-				if data, err := os.ReadFile(s.path); err != nil || string(data) != "mine" {
+				if data, err := os.ReadFile(s.Path()); err != nil || string(data) != "mine" {
 					t.Errorf("the other file has %q, %v", data, err)
 				}
-				if err := os.Rename(s.path+"-away", s.path); err != nil {
+				if err := os.Rename(s.Path()+"-away", s.Path()); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}, ErrForeign, "moved"},
-		"writing has stopped": {func() (context.Context, func()) {
-			s.failNow(ErrOutcomeUnknown)
-			return t.Context(), func() {
-				s.mu.Lock()
-				s.failure, s.failed = nil, make(chan struct{})
-				s.mu.Unlock()
-				if err := os.Remove(s.path + suffixOpening); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}, ErrOutcomeUnknown, "nothing is written"},
+		}, store.ErrForeign, "moved"},
 	} {
 		ctx, after := test.prepare()
 		_, err := s.Compact(ctx)
@@ -292,13 +279,42 @@ func TestCompactFails(t *testing.T) {
 	wantUsable(t, s, many)
 }
 
+// TestCompactOfAStoreThatHasFailed: what the file holds is not known, and Rebuild makes one of which it is.
+func TestCompactOfAStoreThatHasFailed(t *testing.T) {
+	s, many, _ := thinned(t, store.Options{})
+	before, err := os.Stat(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	failNow(t, s)
+	_, err = s.Compact(t.Context())
+	if !errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), s.Path()) ||
+		!strings.Contains(err.Error(), "nothing is written") {
+		t.Error(err)
+	}
+	if after, err := os.Stat(s.Path()); err != nil || !os.SameFile(after, before) {
+		t.Errorf("another file, %v", err)
+	}
+	if n, _ := count(t, many); n != 100 {
+		t.Errorf("%d objects", n)
+	}
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // which a failing store leaves
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantUsable(t, s, many)
+}
+
 // TestCompactRefuses: a file that is not a good store, and nobody else's, is left as it is.
 func TestCompactRefuses(t *testing.T) {
-	if _, err := Compact(t.Context(), t.TempDir(), Options{}); !errors.Is(err, ErrForeign) {
+	if _, err := store.Compact(t.Context(), t.TempDir(), store.Options{}); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("a directory: %v", err)
 	}
-	good, _, _ := filled(t, Options{})
-	if _, err := Compact(t.Context(), good.Path(), Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) || !isHeldHere(err) {
+	good, _, _ := filled(t, store.Options{})
+	if _, err := store.Compact(t.Context(), good.Path(), store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) || !isHeldHere(err) {
 		t.Errorf("open already: %v", err)
 	}
 	mustClose(t, good)
@@ -316,7 +332,7 @@ func TestCompactRefuses(t *testing.T) {
 	}{
 		"missing":             {nil, fs.ErrNotExist},
 		"empty":               {[]byte{}, entry.ErrDamaged},
-		"text":                {bytes.Repeat([]byte("text "), 4000), ErrForeign},
+		"text":                {bytes.Repeat([]byte("text "), 4000), store.ErrForeign},
 		"cut short":           {data[:used(t, good.Path())/2], entry.ErrDamaged},
 		"without a leaf":      {leaf, entry.ErrDamaged},
 		"with a bad record":   {record, entry.ErrDamaged},
@@ -329,20 +345,20 @@ func TestCompactRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := Compact(t.Context(), path, Options{Logger: &quiet})
+		_, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet})
 		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", what, err)
 		}
-		left := names(t, dir)
-		if test.data == nil && len(left) > 0 || len(beside(path, suffixNew))+len(beside(path, suffixDamaged)) > 0 {
+		left := filesIn(t, dir)
+		if test.data == nil && len(left) > 0 || len(disk.Beside(path, disk.SuffixNew))+len(disk.Beside(path, disk.SuffixDamaged)) > 0 {
 			t.Errorf("%s: the directory has %q", what, left)
 		}
 		if info, err := os.Stat(path); test.data != nil && (err != nil || info.Size() != int64(len(test.data))) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	s := mustOpen(t, good.Path(), Options{ReadOnly: true})
-	if _, err := s.Compact(t.Context()); !errors.Is(err, ErrReadOnly) {
+	s := mustOpen(t, good.Path(), store.Options{ReadOnly: true})
+	if _, err := s.Compact(t.Context()); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("read-only: %v", err)
 	}
 }
@@ -350,14 +366,14 @@ func TestCompactRefuses(t *testing.T) {
 // TestCopiesKeepBucketsOfLaterPrograms: a bucket beside those that this program knows comes through a compaction and a rekey, with what is in it.
 func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
-	for name, remake := range map[string]func(s *Store) error{
-		"compact": func(s *Store) error { _, err := s.Compact(t.Context()); return err },
-		"rekey":   func(s *Store) error { _, err := s.Rekey(t.Context()); return err },
+	for name, remake := range map[string]func(s *store.Store) error{
+		"compact": func(s *store.Store) error { _, err := s.Compact(t.Context()); return err },
+		"rekey":   func(s *store.Store) error { _, err := s.Rekey(t.Context()); return err },
 	} {
 		path := filepath.Join(t.TempDir(), "store")
 		writeSealed(t, path, 10, e)
-		s := mustOpen(t, path, Options{Encryption: e})
-		err := s.update(t.Context(), func(tx *bolt.Tx) error {
+		s := mustOpen(t, path, store.Options{Encryption: e})
+		err := store.UpdateFile(t.Context(), s, func(tx *bolt.Tx) error {
 			for _, name := range []string{"a later one", "the last"} {
 				b, err := tx.CreateBucket([]byte(name))
 				if err != nil {
@@ -379,7 +395,7 @@ func TestCopiesKeepBucketsOfLaterPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		err = s.view(t.Context(), func(tx *bolt.Tx) error {
+		err = store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
 			for _, of := range []string{"a later one", "the last"} {
 				b := tx.Bucket([]byte(of))
 				if b == nil || string(b.Get([]byte("k"))) != "v" || b.Bucket([]byte("nested")) == nil || string(b.Bucket([]byte("nested")).Get([]byte("k"))) != "w" {

@@ -1,12 +1,16 @@
-package store
+package store_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/larder-dev/larder/store"
+)
 
 // Compaction keeps the dictionaries, and what was compressed can be read, online and offline.
 func TestCompactKeepsDictionaries(t *testing.T) {
 	path := t.TempDir() + "/larder.db"
-	s := mustOpen(t, path, Options{})
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, path, store.Options{})
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 2000)
 	if _, packed, dicts := packedOf(t, c); packed == 0 || dicts == 0 {
 		t.Fatalf("%d records are compressed, with %d dictionaries", packed, dicts)
@@ -17,11 +21,11 @@ func TestCompactKeepsDictionaries(t *testing.T) {
 	wantPods(t, c, 2000, nil)
 	wantSound(t, s)
 	mustClose(t, s)
-	if _, err := Compact(t.Context(), path, Options{}); err != nil {
+	if _, err := store.Compact(t.Context(), path, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s = mustOpen(t, path, Options{})
-	wantPods(t, openPacked(t, s, NoCompression), 2000, nil)
+	s = mustOpen(t, path, store.Options{})
+	wantPods(t, openPacked(t, s, store.NoCompression), 2000, nil)
 	wantSound(t, s)
 	mustClose(t, s)
 }

@@ -1,21 +1,26 @@
-package store
+package store_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // tamperDictionary changes the only dictionary behind c's back; change returns nil to remove it.
-func tamperDictionary(t *testing.T, c *Collection, change func(data []byte) []byte) {
+func tamperDictionary(t *testing.T, c *store.Collection, change func(data []byte) []byte) {
 	t.Helper()
-	err := Tamper(c, func(b *bolt.Bucket) error {
-		dicts := b.Bucket(bucketDictionaries)
+	err := tamperWith(c, func(b *bolt.Bucket) error {
+		dicts := b.Bucket(disk.Dictionaries)
 		k, v := dicts.Cursor().First()
 		k, v = bytes.Clone(k), change(bytes.Clone(v))
 		if v == nil {
@@ -35,29 +40,31 @@ func TestDictionaryDamage(t *testing.T) {
 		"a flipped bit in the content":  func(data []byte) []byte { data[len(data)-7] ^= 1; return data },
 		"a flipped bit in the checksum": func(data []byte) []byte { data[2] ^= 1; return data },
 		"another content": func([]byte) []byte {
-			other := newDictionary([]byte("something else"))
-			return appendRecord(nil, pods().ID(), dictionaryPlace(other.id), header{}, other.content)
+			content := []byte("something else")
+			sum := sha256.Sum256(content)
+			place := disk.DictionaryPlace(binary.BigEndian.Uint64(sum[:]))
+			return disk.Record{Version: disk.Plain, Payload: content}.Append(nil, pods().ID(), place)
 		},
 		"gone": func([]byte) []byte { return nil },
 	} {
-		for _, again := range []Compression{Zstd, NoCompression} {
+		for _, again := range []store.Compression{store.Zstd, store.NoCompression} {
 			t.Run(what+string(again), func(t *testing.T) { testDictionaryDamage(t, change, again) })
 		}
 	}
 }
 
-func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compression) {
+func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again store.Compression) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
-	c := openPacked(t, s, NoCompression)
+	s := mustOpen(t, path, store.Options{})
+	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, 150)
 	mustEnd(t, c)
-	c = openPacked(t, s, Zstd)
+	c = openPacked(t, s, store.Zstd)
 	applyNewer(t, c, 0, 100, 5000)
 	tamperDictionary(t, c, change)
 	mustClose(t, s)
 
-	s = mustOpen(t, path, Options{})
+	s = mustOpen(t, path, store.Options{})
 	r, err := s.Check(t.Context())
 	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "dict") {
 		t.Errorf("check: %q, %v", r.Problems, err)
@@ -76,7 +83,7 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compre
 		t.Fatal(err)
 	}
 	n, info := count(t, c)
-	if n != 50 || info.MustRelist != MustRelistDamaged || c.Losses() != 1 {
+	if n != 50 || info.MustRelist != store.MustRelistDamaged || c.Losses() != 1 {
 		t.Errorf("%d objects are left, losses %d, %+v", n, c.Losses(), info)
 	}
 	wantSound(t, s)
@@ -88,10 +95,10 @@ func testDictionaryDamage(t *testing.T, change func([]byte) []byte, again Compre
 // TestRebuildKeepsCompressed: a rebuild for another reason loses nothing.
 func TestRebuildKeepsCompressed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, path, store.Options{})
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 200)
-	s.failNow(ErrOutcomeUnknown)
+	failNow(t, s)
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +106,7 @@ func TestRebuildKeepsCompressed(t *testing.T) {
 		t.Errorf("%d of %d, %d dictionaries, losses %d", packed, total, dicts, c.Losses())
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{})
-	wantPods(t, openPacked(t, s, Zstd), 200, nil)
+	s = mustOpen(t, path, store.Options{})
+	wantPods(t, openPacked(t, s, store.Zstd), 200, nil)
 	wantSound(t, s)
 }

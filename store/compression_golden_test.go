@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // The golden store with compressed records has this many pods, the first of which are compressed.
@@ -18,12 +20,12 @@ const (
 func writeGoldenZstd(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
-	c := openPacked(t, s, NoCompression)
+	s := mustOpen(t, path, store.Options{})
+	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, goldenZstdPods)
 	mustEnd(t, c)
-	c = openPacked(t, s, Zstd)
-	SetSampling(c, 4<<10, 8<<10)
+	c = openPacked(t, s, store.Zstd)
+	store.SetSampling(c, 4<<10, 8<<10)
 	applyNewer(t, c, 0, goldenCompressed, 5000)
 	mustClose(t, s)
 	saveGolden(t, path, goldenZstdPath)
@@ -36,8 +38,8 @@ func TestGoldenZstd(t *testing.T) {
 		writeGoldenZstd(t)
 	}
 	path := copyGolden(t, goldenZstdPath)
-	for _, compression := range []Compression{NoCompression, Zstd} {
-		s := mustOpen(t, path, Options{})
+	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
+		s := mustOpen(t, path, store.Options{})
 		if s.Quarantined() != "" {
 			t.Fatal("the golden store was moved aside")
 		}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"fmt"
@@ -9,12 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // rewrite takes in a list that rewrites, of the pods as change makes them.
-func rewrite(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) (changes int) {
+func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) (changes int) {
 	t.Helper()
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +33,7 @@ func rewrite(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) (chan
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := r.Commit(t.Context(), Batch{ResourceVersion: "9000"})
+	last, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +43,13 @@ func rewrite(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) (chan
 // TestRewriteBringsRecordsIntoTodaysForm: a list that rewrites compresses what was plain, and the other way round, and
 // tells nobody: the objects are the same.
 func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	c := openPacked(t, s, NoCompression)
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, 200)
 	for round, test := range []struct {
-		compression   Compression
+		compression   store.Compression
 		packed, dicts int
-	}{{Zstd, 200, 1}, {Zstd, 200, 1}, {NoCompression, 0, 0}, {Zstd, 200, 1}} {
+	}{{store.Zstd, 200, 1}, {store.Zstd, 200, 1}, {store.NoCompression, 0, 0}, {store.Zstd, 200, 1}} {
 		mustEnd(t, c)
 		c = openPacked(t, s, test.compression)
 		before, written := nextSeq(t, c), round == 1
@@ -65,7 +67,7 @@ func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
 	}
 }
 
-func nextSeq(t *testing.T, c *Collection) uint64 {
+func nextSeq(t *testing.T, c *store.Collection) uint64 {
 	t.Helper()
 	info, err := c.Info(t.Context())
 	if err != nil {
@@ -77,10 +79,10 @@ func nextSeq(t *testing.T, c *Collection) uint64 {
 // TestRewriteRevisesTheDictionary: objects have become others than those that the dictionary was made of. The next list that rewrites makes
 // a new one, and the old one goes with the last record that names it.
 func TestRewriteRevisesTheDictionary(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 200)
-	old, err := Dictionaries(c)
+	old, err := dictionaries(c)
 	if err != nil || len(old) != 1 {
 		t.Fatal(old, err)
 	}
@@ -93,7 +95,7 @@ func TestRewriteRevisesTheDictionary(t *testing.T) {
 		pod.Annotations = map[string]string{"padding": string(text) + strings.Repeat(pod.Name, 3)}
 	}
 	rewrite(t, c, 200, change)
-	now, err := Dictionaries(c)
+	now, err := dictionaries(c)
 	if err != nil || len(now) != 1 || string(now[0]) == string(old[0]) {
 		t.Errorf("dictionaries %x, before %x, %v", now, old, err)
 	}
@@ -105,7 +107,7 @@ func TestRewriteRevisesTheDictionary(t *testing.T) {
 
 	// What a list leaves out for lack of a reason to write it keeps its dictionary.
 	rewrite(t, c, 200, change)
-	if again, err := Dictionaries(c); err != nil || fmt.Sprintf("%x", again) != fmt.Sprintf("%x", now) {
+	if again, err := dictionaries(c); err != nil || fmt.Sprintf("%x", again) != fmt.Sprintf("%x", now) {
 		t.Errorf("dictionaries %x, before %x, %v", again, now, err)
 	}
 }

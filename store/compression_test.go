@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -18,25 +18,28 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // openPacked opens the collection of pods, with dictionaries that a test's few pods are enough for.
-func openPacked(t *testing.T, s *Store, compression Compression) *Collection {
+func openPacked(t *testing.T, s *store.Store, compression store.Compression) *store.Collection {
 	t.Helper()
-	c, err := s.Collection(t.Context(), pods(), CollectionOptions{
-		Residency: None, Compression: compression, Codec: mustCodec(t, &corev1.Pod{}),
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
+		Residency: store.None, Compression: compression, Codec: mustCodec(t, &corev1.Pod{}),
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, IndexVersions: map[string]string{cache.NamespaceIndex: "1"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if compression != NoCompression {
-		SetSampling(c, 4<<10, 16<<10)
+	if compression != store.NoCompression {
+		store.SetSampling(c, 4<<10, 16<<10)
 	}
 	return c
 }
 
-func wantSound(t *testing.T, s *Store) {
+func wantSound(t *testing.T, s *store.Store) {
 	t.Helper()
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %q, %v", r.Problems, err)
@@ -44,7 +47,7 @@ func wantSound(t *testing.T, s *Store) {
 }
 
 // wantPods verifies that the first n pods are stored, with what has been changed of them.
-func wantPods(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) {
+func wantPods(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod)) {
 	t.Helper()
 	for i := range n {
 		want := somePod(i)
@@ -65,16 +68,16 @@ func wantPods(t *testing.T, c *Collection, n int, change func(*corev1.Pod)) {
 	}
 }
 
-func packedOf(t *testing.T, c *Collection) (total, packed, dicts int) {
+func packedOf(t *testing.T, c *store.Collection) (total, packed, dicts int) {
 	t.Helper()
-	total, by, err := Packed(c)
+	total, by, err := packedBy(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range by {
 		packed += n
 	}
-	keys, err := Dictionaries(c)
+	keys, err := dictionaries(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,19 +88,19 @@ func packedOf(t *testing.T, c *Collection) (total, packed, dicts int) {
 }
 
 // applyNewer updates some pods to a later resourceVersion, and commits that.
-func applyNewer(t *testing.T, c *Collection, from, to, rv int) {
+func applyNewer(t *testing.T, c *store.Collection, from, to, rv int) {
 	t.Helper()
-	var b Batch
+	var b store.Batch
 	for i := from; i < to; i++ {
 		pod := somePod(i)
 		pod.ResourceVersion = fmt.Sprint(rv)
-		b.Ops = append(b.Ops, Op{Object: pod})
+		b.Ops = append(b.Ops, store.Op{Object: pod})
 	}
 	b.ResourceVersion = fmt.Sprint(rv)
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.store.Flush(t.Context()); err != nil {
+	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,16 +111,16 @@ func TestCompressionOnAndOff(t *testing.T) {
 	const n = 200
 	rvs := map[int]int{} // by pod
 	for round, test := range []struct {
-		compression    Compression
+		compression    store.Compression
 		from, to       int // these are updated
 		packed, dicted int
 	}{
-		{NoCompression, 0, 0, 0, 0},
-		{Zstd, 0, 100, 100, 1},
-		{NoCompression, 50, 120, 50, 1},
-		{Zstd, 60, 200, 190, 1},
+		{store.NoCompression, 0, 0, 0, 0},
+		{store.Zstd, 0, 100, 100, 1},
+		{store.NoCompression, 50, 120, 50, 1},
+		{store.Zstd, 60, 200, 190, 1},
 	} {
-		s := mustOpen(t, path, Options{})
+		s := mustOpen(t, path, store.Options{})
 		c := openPacked(t, s, test.compression)
 		if round == 0 {
 			mustList(t, c, n)
@@ -149,7 +152,7 @@ func TestCompressionOnAndOff(t *testing.T) {
 // payloads are stored as they are.
 func TestCompressionMakesADictionary(t *testing.T) {
 	t.Run("List", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 1000)
 		wantPods(t, c, 1000, nil)
 		if total, packed, dicts := packedOf(t, c); total != packed || dicts != 1 {
@@ -157,7 +160,7 @@ func TestCompressionMakesADictionary(t *testing.T) {
 		}
 	})
 	t.Run("Batches", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 0)
 		for i := range 200 {
 			applyNewer(t, c, i, i+1, 5000+i)
@@ -167,7 +170,7 @@ func TestCompressionMakesADictionary(t *testing.T) {
 		}
 	})
 	t.Run("Few", func(t *testing.T) {
-		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{}), Zstd)
+		c := openPacked(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{}), store.Zstd)
 		mustList(t, c, 5)
 		wantPods(t, c, 5, nil)
 		if _, packed, dicts := packedOf(t, c); packed != 0 || dicts != 0 {
@@ -178,19 +181,19 @@ func TestCompressionMakesADictionary(t *testing.T) {
 
 // TestCompressionOfWhatDoesNotShrink: it is stored as it is.
 func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	c, err := s.Collection(t.Context(), pods(), CollectionOptions{Residency: None, Compression: Zstd, Codec: mustCodec(t, &corev1.ConfigMap{})})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: store.None, Compression: store.Zstd, Codec: mustCodec(t, &corev1.ConfigMap{})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	var b Batch
+	var b store.Batch
 	for i := range 400 {
 		data := make([]byte, 2000)
 		for j := range data {
 			data[j] = byte(r.Uint32())
 		}
-		b.Ops = append(b.Ops, Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
+		b.Ops = append(b.Ops, store.Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -199,7 +202,7 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Those that the dictionary has whole are the exception.
-	if total, packed, _ := packedOf(t, c); total != 400 || packed > dictionaryBytes/2000+1 {
+	if total, packed, _ := packedOf(t, c); total != 400 || packed > (64<<10)/2000+1 {
 		t.Errorf("%d of %d are compressed", packed, total)
 	}
 	if n, _ := count(t, c); n != 400 {
@@ -210,11 +213,11 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 // TestCompressionOfVariedPods: what the option promises of its gain, and that each way to read gives back what was stored.
 func TestCompressionOfVariedPods(t *testing.T) {
 	t.Parallel()
-	for name, residency := range map[string]Residency{"None": None, "Bounded": Bounded(1 << 20)} {
+	for name, residency := range map[string]store.Residency{"None": store.None, "Bounded": store.Bounded(1 << 20)} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 			codec := mustCodec(t, &corev1.Pod{})
-			c, err := s.Collection(t.Context(), pods(), CollectionOptions{Residency: residency, Compression: Zstd, Codec: codec})
+			c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: residency, Compression: store.Zstd, Codec: codec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,9 +233,9 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			objs = nil
 			err = c.Iterate(t.Context(), "", func(_ string, obj runtime.Object) error { objs = append(objs, obj); return nil })
 			wantSame("Iterate", objs, err)
-			objs, err = c.Select(t.Context(), Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
+			objs, err = c.Select(t.Context(), store.Query{Fields: fields.OneTermEqualSelector("status.phase", "Running")})
 			wantSame("Select", objs, err)
-			if objs, err := c.Select(t.Context(), Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
+			if objs, err := c.Select(t.Context(), store.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
 				t.Errorf("%d objects without the label, %v", len(objs), err)
 			}
 			v, err := s.ViewWith(t.Context(), pods(), codec)
@@ -247,9 +250,9 @@ func TestCompressionOfVariedPods(t *testing.T) {
 }
 
 // storeVaried lists the pods into c. It returns a comparison with them.
-func storeVaried(t *testing.T, c *Collection, want []runtime.Object) func(what string, got []runtime.Object, err error) {
+func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object, err error) {
 	t.Helper()
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,11 +260,12 @@ func storeVaried(t *testing.T, c *Collection, want []runtime.Object) func(what s
 	if _, err := r.Page(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: fmt.Sprint(variedRV)}); err != nil {
+	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(variedRV)}); err != nil {
 		t.Fatal(err)
 	}
+	codec := mustCodec(t, want[0])
 	encode := func(obj runtime.Object) string {
-		data, err := c.codec.Append(nil, obj)
+		data, err := codec.Append(nil, obj)
 		if err != nil {
 			t.Error(err)
 		}
@@ -287,15 +291,15 @@ func storeVaried(t *testing.T, c *Collection, want []runtime.Object) func(what s
 // TestCompressionConcurrently: dictionaries are loaded, used by readers on all sides and by a writer.
 func TestCompressionConcurrently(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
-	NoSync(s)
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
+	store.NoSync(s)
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 300)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = openPacked(t, s, Zstd)
-	view, err := s.ViewWith(t.Context(), pods(), c.codec)
+	c = openPacked(t, s, store.Zstd)
+	view, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +313,7 @@ func TestCompressionConcurrently(t *testing.T) {
 			return c.Iterate(ctx, "", func(string, runtime.Object) error { return nil })
 		},
 		func() error {
-			_, err := c.Select(ctx, Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-3")})
+			_, err := c.Select(ctx, store.Query{Fields: fields.OneTermEqualSelector("spec.nodeName", "node-3")})
 			return err
 		},
 	} {
@@ -333,24 +337,24 @@ func TestCompressionConcurrently(t *testing.T) {
 // TestCompressionSurvivesAFailedCommit: what the commit that failed would have written, its dictionary too, the next one writes.
 func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, path, store.Options{})
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 0)
-	FailCommits(s, func() error { return syscall.ENOSPC })
-	var b Batch
+	failCommits(s, func() error { return syscall.ENOSPC })
+	var b store.Batch
 	for i := range 200 {
-		b.Ops = append(b.Ops, Op{Object: somePod(i)})
+		b.Ops = append(b.Ops, store.Op{Object: somePod(i)})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Flush(t.Context()); !errors.Is(err, ErrNoSpace) {
+	if err := s.Flush(t.Context()); !errors.Is(err, store.ErrNoSpace) {
 		t.Fatal(err)
 	}
 	if _, _, dicts := packedOf(t, c); dicts != 0 {
 		t.Errorf("%d dictionaries without a commit", dicts)
 	}
-	FailCommits(s, func() error { return nil })
+	failCommits(s, func() error { return nil })
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -358,33 +362,31 @@ func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 		t.Errorf("%d of %d, %d dictionaries", packed, total, dicts)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{})
-	wantPods(t, openPacked(t, s, NoCompression), 200, nil)
+	s = mustOpen(t, path, store.Options{})
+	wantPods(t, openPacked(t, s, store.NoCompression), 200, nil)
 	wantSound(t, s)
 }
 
 func TestCompressionMustBeKnown(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	_, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, somePod(0)), Compression: "lz4"})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+	_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, somePod(0)), Compression: "lz4"})
 	if err == nil || !strings.Contains(err.Error(), `"lz4"`) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // payloadBytes returns how many bytes the codec made of the objects, and how many the records have of them, dictionaries included.
-func payloadBytes(t testing.TB, c *Collection) (plain, packed int) {
+func payloadBytes(t testing.TB, c *store.Collection) (plain, packed int) {
 	t.Helper()
-	err := c.view(context.Background(), func(bucket *bolt.Bucket) error {
-		if dicts := bucket.Bucket(bucketDictionaries); dicts != nil {
-			if err := dicts.ForEach(func(_, v []byte) error { packed += len(v); return nil }); err != nil {
-				return err
-			}
-		}
-		return bucket.Bucket(bucketObjects).ForEach(func(k, data []byte) error {
-			h, payload, err := parseRecord(c.name, string(k), data)
-			plain, packed = plain+h.plainSize(payload), packed+len(payload)
-			return err
-		})
+	err := viewOf(c, func(bucket *bolt.Bucket) error {
+		return disk.Each(bucket.Bucket(disk.Dictionaries), func(_, v []byte) error { packed += len(v); return nil })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = eachRecord(c, func(_ string, r disk.Record) error {
+		plain, packed = plain+r.PlainSize(), packed+len(r.Payload)
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

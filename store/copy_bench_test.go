@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkCopyPauses copies a file of 100 MB again and again while 1,000 pods a second are updated and others are read, and says how long the longest Apply and the longest Get
 // took, beside the same without a copy. Run it with -benchtime 1x -count 3.
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
-		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600, o: Options{Logger: &quiet}}
+		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600, o: store.Options{Logger: &quiet}}
 		f.template, _ = sample.Pod(b)
 		f.open(b)
 		f.fill(b)
@@ -59,7 +60,7 @@ func (f *fileBench) pauses(b *testing.B, what string, work func(end time.Time)) 
 		for began := time.Now(); began.Before(end); began = <-tick.C {
 			p := f.pod(random.IntN(f.pods))
 			began = time.Now()
-			if _, err := f.c.Apply(context.Background(), Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []Op{{Object: p}}}); err != nil {
+			if _, err := f.c.Apply(context.Background(), store.Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []store.Op{{Object: p}}}); err != nil {
 				b.Error(err)
 				return
 			}

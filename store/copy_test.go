@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -11,22 +11,24 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // mustOpenCopy opens a copy for reading, and verifies it.
-func mustOpenCopy(t *testing.T, path string) *Store {
+func mustOpenCopy(t *testing.T, path string) *store.Store {
 	t.Helper()
-	s := mustOpen(t, path, Options{ReadOnly: true})
+	s := mustOpen(t, path, store.Options{ReadOnly: true})
 	wantSound(t, s)
 	return s
 }
 
 // TestCopyTo: the copy opens, for reading and for writing, and has what was pending.
 func TestCopyTo(t *testing.T) {
-	s, many, _ := filled(t, Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.Options{CommitInterval: -1})
 	last := somePod(0)
 	last.ResourceVersion = "9000"
-	if _, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", Ops: []Op{{Object: last}}}); err != nil {
+	if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: last}}}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -41,7 +43,7 @@ func TestCopyTo(t *testing.T) {
 	mustClose(t, mustOpenCopy(t, path))
 	wantNames(t, filepath.Dir(path), "copy")
 
-	c := mustOpen(t, path, Options{})
+	c := mustOpen(t, path, store.Options{})
 	defer mustClose(t, c)
 	if n, info := count(t, mustCollection(t, c, pods())); n != 1000 || info.ResourceVersion != "9000" {
 		t.Errorf("%d pods, %+v", n, info)
@@ -56,17 +58,17 @@ func TestCopyCommitsWhatIsPending(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure error
 		rv      string
-	}{"committed": {nil, "9000"}, "full": {fmt.Errorf("a test: %w", ErrNoSpace), "2000"}} {
+	}{"committed": {nil, "9000"}, "full": {fmt.Errorf("a test: %w", store.ErrNoSpace), "2000"}} {
 		t.Run(name, func(t *testing.T) {
 			gate := &hookGate{}
-			s, many, _ := filled(t, Options{Hooks: gate.hooks(), CommitInterval: 1 << 40})
+			s, many, _ := filled(t, store.Options{Hooks: gate.hooks(), CommitInterval: 1 << 40})
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			before := mustInfo(t, many).ResourceVersion
 			last := somePod(0)
 			last.ResourceVersion = "9000"
-			if _, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", Ops: []Op{{Object: last}}}); err != nil {
+			if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: last}}}); err != nil {
 				t.Fatal(err)
 			}
 			gate.fail.Store(&test.failure)
@@ -85,7 +87,7 @@ func TestCopyCommitsWhatIsPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, info := range infos {
-				if info.Identity.ID() == many.name && info.ResourceVersion != want {
+				if info.Identity.ID() == many.Identity().ID() && info.ResourceVersion != want {
 					t.Errorf("the copy is at %s, want %s", info.ResourceVersion, want)
 				}
 			}
@@ -110,7 +112,7 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 
 // TestCopyEnds: with the context or the writer's error, and the store is none the worse.
 func TestCopyEnds(t *testing.T) {
-	s, _, _ := filled(t, Options{CommitInterval: -1})
+	s, _, _ := filled(t, store.Options{CommitInterval: -1})
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.CopyTo(ctx, &endingWriter{after: 2, end: func() error { cancel(); return nil }})
 	if !errors.Is(err, context.Canceled) {
@@ -128,39 +130,39 @@ func TestCopyEnds(t *testing.T) {
 		t.Errorf("a writer's damage is taken for the store's: %v, %v", err, s.Err())
 	}
 	mustClose(t, s)
-	if _, err := s.CopyTo(t.Context(), &bytes.Buffer{}); !errors.Is(err, ErrClosed) {
+	if _, err := s.CopyTo(t.Context(), &bytes.Buffer{}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
 
 // TestCopyOfATruncatedFile: that is damage, not a short copy.
 func TestCopyOfATruncatedFile(t *testing.T) {
-	s, _, _ := filled(t, Options{CommitInterval: -1})
+	s, _, _ := filled(t, store.Options{CommitInterval: -1})
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
 		t.Fatal(err)
 	}
 	if name, err := s.CopyFile(t.Context(), ""); !errors.Is(err, entry.ErrDamaged) || name != "" {
 		t.Errorf("%q, %v", name, err)
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+suffixOpening) // the mark is for the next process
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // the mark is for the next process
 }
 
 // TestCopyFile: for its owner only, beside the store or elsewhere, and the next open for writing removes it.
 func TestCopyFile(t *testing.T) {
-	s, _, _ := filled(t, Options{CommitInterval: -1})
-	mustUpdate(t, s.liveNamed(t, pods()))
+	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	mustUpdate(t, many)
 	name, err := s.CopyFile(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(name)
-	if err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(name, s.Path()+suffixNew) {
+	if err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(name, s.Path()+disk.SuffixNew) {
 		t.Errorf("%s: %v, %v", name, info.Mode(), err)
 	}
 	mustClose(t, mustOpenCopy(t, name))
 	elsewhere := filepath.Join(t.TempDir(), "other")
 	second, err := s.CopyFile(t.Context(), elsewhere)
-	if err != nil || !strings.HasPrefix(second, elsewhere+suffixNew) {
+	if err != nil || !strings.HasPrefix(second, elsewhere+disk.SuffixNew) {
 		t.Errorf("%s, %v", second, err)
 	}
 	// A compaction gives the name to another file.
@@ -176,25 +178,13 @@ func TestCopyFile(t *testing.T) {
 		t.Errorf("the copy after the compaction is that of the old file: %v, %v", after, err)
 	}
 	mustClose(t, s)
-	mustClose(t, mustOpen(t, s.Path(), Options{}))
+	mustClose(t, mustOpen(t, s.Path(), store.Options{}))
 	wantNames(t, filepath.Dir(name), "store")
-}
-
-// liveNamed is the open collection of that identity.
-func (s *Store) liveNamed(t *testing.T, id entry.Identity) *Collection {
-	t.Helper()
-	for _, c := range s.liveCollections() {
-		if c.name == id.ID() {
-			return c
-		}
-	}
-	t.Fatalf("%s is not open", id)
-	return nil
 }
 
 // TestCopyUnderWrites: a copy is one moment, whatever is written meanwhile.
 func TestCopyUnderWrites(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
 	c, err := openCompactPods(s)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -6,14 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestDescribe: what is learned of a resource while its collection is open is there at once, and after a commit and a restart; what is not known
 // any more stays, and what is known to be gone goes.
 func TestDescribe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	c := mustCollection(t, s, pods())
 	column := entry.Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
 	want := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}, Columns: []entry.Column{column}}
@@ -54,7 +56,7 @@ func TestDescribe(t *testing.T) {
 	check(none)
 	other := pods()
 	other.Namespace = "other"
-	if err := s.Describe(t.Context(), other, want); !errors.Is(err, ErrNoCollection) {
+	if err := s.Describe(t.Context(), other, want); !errors.Is(err, store.ErrNoCollection) {
 		t.Error(err)
 	}
 	if err := c.Close(); err != nil {
@@ -67,9 +69,19 @@ func TestDescribe(t *testing.T) {
 
 // A resource of the cluster without short names is described all the same.
 func TestResourceInfoWith(t *testing.T) {
-	was := entry.ResourceInfo{Kind: "Zone", Singular: "zone"}
+	s := mustOpen(t, filepath.Join(t.TempDir(), "s"), store.Options{})
+	mustCollection(t, s, pods())
 	now := entry.ResourceInfo{Kind: "Zone", Singular: "zone", Columns: []entry.Column{{Name: "A"}}}
-	if d := cmp.Diff(now, was.With(now)); d != "" {
+	for _, learned := range []entry.ResourceInfo{{Kind: "Zone", Singular: "zone"}, now} {
+		if err := s.Describe(t.Context(), pods(), learned); err != nil {
+			t.Fatal(err)
+		}
+	}
+	infos, err := s.Collections(t.Context())
+	if err != nil || len(infos) != 1 {
+		t.Fatal(infos, err)
+	}
+	if d := cmp.Diff(now, infos[0].Resource); d != "" {
 		t.Error(d)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/internal/sample"
-
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/sample"
 )
 
 func sampleDictionary() *dictionary {

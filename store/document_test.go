@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -9,11 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
-func mustDocument(t *testing.T, s *Store, name string) []byte {
+func mustDocument(t *testing.T, s *store.Store, name string) []byte {
 	t.Helper()
 	data, err := s.Document(t.Context(), name)
 	if err != nil {
@@ -22,7 +25,7 @@ func mustDocument(t *testing.T, s *Store, name string) []byte {
 	return data
 }
 
-func mustPutDocument(t *testing.T, s *Store, name, data string) {
+func mustPutDocument(t *testing.T, s *store.Store, name, data string) {
 	t.Helper()
 	if err := s.PutDocument(t.Context(), name, []byte(data)); err != nil {
 		t.Fatal(err)
@@ -35,14 +38,14 @@ var large = strings.Repeat("0123456789abcdef", 10_000)
 // TestDocument: what was stored is there, after a compaction, a rebuild and a restart too, and the same is not written twice.
 func TestDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{Logger: &quiet})
+	s := mustOpen(t, path, store.Options{Logger: &quiet})
 	if got := mustDocument(t, s, "discovery"); got != nil {
 		t.Errorf("%q before anything was stored", got)
 	}
 	mustPutDocument(t, s, "discovery", "first")
 	mustPutDocument(t, s, "discovery", large)
 	mustPutDocument(t, s, "empty", "")
-	mustPutDocument(t, s, string(keyClean), "a name that the root has too")
+	mustPutDocument(t, s, string(disk.Clean), "a name that the root has too")
 	wrote := s.Written()
 	mustPutDocument(t, s, "discovery", large)
 	if n := s.Written() - wrote; n != 0 {
@@ -56,7 +59,7 @@ func TestDocument(t *testing.T) {
 		if got := mustDocument(t, s, "empty"); got == nil || len(got) != 0 {
 			t.Errorf("after %s: %q, want nothing, stored", after, got)
 		}
-		if got := mustDocument(t, s, string(keyClean)); got == nil {
+		if got := mustDocument(t, s, string(disk.Clean)); got == nil {
 			t.Errorf("after %s: a document is lost", after)
 		}
 		if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 1 {
@@ -72,15 +75,15 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("a compaction")
-	s.failNow(ErrOutcomeUnknown)
+	failNow(t, s)
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	same("a rebuild")
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{ReadOnly: true})
+	s = mustOpen(t, path, store.Options{ReadOnly: true})
 	same("a restart")
-	if err := s.PutDocument(t.Context(), "discovery", nil); !errors.Is(err, ErrReadOnly) {
+	if err := s.PutDocument(t.Context(), "discovery", nil); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("of a store that is open for reading: %v", err)
 	}
 	mustClose(t, s)
@@ -88,9 +91,9 @@ func TestDocument(t *testing.T) {
 
 // TestDocumentTooLarge: it is refused, and what was there stays.
 func TestDocumentTooLarge(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mustPutDocument(t, s, "d", "small")
-	if err := s.PutDocument(t.Context(), "d", make([]byte, maxDocument+1)); err == nil {
+	if err := s.PutDocument(t.Context(), "d", make([]byte, 16<<20+1)); err == nil {
 		t.Error("it was stored")
 	}
 	if got := mustDocument(t, s, "d"); string(got) != "small" {
@@ -101,7 +104,7 @@ func TestDocumentTooLarge(t *testing.T) {
 
 // TestDamagedDocument: it says so, nothing else does, and it can be stored anew. A rebuild leaves it out.
 func TestDamagedDocument(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Logger: &quiet})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Logger: &quiet})
 	mustPutDocument(t, s, "d", large)
 	mustPutDocument(t, s, "e", "short")
 	damage := func() {
@@ -149,7 +152,7 @@ func TestDamagedDocument(t *testing.T) {
 
 // TestRebuildBesideDocuments: pages of the documents that point to themselves are no reason to lose a collection.
 func TestRebuildBesideDocuments(t *testing.T) {
-	s, many, _ := filled(t, Options{})
+	s, many, _ := filled(t, store.Options{})
 	for _, name := range []string{"a", "b", "c", "d", "e"} { // so that the bucket has a branch
 		mustPutDocument(t, s, strings.Repeat(name, 700), strings.Repeat("x", 3000))
 	}
@@ -183,7 +186,7 @@ func TestRebuildBesideDocuments(t *testing.T) {
 
 // TestStoreWithoutDocuments: files that have none, as all had before there were any, are what they were.
 func TestStoreWithoutDocuments(t *testing.T) {
-	data, err := os.ReadFile(goldenPath(formatVersion))
+	data, err := os.ReadFile(goldenPath(store.FormatVersion))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,15 +194,15 @@ func TestStoreWithoutDocuments(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if got := mustDocument(t, s, "d"); got != nil {
 		t.Errorf("%q", got)
 	}
 	if _, err := s.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err = s.view(t.Context(), func(tx *bolt.Tx) error {
-		if tx.Bucket(bucketDocuments) != nil {
+	err = store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		if tx.Bucket(disk.Documents) != nil {
 			t.Error("a bucket has been made for nothing")
 		}
 		return nil

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/internal/sample"
-
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkDrop drops a collection of 100,000 pods, about 400 MB: how long that takes, with the file in the page cache and without; how long the writer's place, and with it
@@ -28,7 +29,7 @@ func BenchmarkDrop(b *testing.B) {
 func dropOnce(b *testing.B, cold bool) {
 	f := &fileBench{
 		path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
-		o: Options{CommitInterval: -1, Logger: &quiet},
+		o: store.Options{CommitInterval: -1, Logger: &quiet},
 	}
 	f.template, _ = sample.Pod(b)
 	f.open(b)
@@ -37,11 +38,11 @@ func dropOnce(b *testing.B, cold bool) {
 	other := pods()
 	other.Namespace = "other"
 	var err error
-	if f.c, err = f.s.Collection(b.Context(), other, CollectionOptions{Codec: podCodec(b), Residency: None}); err != nil {
+	if f.c, err = f.s.Collection(b.Context(), other, store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
 		b.Fatal(err)
 	}
 	update := func() {
-		if _, err := f.c.Apply(context.Background(), Batch{Ops: []Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
+		if _, err := f.c.Apply(context.Background(), store.Batch{Ops: []store.Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -59,10 +60,10 @@ func dropOnce(b *testing.B, cold bool) {
 	if cold {
 		f.close(b)
 		uncache(b, f.path)
-		if f.s, err = Open(f.path, f.o); err != nil {
+		if f.s, err = store.Open(f.path, f.o); err != nil {
 			b.Fatal(err)
 		}
-		if f.c, err = f.s.Collection(b.Context(), other, CollectionOptions{Codec: podCodec(b), Residency: None}); err != nil {
+		if f.c, err = f.s.Collection(b.Context(), other, store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
 			b.Fatal(err)
 		}
 	}

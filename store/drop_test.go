@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,27 +23,35 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
+
+// dropAtOnce is how many objects one transaction removes at most.
+const dropAtOnce = 2000
 
 // dropPods are more than one transaction removes.
 const dropPods = dropAtOnce + 500
 
-// smallStep is Options.dropStep here.
+// smallStep is how many bytes of a dropped collection one transaction removes here.
 const smallStep = 64 << 10
 
+// inSmallSteps returns o for a store that drops in such steps.
+func inSmallSteps(o store.Options) store.Options { return store.WithDropStep(o, smallStep) }
+
 // fillToDrop makes a complete collection of dropPods objects, with an index.
-func fillToDrop(ctx context.Context, s *Store, id entry.Identity) (*Collection, error) {
+func fillToDrop(ctx context.Context, s *store.Store, id entry.Identity) (*store.Collection, error) {
 	codec, err := codec.For(&corev1.Pod{})
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Collection(ctx, id, CollectionOptions{
-		Codec: codec, Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	c, err := s.Collection(ctx, id, store.CollectionOptions{
+		Codec: codec, Residency: store.None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.BeginReplace(ctx, ReplaceOptions{})
+	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
 	if err != nil {
 		return c, err
 	}
@@ -55,11 +64,11 @@ func fillToDrop(ctx context.Context, s *Store, id entry.Identity) (*Collection, 
 	if _, err := r.Page(ctx, page); err != nil {
 		return c, err
 	}
-	_, err = r.Commit(ctx, Batch{ResourceVersion: "1"})
+	_, err = r.Commit(ctx, store.Batch{ResourceVersion: "1"})
 	return c, err
 }
 
-func mustFillToDrop(t *testing.T, s *Store, id entry.Identity) {
+func mustFillToDrop(t *testing.T, s *store.Store, id entry.Identity) {
 	t.Helper()
 	c, err := fillToDrop(t.Context(), s, id)
 	if err != nil {
@@ -69,7 +78,7 @@ func mustFillToDrop(t *testing.T, s *Store, id entry.Identity) {
 }
 
 // wantGoneOrWhole fails if a complete collection of pods lacks some, or anything is left of one that was dropped. It reports whether there is one.
-func wantGoneOrWhole(t *testing.T, s *Store) (there bool) {
+func wantGoneOrWhole(t *testing.T, s *store.Store) (there bool) {
 	t.Helper()
 	r, err := s.Check(t.Context())
 	if err != nil || len(r.Problems) > 0 {
@@ -88,8 +97,8 @@ func wantGoneOrWhole(t *testing.T, s *Store) (there bool) {
 			t.Fatalf("half of it: %+v, %+v", info, r)
 		}
 	}
-	err = s.view(t.Context(), func(tx *bolt.Tx) error {
-		if tx.Bucket(bucketDropped) != nil {
+	err = store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		if tx.Bucket(disk.Dropped) != nil {
 			return fmt.Errorf("something is left of a collection that was dropped")
 		}
 		return nil
@@ -108,7 +117,7 @@ func TestDropInSteps(t *testing.T) {
 		path := filepath.Join(dir, "store")
 		var copies []string
 		copying := false
-		o := Options{CommitInterval: -1, dropStep: smallStep, Logger: &quiet}
+		o := inSmallSteps(store.Options{CommitInterval: -1, Logger: &quiet})
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
 			err := commit()
 			if copying {
@@ -144,7 +153,7 @@ func TestDropInSteps(t *testing.T) {
 		mustEnd(t, other)
 		mustClose(t, s)
 		for n, name := range append([]string{path + "-whole"}, copies...) {
-			s := mustOpen(t, name, Options{dropStep: smallStep})
+			s := mustOpen(t, name, inSmallSteps(store.Options{}))
 			synctest.Wait()
 			if there := wantGoneOrWhole(t, s); there != (n == 0) {
 				t.Errorf("copy %d: it is there: %t", n, there)
@@ -165,7 +174,7 @@ func TestDropIsCalledOff(t *testing.T) {
 		defer cancel()
 		var commits atomic.Int32 // of the Drop; before it they do not come to 3
 		commits.Store(-1 << 20)
-		o := Options{CommitInterval: -1, dropStep: smallStep, Logger: &quiet}
+		o := inSmallSteps(store.Options{CommitInterval: -1, Logger: &quiet})
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
 			if commits.Add(1) == 3 {
 				cancel()
@@ -192,36 +201,37 @@ func TestDropIsCalledOff(t *testing.T) {
 // TestDropLetsOthersWrite: what others have pending comes between two steps.
 func TestDropLetsOthersWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var other *Collection
+		var other *store.Collection
 		steps, longest, written := 0, 0, make(chan error, 1)
-		watching := false
-		o := Options{dropStep: smallStep, Logger: &quiet}
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
-		mustFillToDrop(t, s, pods())
-		other = mustOpenPods(t, s, "other")
-		s.writer <- struct{}{} // what runs in the background takes it before it looks
-		s.hooks.commit = func(tx *bolt.Tx) error {
-			if watching && s.writing.Load().what == dropping {
+		var watching atomic.Bool
+		o := inSmallSteps(store.Options{Logger: &quiet})
+		var s *store.Store
+		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
+			if watching.Load() {
 				if steps++; steps == 3 {
 					applyOne(t, other)
 					go func() { written <- s.Flush(context.Background()) }()
+					synctest.Wait() // until it waits for the end of this step
 				}
 				if steps >= 3 && s.Pending() > 0 {
 					longest++
 				}
 			}
-			return tx.Commit()
-		}
-		<-s.writer
-		watching = true
+			return commit()
+		}}
+		s = mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+		mustFillToDrop(t, s, pods())
+		other = mustOpenPods(t, s, "other")
+		synctest.Wait() // until nothing runs in the background
+		watching.Store(true)
 		if err := s.Drop(t.Context(), pods()); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		if longest > 3 || steps < 10 {
-			t.Errorf("of %d steps %d were made while something was pending", steps, longest)
+		if longest != 2 || steps < 10 { // a step, and the commit that writes what is pending
+			t.Errorf("of %d commits %d were made while something was pending", steps, longest)
 		}
 		mustEnd(t, other)
 		mustClose(t, s)
@@ -230,49 +240,62 @@ func TestDropLetsOthersWrite(t *testing.T) {
 
 // TestRebuildAmidADrop: what is being removed is no loss, nor is anything else if its pages are damaged.
 func TestRebuildAmidADrop(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1, Logger: &quiet})
-	mustFillToDrop(t, s, pods())
-	other := mustOpenPods(t, s, "other")
-	applyOne(t, other)
-	mustPutDocument(t, s, "d", large)
-	if left, err := s.unlink(t.Context(), pods().ID(), nil); err != nil || !left {
-		t.Fatal(left, err)
-	}
-	var documents uint64
-	err := s.view(t.Context(), func(tx *bolt.Tx) error {
-		documents = uint64(tx.Bucket(bucketDocuments).RootPage())
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch(t, s, func(data []byte) { // the page of the bucket is one that is in use
-		for rest := data; ; {
-			at := bytes.Index(rest, bucketDropped)
-			if at < 0 {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		o, g := gated(store.Options{CommitInterval: -1, Logger: &quiet})
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+		mustFillToDrop(t, s, pods())
+		other := mustOpenPods(t, s, "other")
+		applyOne(t, other)
+		mustPutDocument(t, s, "d", large)
+		unlinked := false
+		g.Fail(func() error { // after the first transaction of the Drop, which then waits for a minute
+			if unlinked {
+				return syscall.ENOSPC
 			}
-			rest = rest[at+len(bucketDropped):]
-			binary.NativeEndian.PutUint64(rest, documents)
+			unlinked = true
+			return nil
+		})
+		if err := s.Drop(t.Context(), pods()); err != nil {
+			t.Fatal(err)
 		}
+		synctest.Wait()
+		g.Fail(nil)
+		var documents uint64
+		err := store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+			documents = uint64(tx.Bucket(disk.Documents).RootPage())
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch(t, s, func(data []byte) { // the page of the bucket is one that is in use
+			for rest := data; ; {
+				at := bytes.Index(rest, disk.Dropped)
+				if at < 0 {
+					return
+				}
+				rest = rest[at+len(disk.Dropped):]
+				binary.NativeEndian.PutUint64(rest, documents)
+			}
+		})
+		failNow(t, s)
+		if err := s.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if wantGoneOrWhole(t, s) {
+			t.Error("it is there still")
+		}
+		if info, err := other.Info(t.Context()); err != nil || info.Objects != 1 || info.MustRelist != "" {
+			t.Errorf("another collection: %+v, %v", info, err)
+		}
+		mustEnd(t, other)
+		mustClose(t, s)
 	})
-	s.failNow(ErrOutcomeUnknown)
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if wantGoneOrWhole(t, s) {
-		t.Error("it is there still")
-	}
-	if info, err := other.Info(t.Context()); err != nil || info.Objects != 1 || info.MustRelist != "" {
-		t.Errorf("another collection: %+v, %v", info, err)
-	}
-	mustEnd(t, other)
-	mustClose(t, s)
 }
 
 // childDrop fills a collection and drops it, for ever, and says so.
 func childDrop(path string) error {
-	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, dropStep: smallStep})
+	s, err := store.Open(path, inSmallSteps(store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second}))
 	if err != nil {
 		return err
 	}
@@ -301,10 +324,8 @@ func TestKilledWhileDropping(t *testing.T) {
 	for kill := 0; kill < kills || left == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
 		killChild(t, "drop", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
 		left += countDropped(t, path)
-		s := mustOpen(t, path, Options{dropStep: smallStep})
-		for s.clear(t.Context()) != nil { // beside what Open has begun
-			t.Fatal("what is left can not be removed")
-		}
+		s := mustOpen(t, path, inSmallSteps(store.Options{}))
+		store.WaitBackground(s) // it removes what is left
 		wantGoneOrWhole(t, s)
 		total, _, err := s.Size()
 		if err != nil {
@@ -330,7 +351,7 @@ func countDropped(t *testing.T, path string) (n int) {
 	}
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketDropped); b != nil {
+		if b := tx.Bucket(disk.Dropped); b != nil {
 			n = b.Stats().BucketN - 1
 		}
 		return nil
@@ -352,36 +373,38 @@ func mustCopy(t *testing.T, from, to string) {
 	}
 }
 
-func applyOne(t *testing.T, c *Collection) {
+func applyOne(t *testing.T, c *store.Collection) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1)}}, ResourceVersion: "1"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}}, ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestDropOfWhatWasStaged: what a list that a crash has ended has staged is counted nowhere, and is not removed in one transaction with a small collection.
 func TestDropOfWhatWasStaged(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	o, g := gated(store.Options{})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 3)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	tamper(t, s, func(b *bolt.Bucket) error {
-		staging, err := b.CreateBucketIfNotExists(bucketStaging)
+		staging, err := b.CreateBucketIfNotExists(disk.Staging)
 		for i := 0; i < dropAtOnce+10 && err == nil; i++ {
 			err = staging.Put([]byte(strconv.Itoa(i)), make([]byte, 100))
 		}
 		return err
 	})
-	if left, err := s.unlink(t.Context(), pods().ID(), nil); !left || err != nil {
-		t.Errorf("removed at once: %v, %v", !left, err)
-	}
-	if err := s.clear(t.Context()); err != nil {
+	before := g.Attempts()
+	if err := s.Drop(t.Context(), pods()); err != nil {
 		t.Fatal(err)
 	}
-	err := s.view(t.Context(), func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketDropped); b != nil && b.Stats().KeyN > 0 {
+	if n := g.Attempts() - before; n < 2 {
+		t.Errorf("removed in %d transactions", n)
+	}
+	err := store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		if b := tx.Bucket(disk.Dropped); b != nil && b.Stats().KeyN > 0 {
 			t.Errorf("%d entries are left", b.Stats().KeyN)
 		}
 		return nil

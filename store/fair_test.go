@@ -26,7 +26,7 @@ func TestTurns(t *testing.T) {
 				return
 			}
 			for n := 0; !ended(); n++ {
-				if _, err := r.Page(context.Background(), pods(upsert(fmt.Sprintf("busy/%06d", n), "1"))); err != nil {
+				if _, err := r.Page(context.Background(), podsOf(upsert(fmt.Sprintf("busy/%06d", n), "1"))); err != nil {
 					t.Error(err)
 					return
 				}

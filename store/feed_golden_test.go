@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 const goldenFeedPath = "testdata/golden-format-1-feed.larder"
@@ -14,7 +16,7 @@ const goldenFeedPath = "testdata/golden-format-1-feed.larder"
 func writeGoldenFeed(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{CommitInterval: -1})
+	s := mustOpen(t, path, store.Options{CommitInterval: -1})
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 5)
 	f, err := c.Feed(t.Context(), "golden")
@@ -31,7 +33,7 @@ func writeGoldenFeed(t *testing.T) {
 	}
 	changed, anew := somePod(0), somePod(3)
 	changed.ResourceVersion, anew.ResourceVersion, anew.UID = "3000", "3002", "anew"
-	_, err = c.Apply(t.Context(), Batch{Ops: []Op{{Object: changed}, {Type: Delete, Object: somePod(2)}, {Object: anew}}, ResourceVersion: "3002"})
+	_, err = c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: changed}, {Type: store.Delete, Object: somePod(2)}, {Object: anew}}, ResourceVersion: "3002"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestGoldenFeed(t *testing.T) {
 	}
 	path := copyGolden(t, goldenFeedPath)
 	for range 2 {
-		s := mustOpen(t, path, Options{})
+		s := mustOpen(t, path, store.Options{})
 		if s.Quarantined() != "" {
 			t.Fatal("the golden store was moved aside")
 		}
@@ -62,7 +64,7 @@ func TestGoldenFeed(t *testing.T) {
 	}
 }
 
-func wantGoldenFeed(t *testing.T, c *Collection) {
+func wantGoldenFeed(t *testing.T, c *store.Collection) {
 	t.Helper()
 	f, err := c.Feed(t.Context(), "golden")
 	if err != nil {

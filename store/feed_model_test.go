@@ -111,7 +111,7 @@ func (m *feedModel) relist() {
 	for _, key := range slices.Sorted(maps.Keys(m.now)) {
 		items = append(items, store.Op{Object: m.pod(key)})
 	}
-	_, err = r.Page(context.Background(), pods(items...))
+	_, err = r.Page(context.Background(), podsOf(items...))
 	m.must("page", err)
 	for more := true; more; {
 		res, err := r.Commit(context.Background(), store.Batch{ResourceVersion: fmt.Sprint(m.rv)})
@@ -159,8 +159,8 @@ func (m *feedModel) damage() {
 	kind := rapid.SampledFrom([]string{"flip", "punch", "index", "seq", "seq entry", "tombstone", "lost tombstone", "place"}).Draw(m.T, "damage")
 	n := rapid.IntRange(0, 4).Draw(m.T, "which")
 	spoilt := false
-	m.must("spoil", store.Tamper(m.c, func(b *bolt.Bucket) (err error) {
-		spoilt, err = spoil(b, kind, n)
+	m.must("damageEntry", tamperWith(m.c, func(b *bolt.Bucket) (err error) {
+		spoilt, err = damageEntry(b, kind, n)
 		return err
 	}))
 	if !spoilt {
@@ -179,8 +179,8 @@ func (m *feedModel) damage() {
 	m.repair()
 }
 
-// spoil damages the n-th entry of a kind, if there is one.
-func spoil(b *bolt.Bucket, kind string, n int) (bool, error) {
+// damageEntry damages the n-th entry of a kind, if there is one.
+func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
 	bucket, flips := b.Bucket(inObjects), false
 	switch kind {
 	case "flip":

@@ -1,19 +1,24 @@
-package store
+package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // placeInFile returns the place that the file has of a handler.
-func placeInFile(t *testing.T, c *Collection, name string) (place Place, found bool) {
+func placeInFile(t *testing.T, c *store.Collection, name string) (place store.Place, found bool) {
 	t.Helper()
 	infos, err := c.Handlers(t.Context())
 	if err != nil {
@@ -24,156 +29,158 @@ func placeInFile(t *testing.T, c *Collection, name string) (place Place, found b
 			return h.Place, true
 		}
 	}
-	return Place{}, false
+	return store.Place{}, false
 }
 
-func mustCommit(t *testing.T, s *Store, snaps map[*Collection]*snapshot) {
+// inTurn has first wait for the writer's place, and then second; both come to it, one after the other, once release is
+// called. What a commit writes is what was pending when it began to wait.
+func inTurn(t *testing.T, s *store.Store, first, second func() error) (release func() (first, second error)) {
 	t.Helper()
-	place, err := s.takeWriter(t.Context(), committing)
+	free, err := store.TakeWriter(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.commit(snaps)
-	_ = s.noteCommit(snaps, err)
-	place()
-	if err != nil {
-		t.Fatal(err)
+	errs := make([]chan error, 2)
+	for i, fn := range []func() error{first, second} {
+		errs[i] = make(chan error, 1)
+		go func() { errs[i] <- fn() }()
+		synctest.Wait()
+	}
+	return func() (error, error) {
+		free()
+		return <-errs[0], <-errs[1]
 	}
 }
 
 // A commit that has begun must not bring back a handler that is forgotten before it is written.
 func TestForgottenHandlerStaysForgotten(t *testing.T) {
-	s, _, few := filled(t, Options{})
-	mustFeed(t, few, "other")
-	f := mustFeed(t, few, "h") // its place is noted, and not in the file
-	snaps := s.snapshots()
-	f.Close()
-	if err := few.ForgetHandler(t.Context(), "h"); err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, s, snaps)
-	if place, found := placeInFile(t, few, "h"); found {
-		t.Errorf("it is in the file again, at %+v", place)
-	}
-	wantSound(t, s)
+	synctest.Test(t, func(t *testing.T) {
+		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
+		mustFeed(t, few, "other")
+		f := mustFeed(t, few, "h") // its place is noted, and not in the file
+		f.Close()
+		forget := func() error { return few.ForgetHandler(context.Background(), "h") }
+		flush := func() error { return s.Flush(context.Background()) }
+		if err := errors.Join(inTurn(t, s, forget, flush)()); err != nil {
+			t.Fatal(err)
+		}
+		if place, found := placeInFile(t, few, "h"); found {
+			t.Errorf("it is in the file again, at %+v", place)
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+	})
 }
 
 // Nor may it write the place that a handler had before it was set back.
 func TestCommitKeepsAReset(t *testing.T) {
-	s, _, few := filled(t, Options{})
-	mustFeed(t, few, "h")
-	snaps := s.snapshots()
-	if err := few.beginAnew(t.Context()); err != nil { // as a rebuild does while commits wait
-		t.Fatal(err)
-	}
-	mustCommit(t, s, snaps)
-	if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != ResetDamage {
-		t.Errorf("a crash now would have it go on at %+v", place)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustFeed(t, few, "h")
+		spoil(t, few, "namespace-1/pod-0001")
+		rebuild := func() error { return s.Rebuild(context.Background()) } // which sets it back, while a commit waits
+		flush := func() error { return s.Flush(context.Background()) }
+		if err := errors.Join(inTurn(t, s, rebuild, flush)()); err != nil {
+			t.Fatal(err)
+		}
+		if place, _ := placeInFile(t, few, "h"); !place.Replaying || place.Why != store.ResetDamage {
+			t.Errorf("a crash now would have it go on at %+v", place)
+		}
+		wantSound(t, s)
+		mustClose(t, s)
+	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of before a commit that has dropped what a handler had not passed, the file would have it
-// go on as if nothing were missing.
+// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of before
+// a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were missing.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
-	for name, write := range map[string]func(t *testing.T, s *Store, c *Collection){
-		"a commit of what is pending": func(t *testing.T, s *Store, _ *Collection) {
-			if err := s.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a write that does not wait": func(t *testing.T, _ *Store, c *Collection) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			err := c.writeLocked(t.Context(), nil, func(w *writer) error {
-				for _, key := range []string{"namespace-0/pod-0000", "namespace-1/pod-0001", "namespace-2/pod-0002"} {
-					old, err := w.get(key)
-					if err == nil {
-						err = w.remove(key, old, nil)
-					}
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
+	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour, "a write that does not wait": -1} {
 		t.Run(name, func(t *testing.T) {
-			s, _, few := filled(t, Options{})
-			few.limits.tombstones = 1
-			f := mustFeed(t, few, "h")
-			if err := s.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasPrefix(name, "a commit") {
-				for i := range 3 {
-					mustDelete(t, few, i)
+			synctest.Test(t, func(t *testing.T) {
+				s, _, few := filled(t, store.Options{CommitInterval: interval})
+				store.SetTombstoneLimit(few, 1)
+				f := mustFeed(t, few, "h")
+				if err := s.Flush(t.Context()); err != nil {
+					t.Fatal(err)
 				}
-			}
-			resets := 0
-			s.hooks.release = func() {
-				stored, found := placeInFile(t, few, "h")
-				place, _, err := f.Place()
-				if !found || !stored.Replaying {
-					return
+				write := func() error {
+					b := store.Batch{ResourceVersion: "7000"}
+					for i := range 3 {
+						b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+					}
+					_, err := few.Apply(context.Background(), b)
+					return errors.Join(err, s.Flush(context.Background()))
 				}
-				if resets++; err != nil || !place.Replaying {
-					t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
+				next := func() error {
+					return store.UpdateFile(context.Background(), s, func(*bolt.Tx) error {
+						stored, found := placeInFile(t, few, "h")
+						place, _, err := f.Place()
+						if !found || !stored.Replaying || err != nil || !place.Replaying {
+							t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
+						}
+						return nil
+					})
 				}
-			}
-			write(t, s, few)
-			s.hooks.release = nil
-			if resets == 0 {
-				t.Fatal("nothing was set back")
-			}
-			wantSound(t, s)
+				if err := errors.Join(inTurn(t, s, write, next)()); err != nil {
+					t.Fatal(err)
+				}
+				wantSound(t, s)
+				mustClose(t, s)
+			})
 		})
 	}
 }
 
 // A handler that could not be forgotten has lost nothing meanwhile.
 func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
-	s, _, few := filled(t, Options{})
-	f := mustFeed(t, few, "h")
-	if err := s.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	mustDelete(t, few, 7)
-	if err := s.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	mustFeed(t, few, "other") // something to commit
-	f.Close()
-	var snaps map[*Collection]*snapshot
-	s.hooks.commit = func(tx *bolt.Tx) error { // while the handler is being forgotten, which fails
-		snaps = s.snapshots()
-		return errors.Join(syscall.ENOSPC, tx.Rollback())
-	}
-	err := few.ForgetHandler(t.Context(), "h")
-	s.hooks.commit = nil
-	if !errors.Is(err, ErrNoSpace) {
-		t.Fatal(err)
-	}
-	mustCommit(t, s, snaps)
-	f, err = few.Feed(t.Context(), "h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if place, _, _ := f.Place(); place.Replaying {
-		t.Fatalf("it begins anew: %+v", place)
-	}
-	if got, want := unread(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
-		t.Errorf("it has not acknowledged %q, want %q", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _, few := filled(t, store.Options{CommitInterval: time.Hour})
+		g := store.GateCommits(s)
+		f := mustFeed(t, few, "h")
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustDelete(t, few, 7)
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustFeed(t, few, "other") // something to commit
+		f.Close()
+		first := true
+		g.Fail(func() error {
+			if !first {
+				return nil
+			}
+			first = false
+			return syscall.ENOSPC
+		})
+		forget := func() error { return few.ForgetHandler(context.Background(), "h") }
+		flush := func() error { return s.Flush(context.Background()) } // begun while the handler is being forgotten, which fails
+		forgotten, flushed := inTurn(t, s, forget, flush)()
+		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
+			t.Fatal(forgotten, flushed)
+		}
+		f, err := few.Feed(t.Context(), "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if place, _, _ := f.Place(); place.Replaying {
+			t.Fatalf("it begins anew: %+v", place)
+		}
+		if got, want := unread(t, f), []string{"-namespace-2/pod-0007"}; !slices.Equal(got, want) {
+			t.Errorf("it has not acknowledged %q, want %q", got, want)
+		}
+		mustClose(t, s)
+	})
 }
 
 // A commit whose outcome is unknown may have dropped tombstones: who had not passed them begins anew.
 func TestResetOfAnUnknownOutcome(t *testing.T) {
-	s, _, few := filled(t, Options{})
-	few.limits.tombstones = 1
+	s, _, few := filled(t, store.Options{})
+	store.SetTombstoneLimit(few, 1)
 	f := mustFeed(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -181,16 +188,16 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 	for i := range 3 {
 		mustDelete(t, few, i)
 	}
-	FailAfterCommits(s, func() error { return errors.New("the sync failed") })
+	failAfterCommits(s, func() error { return errors.New("the sync failed") })
 	err := s.Flush(t.Context())
-	s.hooks.commit = nil
-	if !errors.Is(err, ErrOutcomeUnknown) {
+	failAfterCommits(s, nil)
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != ResetBehind {
+	if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != store.ResetBehind {
 		t.Errorf("the tombstones are gone, and it goes on at %+v, %v", place, err)
 	}
 	wantSound(t, s)
@@ -198,30 +205,24 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 
 // A file whose collection was lost altogether gives numbers from 1 on, whatever Info says meanwhile.
 func TestBeginAnewInAnEmptyFile(t *testing.T) {
-	s, _, few := filled(t, Options{CommitInterval: -1})
+	s, _, few := filled(t, store.Options{CommitInterval: -1})
 	f := mustFeed(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	before := few.id
-	info, err := few.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = Tamper(few, func(b *bolt.Bucket) error {
-		data := slices.Clone(b.Get(keyInfo))
+	before := few.Identity()
+	err := tamperWith(few, func(b *bolt.Bucket) error {
+		data := slices.Clone(b.Get(disk.Info))
 		data[len(data)-5] ^= 1
-		return b.Put(keyInfo, data)
+		return b.Put(disk.Info, data)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	few.frozen.Store(&info) // as while a write waits for the rebuild
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	few.frozen.Store(nil)
-	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.id != before {
+	if now, err := few.Info(t.Context()); err != nil || now.NextSeq != 1 || few.Identity() != before {
 		t.Fatalf("%+v, %v", now, err)
 	}
 	if place, _, err := f.Place(); err != nil || place.Seq != 0 || !place.Replaying {
@@ -232,7 +233,7 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 // Of a file in which one place is damaged that handler begins anew, and knows why; the others go on.
 func TestOneDamagedPlace(t *testing.T) {
 	for _, open := range []bool{true, false} {
-		s, _, few := filled(t, Options{CommitInterval: -1})
+		s, _, few := filled(t, store.Options{CommitInterval: -1})
 		for _, name := range []string{"a", "b", "c"} {
 			mustFeed(t, few, name).Close()
 		}
@@ -242,10 +243,10 @@ func TestOneDamagedPlace(t *testing.T) {
 		if err := few.Close(); err != nil {
 			t.Fatal(err)
 		}
-		err := Tamper(few, func(b *bolt.Bucket) error {
-			v := slices.Clone(b.Bucket(bucketHandlers).Get([]byte("b")))
+		err := tamperWith(few, func(b *bolt.Bucket) error {
+			v := slices.Clone(b.Bucket(disk.Cursors).Get([]byte("b")))
 			v[len(v)-1] ^= 1
-			return b.Bucket(bucketHandlers).Put([]byte("b"), v)
+			return b.Bucket(disk.Cursors).Put([]byte("b"), v)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -264,7 +265,7 @@ func TestOneDamagedPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if place, _, err := f.Place(); err != nil || place.Replaying != want || want && place.Why != ResetDamage {
+			if place, _, err := f.Place(); err != nil || place.Replaying != want || want && place.Why != store.ResetDamage {
 				t.Errorf("open %t: %s is at %+v, %v", open, name, place, err)
 			}
 		}
@@ -275,8 +276,8 @@ func TestOneDamagedPlace(t *testing.T) {
 
 // A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have written meanwhile.
 func TestOpenMendsTheFeed(t *testing.T) {
-	open := func(tamper func(b *bolt.Bucket) error) (*Store, *Collection) {
-		s, _, few := filled(t, Options{CommitInterval: -1})
+	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
+		s, _, few := filled(t, store.Options{CommitInterval: -1})
 		mustFeed(t, few, "h").Close()
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {
@@ -285,7 +286,7 @@ func TestOpenMendsTheFeed(t *testing.T) {
 		if err := few.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := Tamper(few, tamper); err != nil {
+		if err := tamperWith(few, tamper); err != nil {
 			t.Fatal(err)
 		}
 		few = mustCollection(t, s, otherPods())
@@ -294,26 +295,24 @@ func TestOpenMendsTheFeed(t *testing.T) {
 		return s, few
 	}
 	t.Run("no handler", func(t *testing.T) {
-		s, few := open(func(b *bolt.Bucket) error { return b.Bucket(bucketHandlers).Delete([]byte("h")) })
-		if n := Tombstones(few); n != 0 {
+		s, few := open(func(b *bolt.Bucket) error { return b.Bucket(disk.Cursors).Delete([]byte("h")) })
+		if n := tombstones(few); n != 0 {
 			t.Errorf("%d tombstones are kept, for nobody", n)
 		}
 		wantSound(t, s)
 	})
 	t.Run("another program", func(t *testing.T) {
 		s, few := open(func(b *bolt.Bucket) error {
-			st, err := getState(b, otherPods().ID())
-			if err != nil {
-				return err
-			}
-			st.feedSince, st.tombstones = 0, 0
-			return putState(b, otherPods().ID(), st)
+			return disk.EditInfo(b, otherPods().ID(), func(info map[string]any) {
+				delete(info, "feedSince")
+				delete(info, "tombstones")
+			})
 		})
 		f, err := few.Feed(t.Context(), "h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != ResetDamage {
+		if place, _, err := f.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage {
 			t.Errorf("what that has changed would be missed: %+v, %v", place, err)
 		}
 		wantSound(t, s)
@@ -322,21 +321,14 @@ func TestOpenMendsTheFeed(t *testing.T) {
 
 // Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written meanwhile.
 func TestOpenMendsTheFeedOfReaders(t *testing.T) {
-	s, _, few := filled(t, Options{CommitInterval: -1})
+	s, _, few := filled(t, store.Options{CommitInterval: -1})
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if err := few.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err := Tamper(few, func(b *bolt.Bucket) error {
-		st, err := getState(b, otherPods().ID())
-		if err != nil {
-			return err
-		}
-		st.feedSince = 0
-		return putState(b, otherPods().ID(), st)
-	})
+	err := editInfo(few, func(info map[string]any) { delete(info, "feedSince") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,10 +337,10 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := few.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(99999)}}, ResourceVersion: "5001"}); err != nil {
+	if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(99999)}}, ResourceVersion: "5001"}); err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.ViewWith(t.Context(), otherPods(), few.codec)
+	v, err := s.ViewWith(t.Context(), otherPods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,8 +353,8 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 
 // A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.
 func TestFeedWithoutABucket(t *testing.T) {
-	for _, bucket := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
-		s, _, few := filled(t, Options{CommitInterval: -1})
+	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
+		s, _, few := filled(t, store.Options{CommitInterval: -1})
 		f := mustFeed(t, few, "h")
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {
@@ -372,10 +364,10 @@ func TestFeedWithoutABucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Tamper(few, func(b *bolt.Bucket) error { return b.DeleteBucket(bucket) }); err != nil {
+		if err := tamperWith(few, func(b *bolt.Bucket) error { return b.DeleteBucket(bucket) }); err != nil {
 			t.Fatal(err)
 		}
-		if string(bucket) != string(bucketHandlers) {
+		if string(bucket) != string(disk.Cursors) {
 			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
@@ -383,7 +375,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}
 		}
-		_, err = few.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(8)}}, ResourceVersion: "5001"})
+		_, err = few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(8)}}, ResourceVersion: "5001"})
 		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("without %s: a write: %v", bucket, err)
 		}
@@ -392,7 +384,7 @@ func TestFeedWithoutABucket(t *testing.T) {
 		}
 		mustDelete(t, few, 8)
 		place, _, err = f.Place()
-		if err != nil || place.Replaying != (string(bucket) == string(bucketTombstones)) {
+		if err != nil || place.Replaying != (string(bucket) == string(disk.Tombstones)) {
 			t.Errorf("without %s: after the rebuild it is at %+v, %v", bucket, place, err)
 		}
 		wantSound(t, s)

@@ -1,16 +1,19 @@
-package store
+package store_test
 
 import (
 	"slices"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // mustFeed registers a durable handler and acknowledges everything that is committed.
-func mustFeed(t *testing.T, c *Collection, name string) *Feed {
+func mustFeed(t *testing.T, c *store.Collection, name string) *store.Feed {
 	t.Helper()
-	if err := c.store.Flush(t.Context()); err != nil {
+	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := c.Feed(t.Context(), name)
@@ -28,15 +31,15 @@ func mustFeed(t *testing.T, c *Collection, name string) *Feed {
 	return f
 }
 
-func mustDelete(t *testing.T, c *Collection, i int) {
+func mustDelete(t *testing.T, c *store.Collection, i int) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(i)}}, ResourceVersion: "5000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(i)}}, ResourceVersion: "5000"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // unread returns what a handler has not acknowledged.
-func unread(t *testing.T, f *Feed) (keys []string) {
+func unread(t *testing.T, f *store.Feed) (keys []string) {
 	t.Helper()
 	place, _, err := f.Place()
 	if err != nil {
@@ -48,7 +51,7 @@ func unread(t *testing.T, f *Feed) (keys []string) {
 	}
 	for _, c := range p.Changes {
 		verb := "+"
-		if c.Type == Delete {
+		if c.Type == store.Delete {
 			verb = "-"
 		}
 		keys = append(keys, verb+c.Key)
@@ -58,7 +61,7 @@ func unread(t *testing.T, f *Feed) (keys []string) {
 
 // A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects begin anew.
 func TestRebuildAndTheFeed(t *testing.T) {
-	s, many, few := filled(t, Options{CommitInterval: -1})
+	s, many, few := filled(t, store.Options{CommitInterval: -1})
 	lost, kept := mustFeed(t, many, "lost"), mustFeed(t, few, "kept")
 	other := mustFeed(t, few, "not registered") // its place is in the file only
 	mustDelete(t, few, 7)
@@ -71,7 +74,7 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != ResetDamage || resets != 1 {
+	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage || resets != 1 {
 		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
 	}
 	if place, resets, err := kept.Place(); err != nil || place.Replaying || resets != 0 {
@@ -97,48 +100,48 @@ func TestRebuildAndTheFeed(t *testing.T) {
 // The check finds a feed that does not fit the records, and damaged tombstones and places; a rebuild mends all of it.
 func TestCheckOfTheFeed(t *testing.T) {
 	for name, spoil := range map[string]func(b *bolt.Bucket) error{
-		"a number without an object": func(b *bolt.Bucket) error { return b.Bucket(bucketSeq).Put(seqKey(5), []byte("no/such")) },
+		"a number without an object": func(b *bolt.Bucket) error { return b.Bucket(disk.Seq).Put(disk.SeqKey(5), []byte("no/such")) },
 		"a record without a number": func(b *bolt.Bucket) error {
-			k, _ := b.Bucket(bucketSeq).Cursor().Last()
-			return b.Bucket(bucketSeq).Delete(slices.Clone(k))
+			k, _ := b.Bucket(disk.Seq).Cursor().Last()
+			return b.Bucket(disk.Seq).Delete(slices.Clone(k))
 		},
 		"a tombstone under another number": func(b *bolt.Bucket) error {
-			k, v := b.Bucket(bucketTombstones).Cursor().First()
+			k, v := b.Bucket(disk.Tombstones).Cursor().First()
 			v = slices.Clone(v)
-			if err := b.Bucket(bucketTombstones).Delete(slices.Clone(k)); err != nil {
+			if err := b.Bucket(disk.Tombstones).Delete(slices.Clone(k)); err != nil {
 				return err
 			}
-			return b.Bucket(bucketTombstones).Put(seqKey(3), v)
+			return b.Bucket(disk.Tombstones).Put(disk.SeqKey(3), v)
 		},
 		"a tombstone of other bytes": func(b *bolt.Bucket) error {
-			k, v := b.Bucket(bucketTombstones).Cursor().First()
+			k, v := b.Bucket(disk.Tombstones).Cursor().First()
 			v = slices.Clone(v)
-			v[tombstoneFixed+3] ^= 1
-			return b.Bucket(bucketTombstones).Put(slices.Clone(k), v)
+			v[disk.TombstoneFixed+3] ^= 1
+			return b.Bucket(disk.Tombstones).Put(slices.Clone(k), v)
 		},
 		"a tombstone too many": func(b *bolt.Bucket) error {
-			_, v := b.Bucket(bucketTombstones).Cursor().First()
-			return b.Bucket(bucketTombstones).Put(seqKey(1), slices.Clone(v))
+			_, v := b.Bucket(disk.Tombstones).Cursor().First()
+			return b.Bucket(disk.Tombstones).Put(disk.SeqKey(1), slices.Clone(v))
 		},
 		"a place of other bytes": func(b *bolt.Bucket) error {
-			k, v := b.Bucket(bucketHandlers).Cursor().First()
+			k, v := b.Bucket(disk.Cursors).Cursor().First()
 			v = slices.Clone(v)
 			v[len(v)-1] ^= 1
-			return b.Bucket(bucketHandlers).Put(slices.Clone(k), v)
+			return b.Bucket(disk.Cursors).Put(slices.Clone(k), v)
 		},
-		"no bucket of tombstones": func(b *bolt.Bucket) error { return b.DeleteBucket(bucketTombstones) },
+		"no bucket of tombstones": func(b *bolt.Bucket) error { return b.DeleteBucket(disk.Tombstones) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, few := filled(t, Options{CommitInterval: -1})
+			s, _, few := filled(t, store.Options{CommitInterval: -1})
 			mustFeed(t, few, "h")
-			if _, err := few.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1)}}, ResourceVersion: "4999"}); err != nil {
+			if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}}, ResourceVersion: "4999"}); err != nil {
 				t.Fatal(err)
 			}
 			mustDelete(t, few, 7)
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := Tamper(few, spoil); err != nil {
+			if err := tamperWith(few, spoil); err != nil {
 				t.Fatal(err)
 			}
 			report, err := s.Check(t.Context())

@@ -186,7 +186,7 @@ func TestFeedIsDroppedWithItsLastHandler(t *testing.T) {
 	if err := c.ForgetHandler(ctx, "two"); err != nil { // nobody else needs the tombstone
 		t.Fatal(err)
 	}
-	if n := store.Tombstones(c); n != 0 {
+	if n := tombstones(c); n != 0 {
 		t.Errorf("%d tombstones are left, which everybody has passed", n)
 	}
 	sound(t, s)
@@ -262,7 +262,7 @@ func TestFeedOverAnInterruptedList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Page(context.Background(), pods(upsert("a/x", "1"), upsert("a/y", "2"))); err != nil {
+	if _, err := r.Page(context.Background(), podsOf(upsert("a/x", "1"), upsert("a/y", "2"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := catchUp(t, f); len(got) != 2 {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -10,26 +10,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/internal/sample"
-
-	"github.com/larder-dev/larder/codec"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // fileBench is a store of many pods in a file with pages of one size.
 type fileBench struct {
 	path     string
-	o        Options
+	o        store.Options
 	template *corev1.Pod
 	pods     int
 	// padding is by how much the largest pod is larger than the template; sizes in between are as frequent.
 	padding int
-	s       *Store
-	c       *Collection
+	s       *store.Store
+	c       *store.Collection
 	rv      int
 }
 
@@ -50,11 +52,11 @@ func (f *fileBench) pod(i int) *corev1.Pod {
 func (f *fileBench) open(b *testing.B) {
 	b.Helper()
 	var err error
-	if f.s, err = Open(f.path, f.o); err != nil {
+	if f.s, err = store.Open(f.path, f.o); err != nil {
 		b.Fatal(err)
 	}
-	f.c, err = f.s.Collection(context.Background(), pods(), CollectionOptions{
-		Codec: podCodec(b), Residency: None, IndexVersions: map[string]string{"shuffled": "1"},
+	f.c, err = f.s.Collection(context.Background(), pods(), store.CollectionOptions{
+		Codec: podCodec(b), Residency: store.None, IndexVersions: map[string]string{"shuffled": "1"},
 		Indexers: cache.Indexers{
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 			"shuffled":           func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["shuffled"]}, nil },
@@ -76,7 +78,7 @@ func (f *fileBench) close(b *testing.B) {
 func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 	b.Helper()
 	ctx := context.Background()
-	r, err := f.c.BeginReplace(ctx, ReplaceOptions{})
+	r, err := f.c.BeginReplace(ctx, store.ReplaceOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func (f *fileBench) fill(b *testing.B) (took time.Duration) {
 		}
 		took += time.Since(began)
 	}
-	if _, err := r.Commit(ctx, Batch{ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
+	if _, err := r.Commit(ctx, store.Batch{ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
 		b.Fatal(err)
 	}
 	return took
@@ -103,11 +105,11 @@ func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.D
 	random := rand.New(rand.NewPCG(1, 2))
 	var took time.Duration
 	for range batches {
-		var batch Batch
+		var batch store.Batch
 		for range size {
 			p := f.pod(random.IntN(f.pods))
 			p.Status.Message = grown
-			batch.Ops = append(batch.Ops, Op{Object: p})
+			batch.Ops = append(batch.Ops, store.Op{Object: p})
 		}
 		batch.ResourceVersion = strconv.Itoa(f.rv)
 		began := time.Now()
@@ -123,8 +125,8 @@ func (f *fileBench) update(b *testing.B, batches, size int, grown string) time.D
 func (f *fileBench) raw(b *testing.B, gets int) (get, scan time.Duration) {
 	b.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
-	err := f.s.view(context.Background(), func(tx *bolt.Tx) error {
-		objects := tx.Bucket(bucketLarder).Bucket([]byte(f.c.name)).Bucket(bucketObjects)
+	err := store.ViewFile(context.Background(), f.s, func(tx *bolt.Tx) error {
+		objects := tx.Bucket(disk.Root).Bucket([]byte(f.c.Identity().ID())).Bucket(disk.Objects)
 		sum := byte(0)
 		touch := func(v []byte) {
 			for at := 0; at < len(v); at += 1024 {
@@ -171,7 +173,7 @@ func BenchmarkFile(b *testing.B) {
 			b.Run(fmt.Sprintf("pod=%dB/page=%dKiB", len(data)+pods.padding/2, pageSize>>10), func(b *testing.B) {
 				for b.Loop() {
 					f := pods
-					f.path, f.o = filepath.Join(b.TempDir(), "store"), Options{pageSize: pageSize, CommitInterval: -1, Logger: &quiet}
+					f.path, f.o = filepath.Join(b.TempDir(), "store"), store.WithPageSize(store.Options{CommitInterval: -1, Logger: &quiet}, pageSize)
 					f.measure(b)
 				}
 			})

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -6,8 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestFileChangedWhileOpen: somebody cuts the file short, or writes zeros over
@@ -32,7 +36,7 @@ func TestFileChangedWhileOpen(t *testing.T) {
 		},
 	} {
 		path, _ := populated(t, true)
-		s := mustOpen(t, path, Options{})
+		s := mustOpen(t, path, store.Options{})
 		reader := mustBeginView(t, s)
 		if err := change(path); err != nil {
 			t.Fatal(err)
@@ -61,8 +65,8 @@ func TestFileChangedWhileOpen(t *testing.T) {
 func TestStuckLock(t *testing.T) {
 	for _, writable := range []bool{false, true} {
 		path, _ := populated(t, true)
-		s := mustOpen(t, path, Options{})
-		s.background.wait() // a verification reads the file that is exchanged below
+		s := mustOpen(t, path, store.Options{})
+		store.WaitBackground(s) // a verification reads the file that is exchanged below
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -74,9 +78,7 @@ func TestStuckLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.background.wait() // it reads the file too
-		mapped := s.handle.file
-		s.handle.file = whole // what our look sees
+		stuck, restore := store.LookAt(s, whole)
 		if err := os.Truncate(path, int64(filePageSize)); err != nil {
 			t.Fatal(err)
 		}
@@ -85,13 +87,13 @@ func TestStuckLock(t *testing.T) {
 		} else {
 			_, err = readAll(s)
 		}
-		if !errors.Is(err, entry.ErrDamaged) || !s.handle.stuck.Load() {
-			t.Errorf("writable %t: %v, stuck %t", writable, err, s.handle.stuck.Load())
+		if !errors.Is(err, entry.ErrDamaged) || !stuck() {
+			t.Errorf("writable %t: %v, stuck %t", writable, err, stuck())
 		}
 		if _, err := readAll(s); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("writable %t: a read after that: %v", writable, err)
 		}
-		s.handle.file = mapped
+		restore()
 		mustClose(t, s)
 		if err := whole.Close(); err != nil {
 			t.Error(err)
@@ -104,15 +106,15 @@ func TestStuckLock(t *testing.T) {
 
 // mustBeginView begins a read transaction that reads, and ends, when the
 // function that it returns is called.
-func mustBeginView(t *testing.T, s *Store) func() error {
+func mustBeginView(t *testing.T, s *store.Store) func() error {
 	t.Helper()
 	begun, read, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- s.view(t.Context(), func(tx *bolt.Tx) error {
+		done <- store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
 			close(begun)
 			<-read
 			sum := 0
-			return tx.Bucket(bucketLarder).Bucket([]byte("test")).Bucket(bucketObjects).ForEach(func(_, v []byte) error {
+			return tx.Bucket(disk.Root).Bucket([]byte("test")).Bucket(disk.Objects).ForEach(func(_, v []byte) error {
 				for _, b := range v {
 					sum += int(b)
 				}
@@ -131,15 +133,15 @@ func mustBeginView(t *testing.T, s *Store) func() error {
 // with the transaction ended.
 func TestOtherPanics(t *testing.T) {
 	path, _ := populated(t, true)
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	for name, run := range map[string]func(fn func(tx *bolt.Tx) error) error{
-		"view":   func(fn func(tx *bolt.Tx) error) error { return s.view(t.Context(), fn) },
-		"update": func(fn func(tx *bolt.Tx) error) error { return s.update(t.Context(), fn) },
+		"view":   func(fn func(tx *bolt.Tx) error) error { return store.ViewFile(t.Context(), s, fn) },
+		"update": func(fn func(tx *bolt.Tx) error) error { return store.UpdateFile(t.Context(), s, fn) },
 	} {
 		for _, mistake := range []func(){
 			func() { panic("ours") },
 			func() { var e error; _ = e.Error() },
-			func() { var p *Store; _ = p.path },
+			func() { var p *corev1.Pod; _ = p.Name },
 		} {
 			func() {
 				defer func() {

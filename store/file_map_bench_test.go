@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestFileSizeLimit runs a child that may write no more than some MiB to a file.
@@ -41,8 +43,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "store")
-	s := mustOpen(t, path, Options{})
-	n, err := fill(s, 0)
+	s := mustOpen(t, path, store.Options{})
+	n, err := fillFile(s, 0)
 	wantFull(t, s, n, err)
 
 	// A full disk does not keep the store from being opened and read.
@@ -57,14 +59,14 @@ func TestFullDisk(t *testing.T) {
 	if err := rest.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = mustOpen(t, path, Options{})
-	_, err = fill(s, n)
+	s = mustOpen(t, path, store.Options{})
+	_, err = fillFile(s, n)
 	wantFull(t, s, n, err)
 
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	more, err := fill(s, n)
+	more, err := fillFile(s, n)
 	wantFull(t, s, more, err)
 	if more <= n {
 		t.Errorf("%s keys before there was room, %s after", strconv.Itoa(n), strconv.Itoa(more))

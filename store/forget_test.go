@@ -1,7 +1,6 @@
-package store
+package store_test
 
 import (
-	"errors"
 	"math"
 	"path/filepath"
 	"slices"
@@ -11,10 +10,13 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // inFile returns the namespaces of the collections in the file, sorted.
-func inFile(t *testing.T, s *Store) (namespaces []string) {
+func inFile(t *testing.T, s *store.Store) (namespaces []string) {
 	t.Helper()
 	infos, err := s.Collections(t.Context())
 	if err != nil {
@@ -27,14 +29,14 @@ func inFile(t *testing.T, s *Store) (namespaces []string) {
 	return namespaces
 }
 
-func mustOpenPods(t *testing.T, s *Store, namespace string) *Collection {
+func mustOpenPods(t *testing.T, s *store.Store, namespace string) *store.Collection {
 	t.Helper()
 	id := pods()
 	id.Namespace = namespace
 	return mustCollection(t, s, id)
 }
 
-func mustEnd(t *testing.T, c *Collection) {
+func mustEnd(t *testing.T, c *store.Collection) {
 	t.Helper()
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -46,17 +48,17 @@ func mustEnd(t *testing.T, c *Collection) {
 func TestForget(t *testing.T) {
 	const day = 24 * time.Hour
 	tests := map[string]struct {
-		options Options
-		run     func(t *testing.T, s *Store) *Store
+		options store.Options
+		run     func(t *testing.T, s *store.Store) *store.Store
 		want    []string
 	}{
-		"open all the time": {run: func(t *testing.T, s *Store) *Store {
+		"open all the time": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustOpenPods(t, s, "a")
 			mustOpenPods(t, s, "b")
 			time.Sleep(100 * day)
 			return s
 		}, want: []string{"a", "b"}},
-		"closed for 29 days": {run: func(t *testing.T, s *Store) *Store {
+		"closed for 29 days": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustOpenPods(t, s, "a")
 			b := mustOpenPods(t, s, "b")
 			time.Sleep(100 * day)
@@ -64,7 +66,7 @@ func TestForget(t *testing.T) {
 			time.Sleep(29 * day)
 			return s
 		}, want: []string{"a", "b"}},
-		"closed for 32 days": {run: func(t *testing.T, s *Store) *Store {
+		"closed for 32 days": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustOpenPods(t, s, "a")
 			b := mustOpenPods(t, s, "b")
 			time.Sleep(100 * day)
@@ -72,73 +74,73 @@ func TestForget(t *testing.T) {
 			time.Sleep(32 * day)
 			return s
 		}, want: []string{"a"}},
-		"opened for a moment each day": {run: func(t *testing.T, s *Store) *Store {
+		"opened for a moment each day": {run: func(t *testing.T, s *store.Store) *store.Store {
 			for range 40 { // longer than it is kept
 				mustEnd(t, mustOpenPods(t, s, "a"))
 				mustClose(t, s)
 				time.Sleep(day)
-				s = mustOpen(t, s.Path(), Options{})
+				s = mustOpen(t, s.Path(), store.Options{})
 			}
 			time.Sleep(day)
 			return s
 		}, want: []string{"a"}},
-		"the program away for 100 days": {run: func(t *testing.T, s *Store) *Store {
+		"the program away for 100 days": {run: func(t *testing.T, s *store.Store) *store.Store {
 			for _, namespace := range []string{"a", "b", "c"} {
 				mustOpenPods(t, s, namespace)
 			}
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), Options{})
+			s = mustOpen(t, s.Path(), store.Options{})
 			mustOpenPods(t, s, "a")
 			time.Sleep(59 * time.Minute)
 			mustOpenPods(t, s, "b")
 			time.Sleep(day)
 			return s
 		}, want: []string{"a", "b", "c"}},
-		"the program away for 100 days, and there for 32": {run: func(t *testing.T, s *Store) *Store {
+		"the program away for 100 days, and there for 32": {run: func(t *testing.T, s *store.Store) *store.Store {
 			for _, namespace := range []string{"a", "b"} {
 				mustOpenPods(t, s, namespace)
 			}
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), Options{})
+			s = mustOpen(t, s.Path(), store.Options{})
 			mustOpenPods(t, s, "a")
 			time.Sleep(32 * day)
 			return s
 		}, want: []string{"a"}},
-		"opened for a moment after 100 days": {run: func(t *testing.T, s *Store) *Store {
+		"opened for a moment after 100 days": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustOpenPods(t, s, "a")
 			mustOpenPods(t, s, "b")
 			mustClose(t, s)
 			time.Sleep(100 * day)
-			s = mustOpen(t, s.Path(), Options{})
+			s = mustOpen(t, s.Path(), store.Options{})
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(31 * day)
 			return s
 		}, want: []string{"a"}},
-		"never": {options: Options{ForgetAfter: -1}, run: func(t *testing.T, s *Store) *Store {
+		"never": {options: store.Options{ForgetAfter: -1}, run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(1000 * day)
 			return s
 		}, want: []string{"a"}},
-		"the longest time there is": {options: Options{ForgetAfter: math.MaxInt64}, run: func(t *testing.T, s *Store) *Store {
+		"the longest time there is": {options: store.Options{ForgetAfter: math.MaxInt64}, run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			time.Sleep(1000 * day)
 			return s
 		}, want: []string{"a"}},
-		"by a build that did not note it": {run: func(t *testing.T, s *Store) *Store {
+		"by a build that did not note it": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			setLastUsed(t, s, time.Time{})
 			time.Sleep(29 * day)
 			return s
 		}, want: []string{"a"}},
-		"and then dropped too": {run: func(t *testing.T, s *Store) *Store {
+		"and then dropped too": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			setLastUsed(t, s, time.Time{})
 			time.Sleep(33 * day)
 			return s
 		}},
-		"with a clock that was ahead": {run: func(t *testing.T, s *Store) *Store {
+		"with a clock that was ahead": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			setLastUsed(t, s, time.Now().Add(1000*day))
 			mustEnd(t, mustOpenPods(t, s, "a")) // notes the true time
@@ -163,18 +165,14 @@ func TestForget(t *testing.T) {
 // TestForgetOnAFullDisk: a collection opens all the same.
 func TestForgetOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+		o, g := gated(store.Options{})
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		mustEnd(t, mustOpenPods(t, s, "a"))
 		time.Sleep(10 * 24 * time.Hour)
-		setCommit := func(fn func(tx *bolt.Tx) error) {
-			s.writer <- struct{}{} // what runs in the background takes it before it looks
-			s.hooks.commit = fn
-			<-s.writer
-		}
-		setCommit(func(tx *bolt.Tx) error { return errors.Join(tx.Rollback(), syscall.ENOSPC) })
+		g.Fail(func() error { return syscall.ENOSPC })
 		c := mustOpenPods(t, s, "a")
 		time.Sleep(10 * 24 * time.Hour)
-		setCommit(nil)
+		g.Fail(nil)
 		if err := s.Err(); err != nil {
 			t.Errorf("the store: %v", err)
 		}
@@ -183,20 +181,20 @@ func TestForgetOnAFullDisk(t *testing.T) {
 	})
 }
 
-func setLastUsed(t testing.TB, s *Store, at time.Time) {
+// setLastUsed changes when the file says that its collections were last used; zero: by a build that did not note it.
+func setLastUsed(t testing.TB, s *store.Store, at time.Time) {
 	t.Helper()
-	err := s.update(t.Context(), func(tx *bolt.Tx) error {
-		root := tx.Bucket(bucketLarder)
-		return root.ForEachBucket(func(name []byte) error {
-			st, err := getState(root.Bucket(name), string(name))
-			if err != nil {
-				return err
-			}
-			st.LastUsed, st.usedAt = at, at
-			if !at.IsZero() {
-				st.usedAt = s.steadyNow().Add(time.Until(at))
-			}
-			return putState(root.Bucket(name), string(name), st)
+	err := store.UpdateFile(t.Context(), s, func(tx *bolt.Tx) error {
+		return disk.EachCollection(tx, func(id string, b *bolt.Bucket) error {
+			return disk.EditInfo(b, id, func(info map[string]any) {
+				if at.IsZero() {
+					delete(info, "lastUsed")
+					delete(info, "usedAt")
+					return
+				}
+				info["lastUsed"] = at.UnixNano()
+				info["usedAt"] = info["usedAt"].(int64) + int64(time.Until(at)/time.Second) // by the store's steady time
+			})
 		})
 	})
 	if err != nil {

@@ -1,20 +1,24 @@
-package store
+package store_test
 
 import (
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/store"
 )
 
 func diskError() error { return syscall.EIO }
 
 // wantSame verifies that the object says the same as Info.
-func wantSame(t *testing.T, c *Collection, when, rv string) {
+func wantSame(t *testing.T, c *store.Collection, when, rv string) {
 	t.Helper()
 	info, err := c.Info(t.Context())
 	obj, err2 := c.Get(t.Context(), "namespace-0/pod-0000")
@@ -25,8 +29,8 @@ func wantSame(t *testing.T, c *Collection, when, rv string) {
 
 // After a write that readers of the file may see or not, Info says what the objects in memory do, until the file is rebuilt.
 func TestInfoAfterAnUnknownOutcome(t *testing.T) {
-	list := func(t *testing.T, c *Collection, rv string) error {
-		r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	list := func(t *testing.T, c *store.Collection, rv string) error {
+		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 		if err != nil {
 			return err
 		}
@@ -34,29 +38,29 @@ func TestInfoAfterAnUnknownOutcome(t *testing.T) {
 		if _, err := r.Page(t.Context(), []runtime.Object{podAt(0, rv)}); err != nil {
 			return err
 		}
-		_, err = r.Commit(t.Context(), Batch{ResourceVersion: rv})
+		_, err = r.Commit(t.Context(), store.Batch{ResourceVersion: rv})
 		return err
 	}
-	batch := func(t *testing.T, c *Collection, rv string) error { return applyPod(t, c, podAt(0, rv)) }
+	batch := func(t *testing.T, c *store.Collection, rv string) error { return applyPod(t, c, podAt(0, rv)) }
 	for name, test := range map[string]struct {
 		interval time.Duration
-		write    func(t *testing.T, c *Collection, rv string) error
+		write    func(t *testing.T, c *store.Collection, rv string) error
 	}{
 		"List": {time.Hour, list}, "ListAtOnce": {-1, list}, "Batch": {-1, batch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: test.interval})
-			g := GateCommits(s)
-			c := openAs(t, s, All)
+			s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: test.interval})
+			g := store.GateCommits(s)
+			c := openAs(t, s, store.All)
 			if err := list(t, c, "1"); err != nil {
 				t.Fatal(err)
 			}
 			g.After(diskError)
-			if err := test.write(t, c, "2"); !errors.Is(err, ErrOutcomeUnknown) {
+			if err := test.write(t, c, "2"); !errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Fatal(err)
 			}
 			wantSame(t, c, "after the write", "1")
-			if err := test.write(t, c, "3"); !errors.Is(err, ErrOutcomeUnknown) {
+			if err := test.write(t, c, "3"); !errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Fatal(err)
 			}
 			wantSame(t, c, "after another, which was not begun", "1")
@@ -79,16 +83,16 @@ func TestInfoAfterAnUnknownOutcome(t *testing.T) {
 
 // A write that was not begun, because the store had failed before, holds up Info for nobody.
 func TestInfoGoesOnWhileTheStoreHasFailed(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
-	c := openAs(t, s, All)
+	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
+	c := openAs(t, s, store.All)
 	mustList(t, c, 1)
-	s.failNow(fmt.Errorf("%w: from the test", ErrOutcomeUnknown))
-	if _, err := c.BeginReplace(t.Context(), ReplaceOptions{}); err != nil && !errors.Is(err, ErrOutcomeUnknown) {
+	failNow(t, s)
+	if r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil && !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	} else if err == nil {
-		c.replacing.Abort()
+		r.Abort()
 	}
-	if err := c.write(t.Context(), nil, func(*writer) ([]*write, error) { return nil, nil }); !errors.Is(err, ErrOutcomeUnknown) {
+	if err := c.SetMustRelist(t.Context(), "asked to"); !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 	if err := applyPod(t, c, podAt(0, "2000")); err != nil {
@@ -105,30 +109,30 @@ func TestInfoGoesOnWhileTheStoreHasFailed(t *testing.T) {
 // Objects that were being read while a write of unknown outcome was made are not used.
 func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: -1})
-		g := GateCommits(s)
-		c := openAs(t, s, All)
+		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: -1})
+		g := store.GateCommits(s)
+		c := openAs(t, s, store.All)
 		mustList(t, c, 1)
+		mustEnd(t, c)
+		c, read := openSlowly(t, s)
 		g.After(diskError)
 		entered, release := g.Hold()
 		written := make(chan error, 1)
 		go func() { written <- applyPod(t, c, podAt(0, "2000")) }()
 		<-entered
-		c.startFilling()
-		<-c.resident.Load().read // the old state
+		read() // the old state
+		synctest.Wait()
 		release()
-		if err := <-written; !errors.Is(err, ErrOutcomeUnknown) {
+		if err := <-written; !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
-		<-c.resident.Load().ended
+		synctest.Wait()
 		wantSame(t, c, "after the write", "2000")
 		g.After(nil)
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.WaitResident(t.Context()); err != nil || c.inMemory() == nil {
-			t.Errorf("%v; in memory %v", err, c.inMemory() != nil)
-		}
+		wantInMemory(t, c, "namespace-0/pod-0000")
 		wantSame(t, c, "rebuilt", "2000")
 		mustClose(t, s)
 	})
@@ -136,12 +140,12 @@ func TestFillingDuringAnUnknownOutcome(t *testing.T) {
 
 // SetMustRelist writes no object: while it waits for its turn Info goes on, and what is in memory is read there.
 func TestSetMustRelistHoldsUpNothing(t *testing.T) {
-	for _, r := range []Residency{All, Bounded(64 << 20)} {
+	for _, r := range []store.Residency{store.All, store.Bounded(64 << 20)} {
 		synctest.Test(t, func(t *testing.T) {
-			s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
+			s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 			c := openAs(t, s, r)
-			mustList(t, c, 1)
-			release, err := s.takeWriter(t.Context(), "the test")
+			mustList(t, c, 2)
+			release, err := store.TakeWriter(s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,9 +156,7 @@ func TestSetMustRelistHoldsUpNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantSame(t, c, "while it waits", "2000")
-			if c.bounded != nil && c.bounded.closed.Load() != 0 {
-				t.Error("nothing is read from memory")
-			}
+			wantInMemory(t, c, "namespace-1/pod-0001")
 			release()
 			if err := <-marked; err != nil {
 				t.Error(err)
@@ -165,4 +167,45 @@ func TestSetMustRelistHoldsUpNothing(t *testing.T) {
 			mustClose(t, s)
 		})
 	}
+}
+
+// wantInMemory verifies that an object is read from memory: there it is decoded once.
+func wantInMemory(t *testing.T, c *store.Collection, key string) {
+	t.Helper()
+	if err := c.WaitResident(t.Context()); err != nil {
+		t.Error(err)
+	}
+	first, err := c.Get(t.Context(), key)
+	second, err2 := c.Get(t.Context(), key)
+	if err != nil || err2 != nil || first == nil || first != second {
+		t.Errorf("%s is read from the file: %v, %v", key, err, err2)
+	}
+}
+
+// heldCodec waits in the first Decode.
+type heldCodec struct {
+	codec.Codec
+	first *atomic.Bool
+	wait  <-chan struct{}
+}
+
+func (c heldCodec) Decode(data []byte) (runtime.Object, error) {
+	if c.first.CompareAndSwap(false, true) {
+		<-c.wait
+	}
+	return c.Codec.Decode(data)
+}
+
+// openSlowly opens the collection of pods and begins to read its objects into memory, which goes on once read is called.
+func openSlowly(t *testing.T, s *store.Store) (c *store.Collection, read func()) {
+	t.Helper()
+	wait := make(chan struct{})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
+		Residency: store.All, Codec: heldCodec{mustCodec(t, &corev1.Pod{}), &atomic.Bool{}, wait},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return c, func() { close(wait) }
 }

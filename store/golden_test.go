@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -19,6 +19,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden store of the current format anew")
@@ -30,11 +31,11 @@ func goldenPath(format int) string {
 	return filepath.Join("testdata", fmt.Sprintf("golden-format-%d.larder", format))
 }
 
-func goldenWidgets() (entry.Identity, CollectionOptions) {
+func goldenWidgets() (entry.Identity, store.CollectionOptions) {
 	return entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
 			Namespace:            "shop", LabelSelector: "color=red", Representation: entry.Unstructured,
-		}, CollectionOptions{
+		}, store.CollectionOptions{
 			Codec:    codec.Unstructured(),
 			Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true},
 		}
@@ -58,12 +59,12 @@ const goldenPods, goldenWidgetCount = 12, 3
 func writeGolden(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	podsOf := mustCollection(t, s, pods())
 	mustList(t, podsOf, goldenPods+1)
 	contact := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	_, err := podsOf.Apply(t.Context(), Batch{
-		Ops:             []Op{{Type: Delete, Object: somePod(goldenPods)}},
+	_, err := podsOf.Apply(t.Context(), store.Batch{
+		Ops:             []store.Op{{Type: store.Delete, Object: somePod(goldenPods)}},
 		ResourceVersion: "2000", LastContact: contact,
 	})
 	if err != nil {
@@ -74,7 +75,7 @@ func writeGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := widgets.BeginReplace(t.Context(), ReplaceOptions{Attributes: entry.Attributes{ClusterID: "golden", OpenAPI: "hash"}})
+	r, err := widgets.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "golden", OpenAPI: "hash"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +86,13 @@ func writeGolden(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: "400", LastContact: contact}); err != nil {
+	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "400", LastContact: contact}); err != nil {
 		t.Fatal(err)
 	}
 	mustList(t, mustCollection(t, s, otherPods()), 0)
 	mustClose(t, s)
 
-	saveGolden(t, path, goldenPath(formatVersion))
+	saveGolden(t, path, goldenPath(store.FormatVersion))
 }
 
 // compact copies a store without its free pages.
@@ -136,15 +137,15 @@ func TestGolden(t *testing.T) {
 	if *updateGolden {
 		writeGolden(t)
 	}
-	for format := 1; format <= formatVersion; format++ {
+	for format := 1; format <= store.FormatVersion; format++ {
 		path := copyGolden(t, goldenPath(format))
-		if format == formatVersion {
-			s := mustOpen(t, path, Options{ReadOnly: true})
+		if format == store.FormatVersion {
+			s := mustOpen(t, path, store.Options{ReadOnly: true})
 			wantGolden(t, s)
 			mustClose(t, s)
 		}
 		for range 2 {
-			s := mustOpen(t, path, Options{})
+			s := mustOpen(t, path, store.Options{})
 			if s.Quarantined() != "" {
 				t.Fatal("the golden store was moved aside")
 			}
@@ -187,7 +188,7 @@ func copyGolden(t *testing.T, golden string) (path string) {
 	return path
 }
 
-func wantGolden(t *testing.T, s *Store) {
+func wantGolden(t *testing.T, s *store.Store) {
 	t.Helper()
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 || r.Collections != 3 || r.Objects != goldenPods+goldenWidgetCount {
 		t.Errorf("check: %+v, %v", r, err)

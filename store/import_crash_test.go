@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // childImport makes a store, removes it and makes it again, for ever, and says how often it has.
@@ -33,21 +34,21 @@ func childImport(path string) error {
 // importPods makes a store of two collections of compactPods records, 10 kB each: of several transactions.
 func importPods(path string) error {
 	ctx := context.Background()
-	i, err := NewImport(ctx, path, ImportOptions{Store: Options{Logger: &quiet, LockTimeout: 10 * time.Second}})
+	i, err := store.NewImport(ctx, path, store.ImportOptions{Store: store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}})
 	if err != nil {
 		return err
 	}
 	for _, id := range []entry.Identity{pods(), otherPods()} {
-		if err := i.Begin(ctx, ImportCollection{Identity: id}); err != nil {
+		if err := i.Begin(ctx, store.ImportCollection{Identity: id}); err != nil {
 			return errors.Join(err, i.Abort())
 		}
 		for k := range compactPods {
-			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: codec.EncodingProtobuf, Payload: bytes.Repeat([]byte{'y'}, 10_000)}
+			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: "protobuf", Payload: bytes.Repeat([]byte{'y'}, 10_000)}
 			if err := i.Add(ctx, r); err != nil {
 				return errors.Join(err, i.Abort())
 			}
 		}
-		if _, err := i.End(ctx, ImportState{ResourceVersion: "77", Complete: true}); err != nil {
+		if _, err := i.End(ctx, store.ImportState{ResourceVersion: "77", Complete: true}); err != nil {
 			return errors.Join(err, i.Abort())
 		}
 	}
@@ -64,7 +65,7 @@ func TestKilledWhileImporting(t *testing.T) {
 	whole, debris := 0, 0
 	for kill := 0; kill < kills || debris == 0 && kill < 20*kills; kill++ { // more, and later ones, until one shows something
 		killChild(t, "import", path, time.Duration(random.IntN(250_000*(1+kill/kills)))*time.Microsecond)
-		debris += min(len(beside(path, suffixNew)), 1)
+		debris += min(len(disk.Beside(path, disk.SuffixNew)), 1)
 		if _, err := os.Lstat(path); err == nil {
 			whole++
 			wantImported(t, path)
@@ -91,7 +92,7 @@ func TestKilledWhileImporting(t *testing.T) {
 
 func wantImported(t *testing.T, path string) {
 	t.Helper()
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if s.Quarantined() != "" {
 		t.Fatal("a good file was moved aside")
 	}

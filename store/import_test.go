@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -20,17 +20,18 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store"
 )
 
 // importOf is what Begin and End are given to make what info says.
-func importOf(info Info) (ImportCollection, ImportState) {
-	return ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
-		ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact}
+func importOf(info store.Info) (store.ImportCollection, store.ImportState) {
+	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
+		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact}
 }
 
 // importAll makes a store at path of all that from has.
-func importAll(ctx context.Context, from *Store, path string, o ImportOptions) error {
-	i, err := NewImport(ctx, path, o)
+func importAll(ctx context.Context, from *store.Store, path string, o store.ImportOptions) error {
+	i, err := store.NewImport(ctx, path, o)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func importAll(ctx context.Context, from *Store, path string, o ImportOptions) e
 	return errors.Join(err, i.Abort())
 }
 
-func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
+func importOne(ctx context.Context, from *store.Store, i *store.Import, info store.Info) error {
 	what, as := importOf(info)
 	if err := i.Begin(ctx, what); err != nil {
 		return err
@@ -65,12 +66,12 @@ func importOne(ctx context.Context, from *Store, i *Import, info Info) error {
 	return err
 }
 
-func mustImport(t *testing.T, from *Store, path string, o ImportOptions) {
+func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOptions) {
 	t.Helper()
 	if o.Store.Logger == nil {
 		o.Store.Logger = &quiet
 	}
-	o.Store.pageSize = filePageSize
+	o.Store = store.WithPageSize(o.Store, filePageSize)
 	if err := importAll(t.Context(), from, path, o); err != nil {
 		t.Fatal(err)
 	}
@@ -78,32 +79,32 @@ func mustImport(t *testing.T, from *Store, path string, o ImportOptions) {
 
 // TestImport: the new store is sound and clean, has the same collections, and indexes are built.
 func TestImport(t *testing.T) {
-	from, many, _ := filled(t, Options{CommitInterval: -1})
+	from, many, _ := filled(t, store.Options{CommitInterval: -1})
 	contact := time.Unix(1_700_000_000, 0)
-	_, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", LastContact: contact, Ops: []Op{{Object: somePod(3)}}})
+	_, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", LastContact: contact, Ops: []store.Op{{Object: somePod(3)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a", "store")
-	mustImport(t, from, path, ImportOptions{})
+	mustImport(t, from, path, store.ImportOptions{})
 	wantNames(t, filepath.Dir(path), "store")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	s := mustOpen(t, path, Options{})
-	if !s.wasClean || s.unverified {
+	if !closedCleanly(t, path) {
 		t.Error("the new store was not closed cleanly")
 	}
+	s := mustOpen(t, path, store.Options{})
 	wantSound(t, s)
 	c := mustCollection(t, s, pods())
-	c.builds.running.Wait()
+	store.WaitBuilds(c)
 	objs, err := c.ByIndex(t.Context(), cache.NamespaceIndex, "namespace-2")
-	if err != nil || len(objs) != 200 || !c.set.Load().ready[cache.NamespaceIndex] {
-		t.Errorf("%d pods in a namespace, ready %v, %v", len(objs), c.set.Load().ready, err)
+	if err != nil || len(objs) != 200 || !store.IndexReady(c, cache.NamespaceIndex) {
+		t.Errorf("%d pods in a namespace, ready %v, %v", len(objs), store.IndexReady(c, cache.NamespaceIndex), err)
 	}
 	want, got := mustInfo(t, many), mustInfo(t, c)
 	if got.ResourceVersion != "9000" || !got.Complete || got.MustRelist != "" || got.Objects != 1000 || !got.LastContact.Equal(contact) ||
-		got.Attributes != want.Attributes || len(got.Newest) != newestRefs || got.Newest[0] != want.Newest[0] || got.NextSeq != 1001 {
+		got.Attributes != want.Attributes || len(got.Newest) != 8 || got.Newest[0] != want.Newest[0] || got.NextSeq != 1001 {
 		t.Errorf("%+v,\nwant %+v", got, want)
 	}
 	wantPods(t, c, 1000, nil)
@@ -122,8 +123,8 @@ func TestImportOfEveryForm(t *testing.T) {
 			return &metav1.PartialObjectMetadata{ObjectMeta: somePod(i).ObjectMeta}
 		}},
 	} {
-		for _, before := range []Compression{NoCompression, Zstd} {
-			for _, after := range []Compression{NoCompression, Zstd} {
+		for _, before := range []store.Compression{store.NoCompression, store.Zstd} {
+			for _, after := range []store.Compression{store.NoCompression, store.Zstd} {
 				if before == after && name != "typed" && soaked(0, 1) == 0 {
 					continue
 				}
@@ -147,18 +148,18 @@ func unstructuredPod(i int) runtime.Object {
 	return u
 }
 
-func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object func(i int) runtime.Object, before, after Compression) {
+func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object func(i int) runtime.Object, before, after store.Compression) {
 	const objects = 1500
-	open := func(s *Store, compression Compression) *Collection {
-		c, err := s.Collection(t.Context(), id, CollectionOptions{Codec: codec, Residency: None, Compression: compression})
+	open := func(s *store.Store, compression store.Compression) *store.Collection {
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None, Compression: compression})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{CommitInterval: -1})
+	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
 	c := open(from, before)
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,15 +170,15 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	if _, err := r.Page(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: "9999"}); err != nil {
+	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9999"}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "store")
-	mustImport(t, from, path, ImportOptions{Compression: after})
-	s := mustOpen(t, path, Options{})
+	mustImport(t, from, path, store.ImportOptions{Compression: after})
+	s := mustOpen(t, path, store.Options{})
 	wantSound(t, s)
 	imported := open(s, after)
-	if _, packed, _ := packedOf(t, imported); (packed > objects/2) != (after == Zstd) {
+	if _, packed, _ := packedOf(t, imported); (packed > objects/2) != (after == store.Zstd) {
 		t.Errorf("%d of %d records are compressed", packed, objects)
 	}
 	if got, want := mustInfo(t, imported).Attributes, mustInfo(t, c).Attributes; got != want || got.Codec != codec.Name() {
@@ -187,9 +188,9 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 }
 
 // wantEqualObjects verifies that two collections hold the same bytes under the same keys.
-func wantEqualObjects(t *testing.T, a, b *Collection) {
+func wantEqualObjects(t *testing.T, a, b *store.Collection) {
 	t.Helper()
-	as, bs := mustRecords(t, a.store, a.id), mustRecords(t, b.store, b.id)
+	as, bs := mustRecords(t, store.StoreOf(a), a.Identity()), mustRecords(t, store.StoreOf(b), b.Identity())
 	if len(as) != len(bs) {
 		t.Fatalf("%d and %d objects", len(as), len(bs))
 	}
@@ -203,38 +204,43 @@ func wantEqualObjects(t *testing.T, a, b *Collection) {
 // TestImportRefuses: what would make a store that is wrong, and leaves nothing.
 func TestImportRefuses(t *testing.T) {
 	ctx := t.Context()
-	whole := ImportCollection{Identity: pods()}
-	ends := func(st ImportState) func(i *Import) error {
-		return func(i *Import) error { _ = i.Begin(ctx, whole); _, err := i.End(ctx, st); return err }
+	whole := store.ImportCollection{Identity: pods()}
+	ends := func(st store.ImportState) func(i *store.Import) error {
+		return func(i *store.Import) error { _ = i.Begin(ctx, whole); _, err := i.End(ctx, st); return err }
 	}
-	record := func(key string) entry.Entry { return entry.Entry{Key: key, Encoding: "protobuf", Payload: []byte("x")} }
+	record := func(key string) entry.Entry {
+		return entry.Entry{Key: key, Encoding: "protobuf", Payload: []byte("x")}
+	}
 	for name, test := range map[string]struct {
-		steps func(i *Import) error
+		steps func(i *store.Import) error
 		want  string
 	}{
-		"no identity":         {func(i *Import) error { return i.Begin(ctx, ImportCollection{}) }, "must not be empty"},
-		"a resourceVersion":   {ends(ImportState{ResourceVersion: "x1"}), "can not be compared"},
-		"no resourceVersion":  {ends(ImportState{Complete: true}), "neither"},
-		"a record before all": {func(i *Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
-		"an end before all":   {func(i *Import) error { _, err := i.End(ctx, ImportState{}); return err }, "begun"},
-		"twice": {func(i *Import) error {
+		"no identity":         {func(i *store.Import) error { return i.Begin(ctx, store.ImportCollection{}) }, "must not be empty"},
+		"a resourceVersion":   {ends(store.ImportState{ResourceVersion: "x1"}), "can not be compared"},
+		"no resourceVersion":  {ends(store.ImportState{Complete: true}), "neither"},
+		"a record before all": {func(i *store.Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
+		"an end before all":   {func(i *store.Import) error { _, err := i.End(ctx, store.ImportState{}); return err }, "begun"},
+		"twice": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
-			_, _ = i.End(ctx, ImportState{})
+			_, _ = i.End(ctx, store.ImportState{})
 			return i.Begin(ctx, whole)
 		}, "once"},
-		"two at a time": {func(i *Import) error {
+		"two at a time": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
-			return i.Begin(ctx, ImportCollection{Identity: otherPods()})
+			return i.Begin(ctx, store.ImportCollection{Identity: otherPods()})
 		}, "has not been ended"},
-		"a commit too soon": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) }, "has not been ended"},
-		"no key":            {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) }, "1 to 4096 bytes"},
-		"a long key":        {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record(strings.Repeat("x", 4097))) }, "1 to 4096 bytes"},
-		"a long UID": {func(i *Import) error {
+		"a commit too soon": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) }, "has not been ended"},
+		"no key":            {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) }, "1 to 4096 bytes"},
+		"a long key": {func(i *store.Import) error {
+			_ = i.Begin(ctx, whole)
+			return i.Add(ctx, record(strings.Repeat("x", 4097)))
+		}, "1 to 4096 bytes"},
+		"a long UID": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			return i.Add(ctx, entry.Entry{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})
 		}, "more than the 1024 bytes"},
-		"no encoding": {func(i *Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, entry.Entry{Key: "a"}) }, "encoding"},
-		"disorder": {func(i *Import) error {
+		"no encoding": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, entry.Entry{Key: "a"}) }, "encoding"},
+		"disorder": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			_ = i.Add(ctx, record("a/b"))
 			return i.Add(ctx, record("a/b"))
@@ -242,7 +248,7 @@ func TestImportRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
-			i, err := NewImport(ctx, path, ImportOptions{})
+			i, err := store.NewImport(ctx, path, store.ImportOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,10 +267,10 @@ func TestImportRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewImport(ctx, "", ImportOptions{}); err == nil {
+	if _, err := store.NewImport(ctx, "", store.ImportOptions{}); err == nil {
 		t.Error("a store without a name")
 	}
-	if _, err := NewImport(ctx, filepath.Join(t.TempDir(), "s"), ImportOptions{Compression: "lzma"}); err == nil {
+	if _, err := store.NewImport(ctx, filepath.Join(t.TempDir(), "s"), store.ImportOptions{Compression: "lzma"}); err == nil {
 		t.Error("an unknown compression")
 	}
 }
@@ -272,24 +278,24 @@ func TestImportRefuses(t *testing.T) {
 // TestImportWhereAFileIs: it is left alone, whether it was there before or comes meanwhile; and nobody can open a store there meanwhile.
 func TestImportWhereAFileIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	i, err := NewImport(t.Context(), path, ImportOptions{})
+	i, err := store.NewImport(t.Context(), path, store.ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) {
+	if _, err := store.Open(path, store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("opened meanwhile: %v", err)
 	}
-	if _, err := NewImport(t.Context(), path, ImportOptions{Store: Options{LockTimeout: -1}}); !errors.Is(err, ErrLocked) {
+	if _, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("another import: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.Commit(t.Context()); !errors.Is(err, ErrExists) {
+	if err := i.Commit(t.Context()); !errors.Is(err, store.ErrExists) {
 		t.Errorf("it appeared meanwhile: %v", err)
 	}
 	wantNames(t, filepath.Dir(path), "store")
-	if _, err := NewImport(t.Context(), path, ImportOptions{}); !errors.Is(err, ErrExists) {
+	if _, err := store.NewImport(t.Context(), path, store.ImportOptions{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("it is there: %v", err)
 	}
 	if data, err := os.ReadFile(path); string(data) != "mine" {
@@ -299,24 +305,24 @@ func TestImportWhereAFileIs(t *testing.T) {
 	if err := os.Symlink("nowhere", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewImport(t.Context(), link, ImportOptions{}); !errors.Is(err, ErrExists) {
+	if _, err := store.NewImport(t.Context(), link, store.ImportOptions{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a dangling link: %v", err)
 	}
 }
 
 // TestImportWithoutSpace: nothing is left, and there is room again.
 func TestImportWithoutSpace(t *testing.T) {
-	from, _, _ := filled(t, Options{CommitInterval: -1})
-	mustUpdate(t, from.liveNamed(t, pods())) // 10 MB
-	limits := map[string]ImportOptions{"MaxSize": {Store: Options{Logger: &quiet, MaxSize: 4 << 20}}}
+	from, many, _ := filled(t, store.Options{CommitInterval: -1})
+	mustUpdate(t, many) // 10 MB
+	limits := map[string]store.ImportOptions{"MaxSize": {Store: store.Options{Logger: &quiet, MaxSize: 4 << 20}}}
 	dirs := map[string]string{"MaxSize": t.TempDir()}
 	if dir, ok := mountSmall(t); ok {
-		limits["a small disk"], dirs["a small disk"] = ImportOptions{Store: Options{Logger: &quiet}}, dir
+		limits["a small disk"], dirs["a small disk"] = store.ImportOptions{Store: store.Options{Logger: &quiet}}, dir
 	}
 	for name, o := range limits {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dirs[name], "store")
-			if err := importAll(t.Context(), from, path, o); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrOutcomeUnknown) {
+			if err := importAll(t.Context(), from, path, o); !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Errorf("%v", err)
 			}
 			wantNames(t, dirs[name])
@@ -324,7 +330,7 @@ func TestImportWithoutSpace(t *testing.T) {
 	}
 	if dir, ok := mountSmall(t); ok {
 		name, err := from.CopyFile(t.Context(), filepath.Join(dir, "copy"))
-		if !errors.Is(err, ErrNoSpace) || name != "" || from.Err() != nil {
+		if !errors.Is(err, store.ErrNoSpace) || name != "" || from.Err() != nil {
 			t.Errorf("a copy: %q, %v", name, err)
 		}
 		wantNames(t, dir)
@@ -333,7 +339,7 @@ func TestImportWithoutSpace(t *testing.T) {
 
 // TestImportOnAFailingDisk: the error says so, and nothing is left.
 func TestImportOnAFailingDisk(t *testing.T) {
-	from, _, _ := filled(t, Options{CommitInterval: -1})
+	from, _, _ := filled(t, store.Options{CommitInterval: -1})
 	for after := range 5 {
 		n := 0
 		hooks := &hook.Hooks{Commit: func(commit func() error) error {
@@ -343,37 +349,10 @@ func TestImportOnAFailingDisk(t *testing.T) {
 			return commit()
 		}}
 		path := filepath.Join(t.TempDir(), "store")
-		err := importAll(t.Context(), from, path, ImportOptions{Store: Options{Logger: &quiet, Hooks: hooks}})
-		if err == nil || !errors.Is(err, ErrOutcomeUnknown) {
+		err := importAll(t.Context(), from, path, store.ImportOptions{Store: store.Options{Logger: &quiet, Hooks: hooks}})
+		if err == nil || !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("after %d commits: %v", after, err)
 		}
 		wantNames(t, filepath.Dir(path))
 	}
-}
-
-// TestImportsNameComesAndGoes: another program's file that is gone again before it can be looked at does not pass for the store.
-func TestImportsNameComesAndGoes(t *testing.T) {
-	dir := t.TempDir()
-	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	if err := os.WriteFile(from, []byte("store"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tries := 0
-	comesAndGoes := func(times int) func(from, to string) error {
-		return func(from, to string) error {
-			if tries++; tries <= times {
-				return &os.LinkError{Op: "link", Old: from, New: to, Err: os.ErrExist}
-			}
-			return os.Link(from, to)
-		}
-	}
-	if err := linkName(from, to, comesAndGoes(1<<30)); !errors.Is(err, ErrExists) || tries != nameTries {
-		t.Errorf("a name that never becomes free: %v, %d tries", err, tries)
-	}
-	wantNames(t, dir, "from")
-	tries = 0
-	if err := linkName(from, to, comesAndGoes(1)); err != nil {
-		t.Fatal(err)
-	}
-	wantNames(t, dir, "to")
 }

@@ -61,7 +61,7 @@ func TestIndexIsBuiltInTheBackground(t *testing.T) {
 	c := session(t, s, nil, nil)
 	fill(t, c, 2500)
 	before := infoOf(t, c)
-	seq, _, _ := store.Header(c, "ns1/pod0001")
+	seq, _, _ := storedHeader(c, "ns1/pod0001")
 
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestIndexIsBuiltInTheBackground(t *testing.T) {
 			t.Errorf("%s: %d keys, %v; want %d", color, len(keys), err, want)
 		}
 	}
-	if now, terms, _ := store.Header(c, "ns1/pod0001"); len(terms["color"]) != 1 || now != seq {
+	if now, terms, _ := storedHeader(c, "ns1/pod0001"); len(terms["color"]) != 1 || now != seq {
 		t.Errorf("header of a record that was indexed: sequence number %d, was %d; terms %v", now, seq, terms)
 	}
 	if info := infoOf(t, c); info.NextSeq != before.NextSeq+1 {
@@ -178,7 +178,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 
 	c = session(t, s, nil, nil) // writes without it
 	apply(t, c, "100", upsert("ns0/pod0000", "100", storetest.ColorLabel, "blue"), remove("ns1/pod0001", "100"))
-	if names, err := store.IndexBuckets(c); err != nil || !slices.Contains(names, "color") {
+	if names, err := indexBuckets(c); err != nil || !slices.Contains(names, "color") {
 		t.Errorf("dropped at once: %q, %v", names, err)
 	}
 	if err := c.AddIndexers(context.Background(), cache.Indexers{"color": storetest.ByColor}, nil); err != nil {
@@ -197,7 +197,7 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 		c.Close()
 	}
 	c = session(t, s, nil, nil)
-	if names, err := store.IndexBuckets(c); err != nil || len(names) != 0 {
+	if names, err := indexBuckets(c); err != nil || len(names) != 0 {
 		t.Errorf("still there: %q, %v", names, err)
 	}
 	// Headers still name its terms, which must not mislead one that is added again.

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"fmt"
@@ -8,22 +8,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // indexersOf are client-go's indexer and ours, each with the same small pods in a hundred namespaces.
 func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 	b.Helper()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	s, err := Open(b.TempDir()+"/larder.db", Options{})
+	s, err := store.Open(b.TempDir()+"/larder.db", store.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
 	made := map[string]cache.Indexer{"clientgo": cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)}
-	for i, residency := range []Residency{All, Bounded(1 << 30)} {
+	for i, residency := range []store.Residency{store.All, store.Bounded(1 << 30)} {
 		id := pods()
 		id.Namespace = strconv.Itoa(i)
-		c, err := s.Collection(b.Context(), id, CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}), Indexers: byNamespace, Residency: residency})
+		c, err := s.Collection(b.Context(), id, store.CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}), Indexers: byNamespace, Residency: residency})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,24 +1,27 @@
-package store
+package store_test
 
 import (
 	"testing"
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // Iterate waits for objects to be read, and not for a write that has the disk meanwhile.
 func TestIterateWaitsForNoWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mustOpen(t, t.TempDir()+"/store", Options{})
-		g := GateCommits(s)
-		c := openAs(t, s, All)
+		s := mustOpen(t, t.TempDir()+"/store", store.Options{})
+		g := store.GateCommits(s)
+		c := openAs(t, s, store.All)
 		mustList(t, c, 10)
+		mustEnd(t, c)
+		c, read := openSlowly(t, s)
 		entered, release := g.Hold()
 		written := make(chan error, 1)
 		go func() { written <- c.SetMustRelist(t.Context(), "asked to") }()
 		<-entered
-		c.startFilling()
 		n, iterated := 0, make(chan error, 1)
 		go func() {
 			iterated <- c.Iterate(t.Context(), "", func(string, runtime.Object) error {
@@ -26,6 +29,8 @@ func TestIterateWaitsForNoWrite(t *testing.T) {
 				return nil
 			})
 		}()
+		synctest.Wait()
+		read()
 		if err := <-iterated; err != nil || n != 10 {
 			t.Errorf("%d objects, %v", n, err)
 		}
@@ -33,9 +38,7 @@ func TestIterateWaitsForNoWrite(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		if err := c.WaitResident(t.Context()); err != nil || c.inMemory() == nil {
-			t.Errorf("%v; in memory %v", err, c.inMemory() != nil)
-		}
+		wantInMemory(t, c, "namespace-0/pod-0000")
 		mustClose(t, s)
 	})
 }

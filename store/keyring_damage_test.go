@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -8,16 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // changeKeys changes the record of the data keys behind the back of the store.
-func changeKeys(t *testing.T, s *Store, change func(data []byte) []byte) {
+func changeKeys(t *testing.T, s *store.Store, change func(data []byte) []byte) {
 	t.Helper()
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketLarder)
-		return b.Put(keyKeys, change(bytes.Clone(b.Get(keyKeys))))
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b := tx.Bucket(disk.Root)
+		return b.Put(disk.Keys, change(bytes.Clone(b.Get(disk.Keys))))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,11 +34,11 @@ func flipLast(data []byte) []byte {
 }
 
 // mustDamageKeys makes a store of n sealed pods and some widgets, whose data keys are damaged.
-func mustDamageKeys(t *testing.T, n int, e *Encryption) (path string) {
+func mustDamageKeys(t *testing.T, n int, e *store.Encryption) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store")
 	writeSealed(t, path, n, e)
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	changeKeys(t, s, flipLast)
 	mustClose(t, s)
 	return path
@@ -47,7 +50,7 @@ func TestDataKeysThatAreDamaged(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
 	var log logged
-	s := mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
+	s := mustOpen(t, path, store.Options{Encryption: e, Logger: log.logger()})
 	moved := s.Quarantined()
 	if moved == "" || log.count("moved aside", "data keys", "cannot be opened any more") != 1 {
 		t.Fatalf("moved to %q:\n%s", moved, log.text())
@@ -55,13 +58,13 @@ func TestDataKeysThatAreDamaged(t *testing.T) {
 	if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 0 {
 		t.Errorf("%+v, %v", infos, err)
 	}
-	mustList(t, openAs(t, s, None), 10)
+	mustList(t, openAs(t, s, store.None), 10)
 	wantSound(t, s)
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
-	wantPods(t, openAs(t, s, None), 10, nil)
+	s = mustOpen(t, path, store.Options{Encryption: e, Logger: log.logger()})
+	wantPods(t, openAs(t, s, store.None), 10, nil)
 	mustClose(t, s)
-	s = mustOpen(t, moved, Options{ReadOnly: true})
+	s = mustOpen(t, moved, store.Options{ReadOnly: true})
 	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
 		t.Errorf("%d widgets in the copy", n)
 	}
@@ -74,14 +77,14 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	path := mustDamageKeys(t, 10, e)
 	before := mustRead(t, path)
-	s, err := Open(path, Options{ReadOnly: true, Logger: &quiet, Encryption: e})
+	s, err := store.Open(path, store.Options{ReadOnly: true, Logger: &quiet, Encryption: e})
 	if s != nil || !isDamaged(err) || !strings.Contains(err.Error(), "can be read without keys") {
 		t.Errorf("with keys: %v", err)
 	}
-	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: e}); !isDamaged(err) {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: e}); !isDamaged(err) {
 		t.Errorf("rekey: %v", err)
 	}
-	s = mustOpen(t, path, Options{ReadOnly: true})
+	s = mustOpen(t, path, store.Options{ReadOnly: true})
 	if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
 		t.Errorf("%d widgets", n)
 	}
@@ -89,7 +92,7 @@ func TestDataKeysThatAreDamagedAndReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, ErrSealed) {
+	if _, err := v.Get(t.Context(), "namespace-0/pod-0000"); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("without keys: %v", err)
 	}
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0], "data keys") {
@@ -109,7 +112,7 @@ func TestDataKeysDamagedWhileOpen(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store")
 		e := sealing(t, mustKey(t, ""))
 		writeSealed(t, path, 10, e)
-		var o Options
+		var o store.Options
 		if withKeys {
 			o.Encryption = e
 		}
@@ -126,7 +129,7 @@ func TestDataKeysDamagedWhileOpen(t *testing.T) {
 			t.Errorf("%d widgets", n)
 		}
 		mustClose(t, s)
-		s = mustOpen(t, path, Options{Encryption: e})
+		s = mustOpen(t, path, store.Options{Encryption: e})
 		if infos, err := s.Collections(t.Context()); err != nil || len(infos) != 1 && !withKeys {
 			t.Errorf("%+v, %v", infos, err)
 		}
@@ -143,17 +146,17 @@ func TestDataKeysOfANewerProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	changeKeys(t, s, func(data []byte) []byte {
 		data[0] = 9
-		return seal(string(bucketLarder), string(keyKeys), data)
+		return disk.Reseal(string(disk.Root), string(disk.Keys), data)
 	})
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantSound(t, s)
 	mustClose(t, s)
-	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, filepath.Dir(path), "store")

@@ -1,13 +1,15 @@
-package store
+package store_test
 
 import (
 	"context"
 	"path/filepath"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // aliased is a KMS that is asked for an alias and answers with the key's own id.
-type aliased struct{ *Keys }
+type aliased struct{ *store.Keys }
 
 func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larder", nil }
 
@@ -15,7 +17,7 @@ func (aliased) CurrentKey(context.Context) (string, error) { return "alias/larde
 // leaves one.
 func TestAliasedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	keys, err := ParseKeys([]byte(mustKey(t, "")))
+	keys, err := store.ParseKeys([]byte(mustKey(t, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,18 +25,14 @@ func TestAliasedKeys(t *testing.T) {
 	e.Keys = aliased{keys}
 	for n := 1; n <= 3; n++ {
 		writeSealed(t, path, 10*n, e)
-		s := mustOpen(t, path, Options{ReadOnly: true, Encryption: e})
-		if got := len(s.keys.held().byID); got != n {
-			t.Errorf("%d data keys after %d opens", got, n)
-		}
+		s := mustOpen(t, path, store.Options{ReadOnly: true, Encryption: e})
+		wantDataKeys(t, s, n)
 		mustClose(t, s)
 	}
-	if _, err := Rekey(t.Context(), path, Options{Encryption: e, Logger: &quiet}); err != nil {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Encryption: e, Logger: &quiet}); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path, Options{ReadOnly: true, Encryption: e})
-	if got := len(s.keys.held().byID); got != 1 {
-		t.Errorf("%d data keys after Rekey", got)
-	}
+	s := mustOpen(t, path, store.Options{ReadOnly: true, Encryption: e})
+	wantDataKeys(t, s, 1)
 	mustClose(t, s)
 }

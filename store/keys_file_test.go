@@ -1,10 +1,12 @@
-package store
+package store_test
 
 import (
 	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestKeyFile: a key that is put on top of the file while the store is open is the one that Rekey seals with.
@@ -17,16 +19,16 @@ func TestKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := KeyFile(path); err == nil {
+	if _, err := store.KeyFile(path); err == nil {
 		t.Error("a file that is not there was taken")
 	}
 	write(first)
-	provider, err := KeyFile(path)
+	provider, err := store.KeyFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := filepath.Join(t.TempDir(), "store")
-	s, err := Open(store, Options{Logger: &quiet, Encryption: &Encryption{Keys: provider}})
+	db := filepath.Join(t.TempDir(), "store")
+	s, err := store.Open(db, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,21 +48,21 @@ func TestKeyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(second)
-	s, err = Open(store, Options{Logger: &quiet, Encryption: &Encryption{Keys: provider}})
+	s, err = store.Open(db, store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(store); bytes.Contains(data, []byte(second)) {
+	if data, _ := os.ReadFile(db); bytes.Contains(data, []byte(second)) {
 		t.Error("the key is in the store")
 	}
 }
 
 func mustGenerateKey(t *testing.T) string {
 	t.Helper()
-	line, err := GenerateKey("")
+	line, err := store.GenerateKey("")
 	if err != nil {
 		t.Fatal(err)
 	}

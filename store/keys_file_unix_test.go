@@ -1,24 +1,35 @@
 //go:build unix
 
-package store
+package store_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestKeyFileIsNoPipe: the file is read again and again, and a pipe would make whoever opens the store wait for ever.
 func TestKeyFileIsNoPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(mustKey(t, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := KeyFile(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+	later, err := store.KeyFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.KeyFile(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
 		t.Error(err)
 	}
-	if _, err := (keyFile{path}).CurrentKey(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+	if _, err := later.CurrentKey(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
 		t.Error("later:", err)
 	}
 }

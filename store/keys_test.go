@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
-func mustKeys(t *testing.T, lines ...string) *Keys {
+func mustKeys(t *testing.T, lines ...string) *store.Keys {
 	t.Helper()
-	k, err := ParseKeys([]byte(strings.Join(lines, "\n")))
+	k, err := store.ParseKeys([]byte(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,11 +25,37 @@ func mustKeys(t *testing.T, lines ...string) *Keys {
 
 func mustKey(t *testing.T, name string) string {
 	t.Helper()
-	line, err := GenerateKey(name)
+	line, err := store.GenerateKey(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return line
+}
+
+// namesOf returns how the keys are printed, the current one first: a name and an id, or an id.
+func namesOf(k *store.Keys) []string {
+	return strings.Split(strings.TrimPrefix(k.String(), "keys "), ", ")
+}
+
+// named reports whether k has as many keys as there are names, with those.
+func named(k *store.Keys, names ...string) bool {
+	all := namesOf(k)
+	for i, printed := range all {
+		name, _, found := strings.Cut(printed, " (")
+		if all[i] = name; !found {
+			all[i] = ""
+		}
+	}
+	return slices.Equal(all, names)
+}
+
+func currentKey(t *testing.T, k store.KeyProvider) string {
+	t.Helper()
+	id, err := k.CurrentKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 func TestParseKeys(t *testing.T) {
@@ -36,12 +65,12 @@ func TestParseKeys(t *testing.T) {
 		"comments": "# rotated in May\r\n\n" + strings.TrimSpace(first) + " # current\r\n\t" + second,
 		"unpadded": strings.TrimRight(first, "=\n") + "\n" + strings.TrimRight(second, "=\n"),
 	} {
-		k, err := ParseKeys([]byte(text))
-		if err != nil || len(k.all) != 2 || k.all[0].name != "prod 2026" || k.all[1].name != "" {
+		k, err := store.ParseKeys([]byte(text))
+		if err != nil || !named(k, "prod 2026", "") {
 			t.Errorf("%s: %v, %v", name, k, err)
 			continue
 		}
-		if want := mustKeys(t, first, second); k.all[0].id != want.all[0].id || k.all[1].id != want.all[1].id {
+		if want := mustKeys(t, first, second); k.String() != want.String() {
 			t.Errorf("%s: %v, want %v", name, k, want)
 		}
 	}
@@ -59,7 +88,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		"binary":   {"\xff\x00\x01", "base64"},
 		"huge":     {strings.Repeat("A", 1<<20), "bytes"},
 	} {
-		k, err := ParseKeys([]byte(test.text))
+		k, err := store.ParseKeys([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, %v", name, k, err)
 			continue
@@ -69,7 +98,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a:b", "a#b", "a\nb"} {
-		if line, err := GenerateKey(name); err == nil {
+		if line, err := store.GenerateKey(name); err == nil {
 			t.Errorf("a key was named %q: %q", name, line)
 		}
 	}
@@ -79,7 +108,7 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte("prod:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= # a"))
 	f.Add([]byte("\n#\n:"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if k, err := ParseKeys(text); (err == nil) != (k != nil && len(k.all) > 0) {
+		if k, err := store.ParseKeys(text); (err == nil) != (k != nil && len(namesOf(k)) > 0) {
 			t.Fatalf("%v, %v", k, err)
 		}
 	})
@@ -95,7 +124,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	k := mustKeys(t, line)
 	all := ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
-		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, Encryption{Keys: k}, Options{Encryption: &Encryption{Keys: k}}, []*Keys{k})
+		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, store.Encryption{Keys: k}, store.Options{Encryption: &store.Encryption{Keys: k}}, []*store.Keys{k})
 	}
 	for _, secret := range []string{
 		string(raw[:8]), fmt.Sprintf("%x", raw[:8]), fmt.Sprintf("%X", raw[:8]), fmt.Sprint(raw[:8])[1:20], line[5:15], fmt.Sprintf("%#v", raw[:4])[7:20],
@@ -104,7 +133,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 			t.Errorf("%q of the key is printed", secret)
 		}
 	}
-	if !strings.Contains(all, "prod ("+k.all[0].id+")") {
+	if !strings.Contains(all, "prod ("+currentKey(t, k)+")") {
 		t.Errorf("the name is not printed: %s", all)
 	}
 }
@@ -112,7 +141,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 func TestKeysFromFileAndEnv(t *testing.T) {
 	line := mustKey(t, "disk")
 	path := filepath.Join(t.TempDir(), "keys")
-	if _, err := KeysFromFile(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := store.KeysFromFile(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	for mode, exposed := range map[os.FileMode]bool{0o400: false, 0o440: false, 0o644: true} {
@@ -120,24 +149,31 @@ func TestKeysFromFileAndEnv(t *testing.T) {
 		if err := os.WriteFile(path, []byte(line), mode); err != nil {
 			t.Fatal(err)
 		}
-		k, err := KeysFromFile(path)
-		if err != nil || k.all[0].name != "disk" || (k.exposed != "") != exposed {
-			t.Errorf("mode %v: %v, exposed %q, %v", mode, k, k.exposed, err)
+		k, err := store.KeysFromFile(path)
+		if err != nil || !named(k, "disk") {
+			t.Errorf("mode %v: %v, %v", mode, k, err)
+			continue
+		}
+		var log logged
+		o := store.Options{Encryption: &store.Encryption{Keys: k}, Logger: log.logger()}
+		mustClose(t, mustOpen(t, filepath.Join(t.TempDir(), "store"), o))
+		if said := log.count("can read the keys", path) > 0; said != exposed {
+			t.Errorf("mode %v: that others can read it is logged: %t", mode, said)
 		}
 	}
 	_ = os.Remove(path)
 	if err := os.WriteFile(path, []byte("not a key"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "not a key") {
+	if _, err := store.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "not a key") {
 		t.Errorf("a bad file: %v", err)
 	}
 	t.Setenv("LARDER_TEST_KEYS", line)
-	if k, err := KeysFromEnv("LARDER_TEST_KEYS"); err != nil || k.all[0].name != "disk" {
+	if k, err := store.KeysFromEnv("LARDER_TEST_KEYS"); err != nil || !named(k, "disk") {
 		t.Errorf("%v, %v", k, err)
 	}
 	t.Setenv("LARDER_TEST_KEYS", "")
-	if _, err := KeysFromEnv("LARDER_TEST_KEYS"); err == nil || !strings.Contains(err.Error(), "LARDER_TEST_KEYS") {
+	if _, err := store.KeysFromEnv("LARDER_TEST_KEYS"); err == nil || !strings.Contains(err.Error(), "LARDER_TEST_KEYS") {
 		t.Errorf("no variable: %v", err)
 	}
 }
@@ -146,12 +182,12 @@ func TestKeysWrap(t *testing.T) {
 	ctx := t.Context()
 	first, second := mustKey(t, ""), mustKey(t, "second")
 	old, both, other := mustKeys(t, first), mustKeys(t, second, first), mustKeys(t, mustKey(t, ""))
-	data := bytes.Repeat([]byte{7}, keySize)
+	data := bytes.Repeat([]byte{7}, 32)
 	id, wrapped, err := old.Wrap(ctx, data)
 	if err != nil || bytes.Contains(wrapped, data[:8]) {
 		t.Fatal(id, err)
 	}
-	for _, k := range []*Keys{old, both} {
+	for _, k := range []*store.Keys{old, both} {
 		if got, err := k.Unwrap(ctx, id, wrapped); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%v: %v", k, err)
 		}
@@ -159,16 +195,16 @@ func TestKeysWrap(t *testing.T) {
 	if current, err := both.CurrentKey(ctx); err != nil || current == id {
 		t.Errorf("the current key is %s, %v", current, err)
 	}
-	if _, err := other.Unwrap(ctx, id, wrapped); !errors.Is(err, ErrWrongKey) {
+	if _, err := other.Unwrap(ctx, id, wrapped); !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := both.Unwrap(ctx, both.all[0].id, wrapped); !errors.Is(err, ErrWrongKey) {
+	if _, err := both.Unwrap(ctx, currentKey(t, both), wrapped); !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("under the wrong id: %v", err)
 	}
 	for i := range wrapped {
 		bad := bytes.Clone(wrapped)
 		bad[i] ^= 1
-		if _, err := old.Unwrap(ctx, id, bad); !errors.Is(err, ErrWrongKey) {
+		if _, err := old.Unwrap(ctx, id, bad); !errors.Is(err, store.ErrWrongKey) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}

@@ -5,16 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
-
-// quiet does without the reports of index functions that fail on purpose.
-var quiet = logr.Discard()
 
 func TestMemoryModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,7 +96,7 @@ func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Durati
 				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 					t.Fatalf("check: %v, %q", err, r.Problems)
 				}
-				if _, by, err := store.Packed(c); err != nil {
+				if _, by, err := packedBy(c); err != nil {
 					t.Fatal(err)
 				} else if len(by) > 0 {
 					packed++

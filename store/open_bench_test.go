@@ -1,10 +1,12 @@
-package store
+package store_test
 
 import (
 	"bytes"
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkOpen opens and closes stores of different sizes, closed cleanly:
@@ -13,7 +15,7 @@ func BenchmarkOpen(b *testing.B) {
 	for _, megabytes := range []int{1, 100, 400} {
 		b.Run(fmt.Sprintf("%dMB", megabytes), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "store")
-			s, err := Open(path, Options{Logger: &quiet})
+			s, err := store.Open(path, store.Options{Logger: &quiet})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -31,7 +33,7 @@ func BenchmarkOpen(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				s, err := Open(path, Options{Logger: &quiet})
+				s, err := store.Open(path, store.Options{Logger: &quiet})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,10 +1,12 @@
-package store
+package store_test
 
 import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +16,9 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // A child appends to a chain: transaction n stores keys that are derived from
@@ -25,7 +30,7 @@ func crashKey(n uint64, i int) []byte { return fmt.Appendf(nil, "%02d/%d", i, n)
 
 // crashStep applies transaction n, the one after what is stored.
 func crashStep(tx *bolt.Tx) (n uint64, err error) {
-	b, err := tx.Bucket(bucketLarder).CreateBucketIfNotExists([]byte("chain"))
+	b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("chain"))
 	if err != nil {
 		return 0, err
 	}
@@ -47,9 +52,9 @@ func crashStep(tx *bolt.Tx) (n uint64, err error) {
 }
 
 // crashState verifies that the store is at some transaction, and returns which.
-func crashState(s *Store) (n uint64, err error) {
-	err = s.view(context.Background(), func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketLarder).Bucket([]byte("chain"))
+func crashState(s *store.Store) (n uint64, err error) {
+	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b := tx.Bucket(disk.Root).Bucket([]byte("chain"))
 		if b == nil {
 			return nil
 		}
@@ -79,7 +84,7 @@ func crashState(s *Store) (n uint64, err error) {
 func childCrash(path string) error {
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(time.Now().UnixNano())))
 	for {
-		s, err := Open(path, Options{Logger: &quiet, LockTimeout: 10 * time.Second})
+		s, err := store.Open(path, store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})
 		if err != nil {
 			return err
 		}
@@ -88,7 +93,7 @@ func childCrash(path string) error {
 		}
 		for range random.IntN(20) {
 			var n uint64
-			err := s.update(context.Background(), func(tx *bolt.Tx) error {
+			err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
 				n, err = crashStep(tx)
 				return err
 			})
@@ -116,8 +121,8 @@ func TestKilled(t *testing.T) {
 			path, last = filepath.Join(t.TempDir(), "store"), 0
 		}
 		said := killChild(t, "crash", path, time.Duration(random.IntN(25_000))*time.Microsecond)
-		marks += min(crashesSaid(path), 1)
-		s, err := Open(path, Options{Logger: &quiet})
+		marks += min(len(markOf(t, path)), 1)
+		s, err := store.Open(path, store.Options{Logger: &quiet})
 		if err != nil {
 			t.Fatalf("kill %d: %v", kill, err)
 		}
@@ -130,17 +135,25 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("kill %d: the child said %d, the store has %d: %v", kill, last, n, err)
 		}
 		last = n
-		if pages, err := s.checkPages(context.Background()); err != nil || len(pages) > 0 {
-			t.Fatalf("kill %d: pages: %q, %v", kill, pages, err)
-		}
+		wantPages(t, s)
 		mustClose(t, s)
-		for _, name := range names(t, filepath.Dir(path)) {
+		for _, name := range filesIn(t, filepath.Dir(path)) {
 			if name != "store" {
 				t.Fatalf("kill %d: %s is left", kill, name)
 			}
 		}
 	}
 	t.Logf("%d of %d kills came while the store was being opened", marks, kills)
+}
+
+// markOf returns what the mark of a process that opened the store says, if one has left it.
+func markOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path + disk.SuffixOpening)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // killChild starts a child, kills it some time after it has begun to speak, and returns the last number that it said.
@@ -188,13 +201,13 @@ func TestTightLoop(t *testing.T) {
 			wg.Go(func() { killLater(t, path, after) })
 		}
 		wg.Wait()
-		for _, name := range names(t, filepath.Dir(path)) {
-			if name != "store" && name != "store"+suffixOpening && !strings.HasPrefix(name, "store"+suffixNew) {
+		for _, name := range filesIn(t, filepath.Dir(path)) {
+			if name != "store" && name != "store"+disk.SuffixOpening && !strings.HasPrefix(name, "store"+disk.SuffixNew) {
 				t.Fatalf("life %d has left %s", life, name)
 			}
 		}
 	}
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if s.Quarantined() != "" {
 		t.Errorf("a good file was moved aside as %s", s.Quarantined())
 	}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bufio"
@@ -12,25 +12,33 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // quiet is a logger for tests that damage stores on purpose.
 var quiet = logr.Discard()
 
-func mustOpen(t *testing.T, path string, o Options) *Store {
+func mustOpen(t *testing.T, path string, o store.Options) *store.Store {
 	t.Helper()
 	if o.Logger == nil {
 		o.Logger = &quiet
 	}
-	if o.pageSize == 0 {
-		o.pageSize = filePageSize
+	if filePageSize != defaultPageSize {
+		o = store.WithPageSize(o, filePageSize)
 	}
-	s, err := Open(path, o)
+	s, err := store.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +46,7 @@ func mustOpen(t *testing.T, path string, o Options) *Store {
 	return s
 }
 
-func mustClose(t *testing.T, s *Store) {
+func mustClose(t *testing.T, s *store.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -46,13 +54,13 @@ func mustClose(t *testing.T, s *Store) {
 }
 
 // put writes values under the given keys of a bucket of the tests' own.
-func put(s *Store, value []byte, keys ...string) error {
-	return s.update(context.Background(), func(tx *bolt.Tx) error {
-		b, err := tx.Bucket(bucketLarder).CreateBucketIfNotExists([]byte("test"))
+func put(s *store.Store, value []byte, keys ...string) error {
+	return store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b, err := tx.Bucket(disk.Root).CreateBucketIfNotExists([]byte("test"))
 		if err != nil {
 			return err
 		}
-		if b, err = b.CreateBucketIfNotExists(bucketObjects); err != nil {
+		if b, err = b.CreateBucketIfNotExists(disk.Objects); err != nil {
 			return err
 		}
 		for _, key := range keys {
@@ -65,30 +73,33 @@ func put(s *Store, value []byte, keys ...string) error {
 }
 
 // readAll returns what put has written.
-func readAll(s *Store) (map[string][]byte, error) {
+func readAll(s *store.Store) (map[string][]byte, error) {
 	all := map[string][]byte{}
-	err := s.view(context.Background(), func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketLarder).Bucket([]byte("test"))
+	err := store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b := tx.Bucket(disk.Root).Bucket([]byte("test"))
 		if b == nil {
 			return nil
 		}
-		keys := scanAfter(b.Bucket(bucketObjects), "")
-		for k, v := keys.next(); k != nil; k, v = keys.next() {
-			all[string(k)] = bytes.Clone(v)
-		}
-		return keys.err
+		last := ""
+		return b.Bucket(disk.Objects).ForEach(func(k, v []byte) error {
+			if key := string(k); key <= last && last != "" {
+				return fmt.Errorf("%q after %q: %w", key, last, entry.ErrDamaged) // or it would go on for ever
+			}
+			last = string(k)
+			all[last] = bytes.Clone(v)
+			return nil
+		})
 	})
 	return all, err
 }
 
-// names lists a directory.
-func names(t *testing.T, dir string) []string {
+// filesIn lists a directory.
+func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -97,7 +108,7 @@ func names(t *testing.T, dir string) []string {
 
 func wantNames(t *testing.T, dir string, want ...string) {
 	t.Helper()
-	if got := names(t, dir); strings.Join(got, " ") != strings.Join(want, " ") {
+	if got := filesIn(t, dir); strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("the directory has %q, want %q", got, want)
 	}
 }
@@ -105,7 +116,7 @@ func wantNames(t *testing.T, dir string, want ...string) {
 func TestOpenMakesAStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if s.Path() != path || s.Quarantined() != "" || s.Err() != nil {
 		t.Errorf("a new store: path %q, quarantined %q, error %v", s.Path(), s.Quarantined(), s.Err())
 	}
@@ -125,25 +136,23 @@ func TestOpenMakesAStore(t *testing.T) {
 		}
 	}
 
-	s = mustOpen(t, path, Options{})
+	s = mustOpen(t, path, store.Options{})
 	got, err := readAll(s)
 	if err != nil || string(got["k"]) != "v" {
 		t.Errorf("after reopening: %q, %v", got, err)
 	}
-	if pages, err := s.checkPages(context.Background()); err != nil || len(pages) > 0 {
-		t.Errorf("pages: %q, %v", pages, err)
-	}
+	wantPages(t, s)
 }
 
 // TestOpenAfterCrashedCreation: neither the debris of a creation nor an empty file is in the way.
 func TestOpenAfterCrashedCreation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	for _, name := range []string{path, path + suffixNew + "ABC", path + suffixNew + "DEF"} {
+	for _, name := range []string{path, path + disk.SuffixNew + "ABC", path + disk.SuffixNew + "DEF"} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if err := put(s, []byte("v"), "k"); err != nil {
 		t.Fatal(err)
 	}
@@ -159,22 +168,27 @@ func TestOpenAtOnce(t *testing.T) {
 	for range 8 {
 		path := filepath.Join(t.TempDir(), "store")
 		var wg sync.WaitGroup
-		stores, errs := make([]*Store, 6), make([]error, 6)
+		stores, errs := make([]*store.Store, 6), make([]error, 6)
 		for i := range stores {
-			wg.Go(func() { stores[i], errs[i] = Open(path, Options{LockTimeout: 200_000_000, Logger: &quiet}) })
+			wg.Go(func() { stores[i], errs[i] = store.Open(path, store.Options{LockTimeout: 200_000_000, Logger: &quiet}) })
 		}
 		wg.Wait()
 		opened := 0
 		for i, s := range stores {
 			if errs[i] != nil {
-				if !errors.Is(errs[i], ErrLocked) {
+				if !errors.Is(errs[i], store.ErrLocked) {
 					t.Errorf("opener %d: %v", i, errs[i])
 				}
 				continue
 			}
 			opened++
-			if !hasName(s.handle.file, path) {
-				t.Errorf("opener %d has a file that is not at the path any more", i)
+			if err := put(s, []byte("v"), "k"); err != nil {
+				t.Error(err)
+			}
+			mustClose(t, s)
+			s = mustOpen(t, path, store.Options{})
+			if all, err := readAll(s); err != nil || string(all["k"]) != "v" {
+				t.Errorf("opener %d has a file that is not at the path any more: %v", i, err)
 			}
 			mustClose(t, s)
 		}
@@ -187,10 +201,10 @@ func TestOpenAtOnce(t *testing.T) {
 
 func TestLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	for _, readOnly := range []bool{false, true} {
-		_, err := Open(path, Options{ReadOnly: readOnly, LockTimeout: -1})
-		if !errors.Is(err, ErrLocked) || strings.Count(err.Error(), path) != 1 || !isHeldHere(err) {
+		_, err := store.Open(path, store.Options{ReadOnly: readOnly, LockTimeout: -1})
+		if !errors.Is(err, store.ErrLocked) || strings.Count(err.Error(), path) != 1 || !isHeldHere(err) {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
 	}
@@ -202,7 +216,7 @@ func TestLocked(t *testing.T) {
 	// Who waits gets it.
 	done := make(chan error)
 	go func() {
-		other, err := Open(path, Options{LockTimeout: 60_000_000_000})
+		other, err := store.Open(path, store.Options{LockTimeout: 60_000_000_000})
 		if err == nil {
 			err = other.Close()
 		}
@@ -217,23 +231,23 @@ func TestLocked(t *testing.T) {
 // TestOpenContext: who waits for long can be told to stop, and is told who has the store.
 func TestOpenContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	why := errors.New("SIGTERM")
 	for _, readOnly := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error)
 		go func() {
-			_, err := OpenContext(ctx, path, Options{ReadOnly: readOnly, LockTimeout: time.Hour})
+			_, err := store.OpenContext(ctx, path, store.Options{ReadOnly: readOnly, LockTimeout: time.Hour})
 			done <- err
 		}()
 		cancel(why)
-		if err := <-done; !errors.Is(err, why) || !errors.Is(err, ErrLocked) || !isHeldHere(err) {
+		if err := <-done; !errors.Is(err, why) || !errors.Is(err, store.ErrLocked) || !isHeldHere(err) {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
 	}
 	mustClose(t, s)
 	wantNames(t, filepath.Dir(path), "store")
-	mustClose(t, mustOpen(t, path, Options{}))
+	mustClose(t, mustOpen(t, path, store.Options{}))
 }
 
 // isHeldHere reports whether err says that this very process holds the store, which is known on Linux.
@@ -247,7 +261,7 @@ func TestLockedByAnother(t *testing.T) {
 		return // elsewhere it is not known
 	}
 	path := filepath.Join(t.TempDir(), "store")
-	mustClose(t, mustOpen(t, path, Options{}))
+	mustClose(t, mustOpen(t, path, store.Options{}))
 	cmd := childCommand("hold", path)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -263,8 +277,8 @@ func TestLockedByAnother(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Error(err)
 	}
-	_, err = Open(path, Options{LockTimeout: -1})
-	if want := fmt.Sprintf("process %d (store.test)", cmd.Process.Pid); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), want) {
+	_, err = store.Open(path, store.Options{LockTimeout: -1})
+	if want := fmt.Sprintf("process %d (store.test)", cmd.Process.Pid); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_ = in.Close()
@@ -275,7 +289,7 @@ func TestLockedByAnother(t *testing.T) {
 
 func TestOpenWithoutAPath(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
-		if _, err := Open("", Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "the path is empty") {
+		if _, err := store.Open("", store.Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "the path is empty") {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
 	}
@@ -284,12 +298,12 @@ func TestOpenWithoutAPath(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
-	if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+	if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a store that is not there: %v", err)
 	}
 	wantNames(t, dir)
 
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if err := put(s, []byte("v"), "k"); err != nil {
 		t.Fatal(err)
 	}
@@ -298,18 +312,18 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := mustOpen(t, path, Options{ReadOnly: true})
-	b := mustOpen(t, path, Options{ReadOnly: true})
+	a := mustOpen(t, path, store.Options{ReadOnly: true})
+	b := mustOpen(t, path, store.Options{ReadOnly: true})
 	wantNames(t, dir, "store")
-	for _, s := range []*Store{a, b} {
+	for _, s := range []*store.Store{a, b} {
 		if got, err := readAll(s); err != nil || string(got["k"]) != "v" {
 			t.Errorf("read-only: %q, %v", got, err)
 		}
-		if err := put(s, []byte("v"), "k"); !errors.Is(err, ErrReadOnly) {
+		if err := put(s, []byte("v"), "k"); !errors.Is(err, store.ErrReadOnly) {
 			t.Errorf("a write to a read-only store: %v", err)
 		}
 	}
-	if _, err := Open(path, Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) {
+	if _, err := store.Open(path, store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("open for writing beside readers: %v", err)
 	}
 	mustClose(t, a)
@@ -321,37 +335,54 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	mustClose(t, s)
 	mustClose(t, s)
-	if err := put(s, nil, "k"); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), s.Path()) {
+	if err := put(s, nil, "k"); !errors.Is(err, store.ErrClosed) || !strings.Contains(err.Error(), s.Path()) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := readAll(s); !errors.Is(err, ErrClosed) {
+	if _, err := readAll(s); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("read: %v", err)
 	}
-	if _, _, err := s.Size(); !errors.Is(err, ErrClosed) {
+	if _, _, err := s.Size(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("size: %v", err)
-	}
-	ran := make(chan error, 1)
-	s.goBackground("test", func(ctx context.Context) { ran <- ctx.Err() })
-	if err := <-ran; !errors.Is(err, context.Canceled) {
-		t.Errorf("background work after Close has a context with %v", err)
 	}
 }
 
 // TestCloseWaits: Close cancels the background work and waits until it has ended.
 func TestCloseWaits(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	ended := false
-	s.goBackground("test", func(ctx context.Context) {
-		<-ctx.Done()
-		ended = put(s, []byte("late"), "k") == nil
+	synctest.Test(t, func(t *testing.T) {
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
+		c := mustCollection(t, s, pods())
+		mustList(t, c, 8000)
+		mustEnd(t, c)
+		calls, leave, closed := atomic.Int32{}, make(chan struct{}), make(chan error, 1)
+		slow := func(any) ([]string, error) {
+			calls.Add(1)
+			<-leave
+			return nil, nil
+		}
+		_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
+			Residency: store.None, Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"slow": slow}, // built in the background
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		before := calls.Load()
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		if len(closed) > 0 || before == 0 {
+			t.Errorf("Close returned amid the work; %d calls", before)
+		}
+		close(leave)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if n := calls.Load(); n >= 8000 {
+			t.Errorf("the work was not called off: %d calls", n)
+		}
 	})
-	mustClose(t, s)
-	if !ended {
-		t.Error("the work did not end, with a last write, before the store was closed")
-	}
 }
 
 func TestForeign(t *testing.T) {
@@ -385,7 +416,7 @@ func TestForeign(t *testing.T) {
 	for _, path := range []string{text, other, etcd, dir} {
 		before, _ := os.ReadFile(path)
 		for _, readOnly := range []bool{false, true} {
-			if _, err := Open(path, Options{ReadOnly: readOnly}); !errors.Is(err, ErrForeign) && !(path == dir && err != nil) {
+			if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); !errors.Is(err, store.ErrForeign) && !(path == dir && err != nil) {
 				t.Errorf("%s, read-only %t: %v", filepath.Base(path), readOnly, err)
 			}
 		}
@@ -400,8 +431,8 @@ func TestFormats(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	set := func(format uint64) []byte {
 		t.Helper()
-		s := mustOpen(t, path, Options{})
-		err := s.update(context.Background(), func(tx *bolt.Tx) error { return putFormat(tx, format) })
+		s := mustOpen(t, path, store.Options{})
+		err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error { return disk.PutFormat(tx, format) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,10 +443,10 @@ func TestFormats(t *testing.T) {
 		}
 		return data
 	}
-	before := set(formatVersion + 1)
+	before := set(store.FormatVersion + 1)
 	for _, readOnly := range []bool{false, true} {
-		_, err := Open(path, Options{ReadOnly: readOnly})
-		if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "up to 1") {
+		_, err := store.Open(path, store.Options{ReadOnly: readOnly})
+		if !errors.Is(err, store.ErrNewerFormat) || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "up to 1") {
 			t.Errorf("newer, read-only %t: %v", readOnly, err)
 		}
 	}
@@ -427,7 +458,7 @@ func TestFormats(t *testing.T) {
 	}
 	before = set(0)
 	for _, readOnly := range []bool{false, true} {
-		if _, err := Open(path, Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "format 0") {
+		if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "format 0") {
 			t.Errorf("older, read-only %t: %v", readOnly, err)
 		}
 	}
@@ -435,32 +466,4 @@ func TestFormats(t *testing.T) {
 		t.Errorf("an older file was changed (%v)", err)
 	}
 	wantNames(t, filepath.Dir(path), "store")
-}
-
-// TestUpgrade runs a step that does not exist yet.
-func TestUpgrade(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
-	steps := map[uint64]func(*bolt.Tx) error{0: func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketLarder).Put([]byte("step"), []byte("done"))
-	}}
-	if err := checkFormat(0, false, steps); err != nil {
-		t.Error(err)
-	}
-	if err := checkFormat(0, true, steps); err == nil {
-		t.Error("a file that is read only can not be upgraded")
-	}
-	err := s.update(context.Background(), func(tx *bolt.Tx) error { return upgrade(tx, 0, steps) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.view(context.Background(), func(tx *bolt.Tx) error {
-		rt, err := readRoot(tx)
-		if err != nil || rt.format != formatVersion || tx.Bucket(bucketLarder).Get([]byte("step")) == nil {
-			return fmt.Errorf("root %+v, %w", rt, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -1,14 +1,14 @@
-package store
+package store_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store"
 )
 
 // TestCycle: a branch that points to itself overflows the stack of whoever
@@ -27,7 +27,7 @@ func TestCycle(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := mustOpen(t, path, Options{})
+		s := mustOpen(t, path, store.Options{})
 		if s.Quarantined() == "" {
 			t.Errorf("closed cleanly %t: not quarantined", clean)
 		}
@@ -51,75 +51,28 @@ func TestFreelistWithAPageInUse(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	if s.Quarantined() == "" {
 		t.Error("not quarantined")
 	}
 	mustClose(t, s)
 }
 
-// TestOpenTellsWhatItHasSeen: damage that was found before the walk was ended counts.
-func TestOpenTellsWhatItHasSeen(t *testing.T) {
-	path, _ := populated(t, true)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	branches := pagesOf(t, data)["branch"]
-	for _, off := range branches {
-		copy(data[off+16+8:off+16+16], data[off:off+8]) // its first entry is itself
-	}
-	pages, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, ended := 0, 0
-	for budget := 0; budget <= len(branches)+4; budget++ {
-		o := opening{path: path, branchBytes: budget * pages.PageSize}
-		err := o.walkBranches(pages, true)
-		if o.unseen {
-			ended++
-		}
-		if errors.Is(err, entry.ErrDamaged) {
-			told++
-		} else if told > 0 {
-			t.Errorf("a budget of %d pages: %v, although less was enough", budget, err)
-		}
-	}
-	if told == 0 || ended == 0 {
-		t.Errorf("told %d times, ended early %d times", told, ended)
-	}
-}
-
-// TestOpenReadsABoundedPart: of a clean file Open looks at so many bytes, and leaves the rest to the background.
-func TestOpenReadsABoundedPart(t *testing.T) {
-	path, _ := populated(t, true)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, clean := range []bool{true, false} {
-		for _, bytes := range []int{0, len(data)} {
-			o := opening{path: path, branchBytes: bytes}
-			if err := o.walkBranches(pages, clean); err != nil || o.unseen != (clean && bytes == 0) {
-				t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.unseen, err)
-			}
-		}
-	}
-}
-
 // TestCircle: a branch of which the last entry points to its parent has a cursor
 // read the same leaves again and again. A scan sees it from their keys.
 func TestCircle(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
-		path, _ := populated(t, true)
-		s := mustOpen(t, path, Options{ReadOnly: readOnly}) // which would notice it
+		path := filepath.Join(t.TempDir(), "store")
+		s := mustOpen(t, path, store.Options{})
+		mustList(t, mustCollection(t, s, pods()), 8000)
+		mustClose(t, s)
+		s = mustOpen(t, path, store.Options{ReadOnly: readOnly}) // which would notice it
+		v, err := s.View(t.Context(), pods())
+		if err != nil {
+			t.Fatal(err)
+		}
 		patch(t, s, func(data []byte) { pointBack(t, data) })
-		if _, err := readAll(s); !errors.Is(err, entry.ErrDamaged) {
+		if _, err := v.Keys(t.Context()); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("read: %v", err)
 		}
 		mustClose(t, s)

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkApplyHot applies updates one by one, in turn to 10,000 objects, and commits what is pending in the end.
 func BenchmarkApplyHot(b *testing.B) {
-	for name, o := range map[string]Options{
+	for name, o := range map[string]store.Options{
 		"Late":     {},
 		"LateLong": {CommitInterval: 10 * time.Second, CommitBytes: 48 << 20},
 		"AtOnce":   {CommitInterval: -1},
@@ -21,7 +23,7 @@ func BenchmarkApplyHot(b *testing.B) {
 			c := benchCollectionWith(b, o)
 			benchList(b, c, benchTotal+1)
 			pods := benchPods(b, 0, benchTotal, benchTotal+2)
-			written, rv := c.store.Written(), 2*benchTotal
+			written, rv := store.StoreOf(c).Written(), 2*benchTotal
 			b.ReportAllocs()
 			for b.Loop() {
 				old := pods[rv%benchTotal].(*corev1.Pod)
@@ -29,15 +31,15 @@ func BenchmarkApplyHot(b *testing.B) {
 				pod := *old // what is in the store must not change
 				pod.ResourceVersion = strconv.Itoa(rv)
 				pods[(rv-1)%benchTotal] = &pod
-				batch := Batch{Ops: []Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}
+				batch := store.Batch{Ops: []store.Op{{Object: &pod, Event: cache.Updated}}, ResourceVersion: pod.ResourceVersion}
 				if _, err := c.Apply(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if err := c.store.Flush(context.Background()); err != nil {
+			if err := store.StoreOf(c).Flush(context.Background()); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(float64(c.store.Written()-written)/float64(b.N), "written-B/op")
+			b.ReportMetric(float64(store.StoreOf(c).Written()-written)/float64(b.N), "written-B/op")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -29,7 +30,7 @@ func flush(t *testing.T, s *store.Store) {
 }
 
 // hang holds the commit of what is pending; the returned function lets it go and waits for its end.
-func hang(t *testing.T, s *store.Store, g *store.Gate) (finish func() error) {
+func hang(t *testing.T, s *store.Store, g *hook.Gate) (finish func() error) {
 	t.Helper()
 	entered, release := g.Hold()
 	flushed := make(chan error, 1)
@@ -141,7 +142,7 @@ func TestManyUpdatesAreWrittenOnce(t *testing.T) {
 			t.Errorf("%d bytes were written before the commit", s.Written()-before)
 		}
 		flush(t, s)
-		seq, terms, err := store.Header(c, "a/x")
+		seq, terms, err := storedHeader(c, "a/x")
 		if err != nil || !slices.Equal(terms["color"], []string{"c" + strconv.Itoa(updates)}) {
 			t.Errorf("terms %v, %v", terms, err)
 		}

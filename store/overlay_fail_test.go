@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -155,9 +156,9 @@ func TestCloseDuringBackOff(t *testing.T) {
 // TestRebuildKeepsWhatIsPending: after a sync that failed, whether the commit can be seen or not.
 func TestRebuildKeepsWhatIsPending(t *testing.T) {
 	eio := func() error { return syscall.EIO }
-	for name, fail := range map[string]func(g *store.Gate, fail func() error){
-		"Seen":    (*store.Gate).After,
-		"NotSeen": (*store.Gate).Fail,
+	for name, fail := range map[string]func(g *hook.Gate, fail func() error){
+		"Seen":    (*hook.Gate).After,
+		"NotSeen": (*hook.Gate).Fail,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -143,7 +144,7 @@ func TestFileIsAPrefix(t *testing.T) {
 	})
 }
 
-func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *store.Gate, path string) {
+func checkPrefix(t *testing.T, rt *rapid.T, s *store.Store, g *hook.Gate, path string) {
 	ctx := context.Background()
 	store.NoSync(s)
 	o := store.CollectionOptions{Residency: store.None, Indexers: byNamespaceAndColor}

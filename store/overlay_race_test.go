@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,14 +21,6 @@ import (
 
 // soak returns n, or ten times as much if there is time.
 func soak(n int) int { return soaked(n, 10*n) }
-
-// soaked is how much a test does: so much in make test, or in make soak.
-func soaked(test, soak int) int {
-	if os.Getenv("LARDER_SOAK") != "" {
-		return soak
-	}
-	return test
-}
 
 // raceKeys are the objects of one state: state n has all but one of them, at resourceVersion n, of the color n%7.
 const raceKeys = 9

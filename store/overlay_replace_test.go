@@ -40,7 +40,7 @@ func TestBeginReplaceCommitsWhatIsPending(t *testing.T) {
 	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "5"}); !errors.Is(err, store.ErrReplacing) {
 		t.Errorf("Apply during a list: %v", err)
 	}
-	if _, err := r.Page(ctx, pods(upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/z", "5"))); err != nil {
+	if _, err := r.Page(ctx, podsOf(upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/z", "5"))); err != nil {
 		t.Fatal(err)
 	}
 	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "6"})

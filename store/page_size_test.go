@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -7,10 +7,14 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store"
 )
 
 // filePageSize is that of the files that mustOpen makes. TestOtherPageSize changes it.
 var filePageSize = defaultPageSize
+
+// defaultPageSize is that of the files that the program makes.
+const defaultPageSize = 4 << 10
 
 // every is how many of the cases that a test would try it tries: one in so many. TestOtherPageSize, which runs tests again, changes it.
 var every = 1
@@ -39,10 +43,10 @@ func TestOtherPageSize(t *testing.T) {
 		{"Cycle", TestCycle},
 		{"Circle", TestCircle},
 		{"FreelistWithAPageInUse", TestFreelistWithAPageInUse},
-		{"OpenTellsWhatItHasSeen", TestOpenTellsWhatItHasSeen},
-		{"OpenReadsABoundedPart", TestOpenReadsABoundedPart},
+		{"OpenTellsWhatItHasSeen", store.TestOpenTellsWhatItHasSeen},
+		{"OpenReadsABoundedPart", store.TestOpenReadsABoundedPart},
 		{"FaultWhileOpening", TestFaultWhileOpening},
-		{"Judge", TestJudge},
+		{"Judge", store.TestJudge},
 		{"FileChangedWhileOpen", TestFileChangedWhileOpen},
 		{"StuckLock", TestStuckLock},
 		{"Written", TestWritten},
@@ -69,10 +73,10 @@ func TestOtherPageSize(t *testing.T) {
 func TestPageSizeOfAFile(t *testing.T) {
 	for _, size := range []int{1 << 10, 4 << 10, 16 << 10, 64 << 10} {
 		path := filepath.Join(t.TempDir(), "store")
-		s := mustOpen(t, path, Options{pageSize: size})
+		s := mustOpen(t, path, store.WithPageSize(store.Options{}, size))
 		mustList(t, mustCollection(t, s, pods()), 100)
 		mustClose(t, s)
-		s = mustOpen(t, path, Options{})
+		s = mustOpen(t, path, store.Options{})
 		many := mustCollection(t, s, pods())
 		mustList(t, many, 200)
 		if n := pageSizeOf(t, path); n != size {

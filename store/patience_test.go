@@ -161,7 +161,7 @@ func TestAbortGivesUp(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := r.Page(t.Context(), pods(upsert("a/y", "6"))); err != nil {
+				if _, err := r.Page(t.Context(), podsOf(upsert("a/y", "6"))); err != nil {
 					t.Fatal(err)
 				}
 				entered, release := g.Hold()

@@ -3,10 +3,11 @@ package store
 import (
 	"testing"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 )
 
 func pods() entry.Identity {

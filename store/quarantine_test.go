@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // populated returns the path of a store that was closed, cleanly or not, and
@@ -53,7 +56,7 @@ var populatedFiles = map[populatedKind]populatedFile{}
 func populate(t *testing.T, clean bool) populatedFile {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	for round := range 4 {
 		var keys []string
 		for i := range 1500 {
@@ -72,8 +75,8 @@ func populate(t *testing.T, clean bool) populatedFile {
 	}
 	if clean {
 		mustClose(t, s)
-	} else if err := s.handle.close(); err != nil { // no mark, as after a crash
-		t.Fatal(err)
+	} else {
+		path = mustCrash(t, s)
 	}
 	wantNames(t, filepath.Dir(path), "store")
 	data, err := os.ReadFile(path)
@@ -115,7 +118,7 @@ func pagesOf(t *testing.T, data []byte) map[string][]int {
 // It returns where that was noticed: "open", "use" or "".
 func survive(t *testing.T, path, what string) (noticed string) {
 	t.Helper()
-	s, err := Open(path, Options{Logger: &quiet})
+	s, err := store.Open(path, store.Options{Logger: &quiet})
 	if err != nil {
 		t.Errorf("%s: open: %v", what, err)
 		return "error"
@@ -211,14 +214,14 @@ func TestWrecked(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s, read-only: %v", what, err)
 		}
 		wantNames(t, dir, "store")
 		if noticed := survive(t, path, what); noticed != "open" {
 			t.Errorf("%s: noticed at %q", what, noticed)
 		}
-		moved := beside(path, suffixDamaged)
+		moved := disk.Beside(path, disk.SuffixDamaged)
 		if len(moved) != 1 {
 			t.Fatalf("%s: %q were moved aside", what, moved)
 		}
@@ -241,7 +244,7 @@ func TestRootPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := int(f.Root) * f.PageSize
-	for bit := 0; bit < (16+16+len(bucketLarder))*8; bit += soaked(11, 3) * every {
+	for bit := 0; bit < (16+16+len(disk.Root))*8; bit += soaked(11, 3) * every {
 		bad := bytes.Clone(data)
 		bad[root+bit/8] ^= 1 << (bit % 8)
 		path := filepath.Join(t.TempDir(), "store")
@@ -256,17 +259,18 @@ func TestRootPage(t *testing.T) {
 
 // TestQuarantineKeepsFew: a disk that damages the store every time is not filled with stores.
 func TestQuarantineKeepsFew(t *testing.T) {
+	const keepDamaged = 2
 	path := filepath.Join(t.TempDir(), "store")
 	var last string
 	for range keepDamaged + 3 {
 		if err := os.WriteFile(path, make([]byte, 9000), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := mustOpen(t, path, Options{})
+		s := mustOpen(t, path, store.Options{})
 		last = s.Quarantined()
 		mustClose(t, s)
 	}
-	moved := beside(path, suffixDamaged)
+	moved := disk.Beside(path, disk.SuffixDamaged)
 	if len(moved) != keepDamaged || moved[len(moved)-1] != last {
 		t.Errorf("%q are kept, the last was %s", moved, last)
 	}
@@ -275,15 +279,15 @@ func TestQuarantineKeepsFew(t *testing.T) {
 // TestQuarantineAfterTheClockWasSetBack: the file that was moved aside last is kept.
 func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	for _, name := range []string{path, path + suffixDamaged + "29980101T000000.000000000Z", path + suffixDamaged + "29990101T000000.000000000Z"} {
+	for _, name := range []string{path, path + disk.SuffixDamaged + "29980101T000000.000000000Z", path + disk.SuffixDamaged + "29990101T000000.000000000Z"} {
 		if err := os.WriteFile(name, make([]byte, 9000), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	last := s.Quarantined()
 	mustClose(t, s)
-	if moved := beside(path, suffixDamaged); !slices.Equal(moved, []string{last, path + suffixDamaged + "29990101T000000.000000000Z"}) {
+	if moved := disk.Beside(path, disk.SuffixDamaged); !slices.Equal(moved, []string{last, path + disk.SuffixDamaged + "29990101T000000.000000000Z"}) {
 		t.Errorf("%q are kept, the last was %s", moved, last)
 	}
 }
@@ -304,10 +308,10 @@ func TestMarkLeftBehind(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := os.WriteFile(path+suffixOpening, []byte("1\n"), 0o600); err != nil {
+			if err := os.WriteFile(path+disk.SuffixOpening, []byte("1\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(path, Options{ReadOnly: readOnly, Logger: &quiet})
+			s, err := store.Open(path, store.Options{ReadOnly: readOnly, Logger: &quiet})
 			if readOnly && damage {
 				if !errors.Is(err, entry.ErrDamaged) {
 					t.Errorf("read-only, damaged: %v", err)
@@ -324,7 +328,7 @@ func TestMarkLeftBehind(t *testing.T) {
 			if damage != (s.Quarantined() != "") || !damage && len(got) != len(all) {
 				t.Errorf("damage %t: quarantined %q, %d keys of %d", damage, s.Quarantined(), len(got), len(all))
 			}
-			if _, err := os.Stat(path + suffixOpening); isMissing(err) == readOnly {
+			if _, err := os.Stat(path + disk.SuffixOpening); errors.Is(err, fs.ErrNotExist) == readOnly {
 				t.Errorf("read-only %t: the mark: %v", readOnly, err)
 			}
 			mustClose(t, s)
@@ -342,7 +346,7 @@ func leafThatOpenLeaves(t *testing.T, data []byte) int {
 		if err != nil {
 			continue
 		}
-		problems, err := pages.Walk(t.Context(), boltcheck.WalkOptions{LeafDepth: branchDepth})
+		problems, err := pages.Walk(t.Context(), boltcheck.WalkOptions{LeafDepth: 2})
 		if err == nil && len(problems) == 0 {
 			return off
 		}
@@ -363,8 +367,8 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path, Options{})
-	s.background.wait()
+	s := mustOpen(t, path, store.Options{})
+	<-s.Failed()
 	if err := s.Err(); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after the verification: %v", err)
 	}
@@ -373,7 +377,7 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 	}
 	mustClose(t, s)
 	// The next process looks before it uses the file.
-	s = mustOpen(t, path, Options{})
+	s = mustOpen(t, path, store.Options{})
 	if s.Quarantined() == "" || s.Err() != nil {
 		t.Errorf("when opened again: quarantined %q, %v", s.Quarantined(), s.Err())
 	}
@@ -394,7 +398,7 @@ func TestCheckFindsPages(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(path, Options{ReadOnly: true})
+		s, err := store.Open(path, store.Options{ReadOnly: true})
 		if errors.Is(err, entry.ErrDamaged) {
 			continue // one of those that Open looks at: the first below each of the lowest branches
 		}

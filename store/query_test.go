@@ -101,7 +101,7 @@ func testQueries(t *testing.T, o store.CollectionOptions, as func(*testing.T, *c
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, by, err := store.Packed(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
+	if _, by, err := packedBy(c); err != nil || (len(by) > 0) != (o.Compression != store.NoCompression) {
 		t.Errorf("compressed records: %v, %v", by, err)
 	}
 	if o.Residency == store.None { // read from the file, not from what is pending

@@ -1,22 +1,16 @@
-package store
+package store_test
 
 import (
 	"bytes"
 	"encoding/binary"
 	"os"
 	"testing"
+
+	"github.com/larder-dev/larder/store"
 )
 
-// failNow makes the store fail with reason.
-func (s *Store) failNow(reason error) {
-	s.mu.Lock()
-	h := s.handle
-	s.mu.Unlock()
-	s.fail(h, reason)
-}
-
 // patch changes the store's file under its feet.
-func patch(t *testing.T, s *Store, change func(data []byte)) {
+func patch(t *testing.T, s *store.Store, change func(data []byte)) {
 	t.Helper()
 	data, err := os.ReadFile(s.Path())
 	if err != nil {
@@ -60,11 +54,11 @@ func objectPages(t *testing.T, data []byte) (leaves []int) {
 func TestRebuildAfterDamage(t *testing.T) {
 	tried := 0
 	for what, test := range map[string]struct {
-		damage func(t *testing.T, s *Store)
+		damage func(t *testing.T, s *store.Store)
 		// min and max objects that must be left in the large collection
 		min, max int
 	}{
-		"one bad record": {func(t *testing.T, s *Store) {
+		"one bad record": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
 				for _, off := range leaves[len(leaves)/2:] {
@@ -75,21 +69,21 @@ func TestRebuildAfterDamage(t *testing.T) {
 				}
 			})
 		}, 998, 1000},
-		"a leaf with another's id": {func(t *testing.T, s *Store) {
+		"a leaf with another's id": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
 				data[leaves[len(leaves)/2]] ^= 1
 			})
 		}, 900, 999},
 		"a leaf with fewer entries": { // which only the count of objects tells
-			func(t *testing.T, s *Store) {
+			func(t *testing.T, s *store.Store) {
 				patch(t, s, func(data []byte) {
 					leaves := objectPages(t, data)
 					count := data[leaves[len(leaves)/2]+10:]
 					binary.NativeEndian.PutUint16(count, binary.NativeEndian.Uint16(count)-1)
 				})
 			}, 999, 999},
-		"zeros in the middle": {func(t *testing.T, s *Store) {
+		"zeros in the middle": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				leaves := objectPages(t, data)
 				for _, off := range leaves[2:8] {
@@ -97,7 +91,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 				}
 			})
 		}, 500, 999},
-		"branches that point to themselves": {func(t *testing.T, s *Store) {
+		"branches that point to themselves": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
 					last := int(binary.NativeEndian.Uint16(data[off+10:])) - 1
@@ -105,15 +99,15 @@ func TestRebuildAfterDamage(t *testing.T) {
 				}
 			})
 		}, 0, 0},
-		"cut short": {func(t *testing.T, s *Store) {
+		"cut short": {func(t *testing.T, s *store.Store) {
 			if err := os.Truncate(s.Path(), int64(scaled(100<<10))); err != nil {
 				t.Fatal(err)
 			}
 		}, 0, 900},
-		"no meta pages": {func(t *testing.T, s *Store) {
+		"no meta pages": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) { clear(data[:2*filePageSize]) })
 		}, 0, 0},
-		"branches with more elements than there are": {func(t *testing.T, s *Store) { // bbolt goes wherever those point
+		"branches with more elements than there are": {func(t *testing.T, s *store.Store) { // bbolt goes wherever those point
 			patch(t, s, func(data []byte) {
 				for _, off := range pagesOf(t, data)["branch"] {
 					count := int(binary.NativeEndian.Uint16(data[off+10:]))
@@ -124,7 +118,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 				}
 			})
 		}, 0, 0},
-		"the collection's info is bad": {func(t *testing.T, s *Store) {
+		"the collection's info is bad": {func(t *testing.T, s *store.Store) {
 			patch(t, s, func(data []byte) {
 				for at := 0; ; {
 					i := bytes.Index(data[at:], []byte("nextSeq"))
@@ -141,7 +135,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 			continue
 		}
 		t.Run(what, func(t *testing.T) {
-			s, many, few := filled(t, Options{})
+			s, many, few := filled(t, store.Options{})
 			test.damage(t, s)
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
@@ -150,7 +144,7 @@ func TestRebuildAfterDamage(t *testing.T) {
 			if n < test.min || n > test.max || info.Objects != n {
 				t.Errorf("%d objects are left, want %d to %d; info says %d", n, test.min, test.max, info.Objects)
 			}
-			if lost := n < 1000; lost != (info.MustRelist == MustRelistDamaged || !info.Complete) || lost != (many.Losses() > 0) {
+			if lost := n < 1000; lost != (info.MustRelist == store.MustRelistDamaged || !info.Complete) || lost != (many.Losses() > 0) {
 				t.Errorf("%d objects are left: %+v, losses %d", n, info, many.Losses())
 			}
 			if n, info := count(t, few); info.Objects != n || n < 200 && info.MustRelist == "" && info.Complete {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"errors"
@@ -8,18 +8,13 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	bolt "go.etcd.io/bbolt"
+	"github.com/larder-dev/larder/store"
 )
 
 // spoil makes the record of key one whose checksum is wrong, and has a reader meet it.
-func spoil(t *testing.T, c *Collection, key string) {
+func spoil(t *testing.T, c *store.Collection, key string) {
 	t.Helper()
-	err := Tamper(c, func(b *bolt.Bucket) error {
-		data := append([]byte(nil), b.Bucket(bucketObjects).Get([]byte(key))...)
-		data[len(data)-5] ^= 1
-		return b.Bucket(bucketObjects).Put([]byte(key), data)
-	})
-	if err != nil {
+	if err := flipRecord(c, key); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Get(t.Context(), key); !errors.Is(err, entry.ErrDamaged) {
@@ -29,8 +24,8 @@ func spoil(t *testing.T, c *Collection, key string) {
 
 // What was pending when a rebuild lost an object speaks of it neither in the file nor to readers.
 func TestRebuildOverWhatIsPending(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
-	g := GateCommits(s)
+	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
+	g := store.GateCommits(s)
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 3)
 	if err := applyPod(t, c, podAt(3, "2000")); err != nil {
@@ -49,7 +44,7 @@ func TestRebuildOverWhatIsPending(t *testing.T) {
 		for _, ref := range info.Newest {
 			newest = append(newest, ref.Key)
 		}
-		if n != 3 || info.Objects != 3 || !slices.Equal(newest, want) || info.ResourceVersion != "2000" || info.MustRelist != MustRelistDamaged {
+		if n != 3 || info.Objects != 3 || !slices.Equal(newest, want) || info.ResourceVersion != "2000" || info.MustRelist != store.MustRelistDamaged {
 			t.Errorf("%s: %d objects, %+v", when, n, info)
 		}
 	}
@@ -66,15 +61,14 @@ func TestRebuildOverWhatIsPending(t *testing.T) {
 // A commit that was about to begin when a rebuild did writes what is true after it.
 func TestRebuildBeforeACommitThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: time.Hour})
-		s.background.wait()
+		s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: time.Hour})
 		c := mustCollection(t, s, pods())
 		mustList(t, c, 3)
 		if err := applyPod(t, c, podAt(3, "2000")); err != nil {
 			t.Fatal(err)
 		}
 		spoil(t, c, "namespace-1/pod-0001")
-		release, err := s.takeWriter(t.Context(), "the test")
+		release, err := store.TakeWriter(s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,8 +57,8 @@ func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collec
 	return s, c
 }
 
-// wantSound fails unless Check finds nothing.
-func wantSound(t *testing.T, s *store.Store) {
+// wantWorking fails unless Check finds nothing.
+func wantWorking(t *testing.T, s *store.Store) {
 	t.Helper()
 	r, err := s.Check(context.Background())
 	if err != nil || len(r.Problems) > 0 {
@@ -99,7 +99,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 			t.Run(name+", "+residency.String(), func(t *testing.T) {
 				ctx := context.Background()
 				s, c := holed(t, residency)
-				if err := store.Tamper(c, test.tamper); err != nil {
+				if err := tamperWith(c, test.tamper); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.Scrub(ctx); !errors.Is(err, entry.ErrDamaged) {
@@ -108,7 +108,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 				if err := s.Rebuild(ctx); err != nil {
 					t.Fatal(err)
 				}
-				wantSound(t, s)
+				wantWorking(t, s)
 				info, err := c.Info(ctx)
 				if err != nil || test.relist != (info.MustRelist == store.MustRelistDamaged) || test.relist != (c.Losses() == 1) {
 					t.Errorf("info %+v, %d losses, %v", info, c.Losses(), err)
@@ -132,7 +132,7 @@ func equalKeys(t *testing.T, what string, got, want []string) {
 func TestRefs(t *testing.T) {
 	ctx := context.Background()
 	s, c := holed(t, store.All)
-	if err := store.Tamper(c, punch("ns1/pod0001")); err != nil {
+	if err := tamperWith(c, punch("ns1/pod0001")); err != nil {
 		t.Fatal(err)
 	}
 	var keys []string

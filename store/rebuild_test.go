@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
-	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // somePod is the i-th pod of the tests of whole stores.
@@ -32,10 +34,10 @@ func somePod(i int) *corev1.Pod {
 	}
 }
 
-func mustCollection(t *testing.T, s *Store, id entry.Identity) *Collection {
+func mustCollection(t *testing.T, s *store.Store, id entry.Identity) *store.Collection {
 	t.Helper()
-	c, err := s.Collection(t.Context(), id, CollectionOptions{
-		Residency: None,
+	c, err := s.Collection(t.Context(), id, store.CollectionOptions{
+		Residency: store.None,
 		Codec:     mustCodec(t, &corev1.Pod{}),
 		Indexers:  cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
@@ -46,9 +48,9 @@ func mustCollection(t *testing.T, s *Store, id entry.Identity) *Collection {
 }
 
 // mustList takes in a list of the first n pods.
-func mustList(t *testing.T, c *Collection, n int) {
+func mustList(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func mustList(t *testing.T, c *Collection, n int) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(t.Context(), Batch{ResourceVersion: fmt.Sprint(1000 + n)}); err != nil {
+	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(1000 + n)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,7 +76,7 @@ func otherPods() entry.Identity {
 }
 
 // filled returns a store with two collections, of 1,000 pods and of 200.
-func filled(t *testing.T, o Options) (s *Store, many, few *Collection) {
+func filled(t *testing.T, o store.Options) (s *store.Store, many, few *store.Collection) {
 	t.Helper()
 	s = mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 	many, few = mustCollection(t, s, pods()), mustCollection(t, s, otherPods())
@@ -83,7 +85,7 @@ func filled(t *testing.T, o Options) (s *Store, many, few *Collection) {
 	return s, many, few
 }
 
-func count(t *testing.T, c *Collection) (n int, info Info) {
+func count(t *testing.T, c *store.Collection) (n int, info store.Info) {
 	t.Helper()
 	objs, err := c.List(t.Context())
 	if err != nil {
@@ -98,29 +100,29 @@ func count(t *testing.T, c *Collection) (n int, info Info) {
 
 // wantUsable verifies that the store is sound, held by us, and written, and
 // that the next process takes it as it is.
-func wantUsable(t *testing.T, s *Store, c *Collection) {
+func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	t.Helper()
 	if s.Err() != nil {
 		t.Errorf("Err: %v", s.Err())
 	}
-	_, err := c.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(5000)}}, ResourceVersion: "6000"})
+	_, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(5000)}}, ResourceVersion: "6000"})
 	if err != nil {
 		t.Errorf("a write after the rebuild: %v", err)
 	}
 	if r, err := s.Check(t.Context()); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %q, %v", r.Problems, err)
 	}
-	if _, err := Open(s.Path(), Options{LockTimeout: -1}); !errors.Is(err, ErrLocked) {
+	if _, err := store.Open(s.Path(), store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("the store is open to others: %v", err)
 	}
 	n, _ := count(t, c)
 	mustClose(t, s)
-	wantNames(t, filepath.Dir(s.Path()), append([]string{"store"}, baseNames(beside(s.Path(), suffixDamaged))...)...)
-	again := mustOpen(t, s.Path(), Options{})
+	wantNames(t, filepath.Dir(s.Path()), append([]string{"store"}, baseNames(disk.Beside(s.Path(), disk.SuffixDamaged))...)...)
+	again := mustOpen(t, s.Path(), store.Options{})
 	if again.Quarantined() != "" {
 		t.Error("the rebuilt store was moved aside")
 	}
-	c = mustCollection(t, again, c.id)
+	c = mustCollection(t, again, c.Identity())
 	if m, _ := count(t, c); m != n {
 		t.Errorf("%d objects when opened again, %d before", m, n)
 	}
@@ -136,13 +138,13 @@ func baseNames(paths []string) (names []string) {
 
 // TestRebuildAfterFailedSync: nothing is lost, and readers never wait or fail meanwhile.
 func TestRebuildAfterFailedSync(t *testing.T) {
-	s, many, few := filled(t, Options{CommitInterval: -1})
-	s.hooks.commit = func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
-	_, err := many.Apply(t.Context(), Batch{Ops: []Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
-	if !errors.Is(err, ErrOutcomeUnknown) {
+	s, many, few := filled(t, store.Options{CommitInterval: -1})
+	failAfterCommits(s, func() error { return syscall.EIO })
+	_, err := many.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
-	s.hooks.commit = nil
+	failAfterCommits(s, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for range 3 {
@@ -159,7 +161,7 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 	}
 	cancel()
 	readers.Wait()
-	for c, want := range map[*Collection]int{many: 1001, few: 200} {
+	for c, want := range map[*store.Collection]int{many: 1001, few: 200} {
 		if n, info := count(t, c); n != want || info.Objects != want || info.MustRelist != "" || !info.Complete || len(info.Newest) == 0 {
 			t.Errorf("%d objects, want %d; %+v", n, want, info)
 		}
@@ -175,8 +177,9 @@ func TestRebuildAfterFailedSync(t *testing.T) {
 
 // TestRebuildOfAGoodStore does nothing: many may call it for one failure.
 func TestRebuildOfAGoodStore(t *testing.T) {
-	s, many, _ := filled(t, Options{})
-	s.failNow(entry.ErrDamaged)
+	var log logged
+	s, many, _ := filled(t, store.Options{Logger: log.logger()})
+	failNow(t, s)
 	var calls sync.WaitGroup
 	for range 4 {
 		calls.Go(func() {
@@ -186,8 +189,8 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if s.rebuilds != 1 {
-		t.Errorf("%d rebuilds for one failure", s.rebuilds)
+	if n := log.count("has been written anew"); n != 1 {
+		t.Errorf("%d rebuilds for one failure", n)
 	}
 	wantUsable(t, s, many)
 }
@@ -195,9 +198,9 @@ func TestRebuildOfAGoodStore(t *testing.T) {
 // TestRebuildEndsLists: a list that found objects unchanged, which are lost
 // since, would be missing them.
 func TestRebuildEndsLists(t *testing.T) {
-	s, many, few := filled(t, Options{})
-	for _, c := range []*Collection{many, few} {
-		r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	s, many, few := filled(t, store.Options{})
+	for _, c := range []*store.Collection{many, few} {
+		r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,15 +216,15 @@ func TestRebuildEndsLists(t *testing.T) {
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.Commit(t.Context(), Batch{ResourceVersion: "9"})
+			_, err = r.Commit(t.Context(), store.Batch{ResourceVersion: "9"})
 		} else {
-			s.failNow(ErrOutcomeUnknown)
+			failNow(t, s)
 			if err := s.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.Commit(t.Context(), Batch{ResourceVersion: "9"})
+			_, err = r.Commit(t.Context(), store.Batch{ResourceVersion: "9"})
 		}
-		if lost := c.Losses() > 0; lost != errors.Is(err, ErrReplaceLost) || !lost && err != nil {
+		if lost := c.Losses() > 0; lost != errors.Is(err, store.ErrReplaceLost) || !lost && err != nil {
 			t.Errorf("losses %d, commit: %v", c.Losses(), err)
 		}
 	}
@@ -230,22 +233,22 @@ func TestRebuildEndsLists(t *testing.T) {
 // TestRebuildFails: the disk has no room for a second file. Reads go on, and the
 // next call succeeds.
 func TestRebuildFails(t *testing.T) {
-	s, many, _ := filled(t, Options{})
-	s.failNow(fmt.Errorf("a test: %w", ErrOutcomeUnknown))
-	s.o.MaxSize = 1 << 10
-	if err := s.Rebuild(t.Context()); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), s.Path()) {
+	s, many, _ := filled(t, store.Options{})
+	failNow(t, s)
+	store.SetMaxSize(s, 1<<10)
+	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), s.Path()) {
 		t.Errorf("rebuild: %v", err)
 	}
 	if n, _ := count(t, many); n != 1000 {
 		t.Errorf("%d objects", n)
 	}
-	if !errors.Is(s.Err(), ErrOutcomeUnknown) {
+	if !errors.Is(s.Err(), store.ErrOutcomeUnknown) {
 		t.Errorf("Err: %v", s.Err())
 	}
-	wantNames(t, filepath.Dir(s.Path()), "store", "store"+suffixOpening) // which a failing store leaves
+	wantNames(t, filepath.Dir(s.Path()), "store", "store"+disk.SuffixOpening) // which a failing store leaves
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.o.MaxSize = 0
+	store.SetMaxSize(s, 0)
 	if err := s.Rebuild(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -257,15 +260,15 @@ func TestRebuildFails(t *testing.T) {
 
 // TestRebuildOfAMovedStore: somebody has removed the file, or put another in its place.
 func TestRebuildOfAMovedStore(t *testing.T) {
-	s, many, _ := filled(t, Options{})
+	s, many, _ := filled(t, store.Options{})
+	failNow(t, s)
 	if err := os.Rename(s.Path(), s.Path()+"-elsewhere"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(s.Path(), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.failNow(ErrOutcomeUnknown)
-	if err := s.Rebuild(t.Context()); !errors.Is(err, ErrForeign) {
+	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("over another file: %v", err)
 	}
 	if data, err := os.ReadFile(s.Path()); err != nil || string(data) != "mine" {
@@ -284,65 +287,10 @@ func TestRebuildOfAMovedStore(t *testing.T) {
 }
 
 func TestRebuildReadOnly(t *testing.T) {
-	s, _, _ := filled(t, Options{})
+	s, _, _ := filled(t, store.Options{})
 	mustClose(t, s)
-	s = mustOpen(t, s.Path(), Options{ReadOnly: true})
-	if err := s.Rebuild(t.Context()); !errors.Is(err, ErrReadOnly) {
+	s = mustOpen(t, s.Path(), store.Options{ReadOnly: true})
+	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrReadOnly) {
 		t.Error(err)
 	}
-}
-
-// TestOpenWhileRebuilding: a collection of which Rebuild does not know yet is
-// opened once more, since the new file need not have it.
-func TestOpenWhileRebuilding(t *testing.T) {
-	s, _, _ := filled(t, Options{})
-	before := s.rebuildCount()
-	id := pods()
-	id.Namespace = "late"
-	c, err := openCollection(t.Context(), s, id.ID(), id, CollectionOptions{Residency: None, Codec: mustCodec(t, somePod(0))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.fail(s.handle, ErrOutcomeUnknown)
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if enlisted, err := s.enlist(t.Context(), c, before); enlisted || err != nil {
-		t.Errorf("enlisted %t, %v", enlisted, err)
-	}
-	c.builds.stop()
-
-	s.writer <- struct{}{} // as Rebuild does
-	s.setExchanging(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if enlisted, err := s.enlist(ctx, c, s.rebuildCount()); enlisted || !errors.Is(err, context.Canceled) {
-		t.Errorf("while one is at work: enlisted %t, %v", enlisted, err)
-	}
-	s.setExchanging(false)
-	<-s.writer
-	wantUsable(t, s, mustCollection(t, s, id))
-}
-
-// TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the old one does not have, is opened once more.
-func TestFileExchangedWhileOpening(t *testing.T) {
-	s, _, _ := filled(t, Options{})
-	id := pods()
-	id.Namespace = "late"
-	exchanged := false
-	s.hooks.commit = func(tx *bolt.Tx) error {
-		if err := tx.Commit(); err != nil || exchanged {
-			return err
-		}
-		exchanged = true
-		s.mu.Lock()
-		s.rebuilds++
-		s.mu.Unlock()
-		return s.handle.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).DeleteBucket([]byte(id.ID())) })
-	}
-	c := mustCollection(t, s, id)
-	if !exchanged {
-		t.Error("nothing was committed")
-	}
-	wantUsable(t, s, c)
 }

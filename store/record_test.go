@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"pgregory.net/rapid"
 )
 
 func drawHeader(t *rapid.T) header {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -6,12 +6,15 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
-func mustRecords(t *testing.T, s *Store, id entry.Identity) (all []entry.Entry) {
+func mustRecords(t *testing.T, s *store.Store, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
 	err := s.Records(t.Context(), id, "", func(r entry.Entry) error {
 		all = append(all, r)
@@ -48,13 +51,13 @@ func wantRecords(t *testing.T, records []entry.Entry, n int) {
 }
 
 func TestRecords(t *testing.T) {
-	s, many, _ := filled(t, Options{CommitInterval: -1})
-	all := mustRecords(t, s, many.id)
+	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	all := mustRecords(t, s, many.Identity())
 	wantRecords(t, all, 1000)
 
 	var rest []entry.Entry
 	after := all[617].Key
-	if err := s.Records(t.Context(), many.id, after, func(r entry.Entry) error { rest = append(rest, r); return nil }); err != nil {
+	if err := s.Records(t.Context(), many.Identity(), after, func(r entry.Entry) error { rest = append(rest, r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
@@ -62,8 +65,8 @@ func TestRecords(t *testing.T) {
 	}
 	// fn may use the store: no transaction is open, and nothing is locked.
 	stop, n := errors.New("enough"), 0
-	err := s.Records(t.Context(), many.id, "", func(entry.Entry) error {
-		if _, err := many.Apply(t.Context(), Batch{ResourceVersion: "9000", Ops: []Op{{Object: somePod(n)}}}); err != nil {
+	err := s.Records(t.Context(), many.Identity(), "", func(entry.Entry) error {
+		if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: somePod(n)}}}); err != nil {
 			return err
 		}
 		if n++; n == 3 {
@@ -76,12 +79,12 @@ func TestRecords(t *testing.T) {
 	}
 	none := pods()
 	none.Namespace = "none"
-	if err := s.Records(t.Context(), none, "", nil); !errors.Is(err, ErrNoCollection) {
+	if err := s.Records(t.Context(), none, "", nil); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("no collection: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n = 0
-	err = s.Records(ctx, many.id, "", func(entry.Entry) error { n++; cancel(); return nil })
+	err = s.Records(ctx, many.Identity(), "", func(entry.Entry) error { n++; cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || n != 1 {
 		t.Errorf("cancelled: %d records, %v", n, err)
 	}
@@ -89,8 +92,8 @@ func TestRecords(t *testing.T) {
 
 // TestRecordsOfACompressedCollection are as the codec wrote them.
 func TestRecordsOfACompressedCollection(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", Options{CommitInterval: -1})
-	c := openPacked(t, s, Zstd)
+	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: -1})
+	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 1000)
 	if _, packed, _ := packedOf(t, c); packed < 500 {
 		t.Fatalf("%d of 1000 records are compressed", packed)
@@ -100,11 +103,11 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 
 // TestRecordsOfADamagedCollection: the error names the key and tells where to go on.
 func TestRecordsOfADamagedCollection(t *testing.T) {
-	s, many, _ := filled(t, Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.Options{CommitInterval: -1})
 	keys := objectKeys(t, many)
 	bad := []string{keys[0], keys[499], keys[500], keys[700], keys[999]}
-	err := Tamper(many, func(b *bolt.Bucket) error {
-		objects := b.Bucket(bucketObjects)
+	err := tamperWith(many, func(b *bolt.Bucket) error {
+		objects := b.Bucket(disk.Objects)
 		for _, key := range bad {
 			data := slices.Clone(objects.Get([]byte(key)))
 			data[len(data)-3] ^= 1
@@ -120,8 +123,8 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	var got, told []string
 	after := ""
 	for {
-		err := s.Records(t.Context(), many.id, after, func(r entry.Entry) error { got = append(got, r.Key); return nil })
-		var record *RecordError
+		err := s.Records(t.Context(), many.Identity(), after, func(r entry.Entry) error { got = append(got, r.Key); return nil })
+		var record *store.RecordError
 		if !errors.As(err, &record) {
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +141,7 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	}
 }
 
-func objectKeys(t *testing.T, c *Collection) []string {
+func objectKeys(t *testing.T, c *store.Collection) []string {
 	t.Helper()
 	keys, err := c.Keys(t.Context())
 	if err != nil {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -9,18 +9,49 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // rekeyKeys are those of childRekey.
 const rekeyKeys = "one:b25lIGtleSBvZiAzMiBieXRlcyBmb3IgYSB0ZXN0ISE=\ntwo:dHdvIGtleXMgb2YgMzIgYnl0ZXMgZm9yIGEgdGVzdCE="
 
-func rekeyEncryption() (*Encryption, *Keys, error) {
-	keys, err := ParseKeys([]byte(rekeyKeys))
-	return &Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, err
+func rekeyEncryption() (*store.Encryption, *rotating, error) {
+	first, second, _ := strings.Cut(rekeyKeys, "\n")
+	keys := &rotating{}
+	for i, text := range []string{rekeyKeys, second + "\n" + first} {
+		var err error
+		if keys.turns[i], err = store.ParseKeys([]byte(text)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}, keys, nil
+}
+
+// rotating is two keys of which each is the current one in turn.
+type rotating struct {
+	turns [2]*store.Keys
+	now   atomic.Int32
+}
+
+func (r *rotating) rotate() { r.now.Add(1) }
+
+func (r *rotating) keys() *store.Keys { return r.turns[r.now.Load()%2] }
+
+func (r *rotating) CurrentKey(ctx context.Context) (string, error) { return r.keys().CurrentKey(ctx) }
+
+func (r *rotating) Wrap(ctx context.Context, key []byte) (string, []byte, error) {
+	return r.keys().Wrap(ctx, key)
+}
+
+func (r *rotating) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
+	return r.keys().Unwrap(ctx, id, wrapped)
 }
 
 // childRekey writes and rekeys for ever, with two keys in turn, and says what it has committed.
@@ -29,7 +60,7 @@ func childRekey(path string) error {
 	if err != nil {
 		return err
 	}
-	s, err := Open(path, Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, Encryption: e})
+	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, Encryption: e})
 	if err != nil {
 		return err
 	}
@@ -43,8 +74,8 @@ func childRekey(path string) error {
 	}
 	n := uint64(0)
 	_, _ = fmt.Sscan(info.ResourceVersion, &n) // there is none at first
-	return stepForEver(c, n, func(ctx context.Context) (Compacted, error) {
-		keys.all[0], keys.all[1] = keys.all[1], keys.all[0] // as if they were rotated
+	return stepForEver(c, n, func(ctx context.Context) (store.Compacted, error) {
+		keys.rotate()
 		return s.Rekey(ctx)
 	})
 }
@@ -59,7 +90,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 	last, copies := uint64(0), 0
 	for kill := 0; kill < kills || (copies == 0 || last < 3) && kill < 20*kills; kill++ { // more, and later ones, until they show something
 		said := killChild(t, "rekey", path, time.Duration(random.IntN(60_000*(1+kill/kills)))*time.Microsecond)
-		left := beside(path, suffixNew)
+		left := disk.Beside(path, disk.SuffixNew)
 		copies += len(left)
 		for _, name := range append(left, path) {
 			data, err := os.ReadFile(name)
@@ -74,7 +105,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := mustOpen(t, path, Options{Encryption: e})
+		s := mustOpen(t, path, store.Options{Encryption: e})
 		if s.Quarantined() != "" {
 			t.Fatalf("kill %d: a good file was moved aside", kill)
 		}
@@ -90,7 +121,7 @@ func TestKilledWhileRekeying(t *testing.T) {
 		}
 		last = n
 		wantStep(t, kill, n, objs, info)
-		if ids, err := DataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 { // a child may have begun to write under the other key
+		if ids, err := dataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 { // a child may have begun to write under the other key
 			t.Fatalf("kill %d: %d data keys, %v", kill, len(ids), err)
 		}
 		wantSound(t, s)

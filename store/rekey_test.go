@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -12,15 +12,18 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // wantIndexed verifies look-ups over the first n pods: by namespace, in key order, and the values.
-func wantIndexed(t *testing.T, c *Collection, n int) {
+func wantIndexed(t *testing.T, c *store.Collection, n int) {
 	t.Helper()
 	byNamespace := map[string][]string{}
 	for i := range n {
@@ -41,7 +44,7 @@ func wantIndexed(t *testing.T, c *Collection, n int) {
 	if values, err := c.IndexValues(t.Context(), cache.NamespaceIndex); err != nil || !slices.Equal(values, namespaces) {
 		t.Errorf("values %q, %v", values, err)
 	}
-	v, err := c.store.ViewWith(t.Context(), pods(), c.codec)
+	v, err := store.StoreOf(c).ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,16 +53,16 @@ func wantIndexed(t *testing.T, c *Collection, n int) {
 	}
 }
 
-func mustRekey(t *testing.T, s *Store) {
+func mustRekey(t *testing.T, s *store.Store) {
 	t.Helper()
 	if _, err := s.Rekey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantDataKeys(t *testing.T, s *Store, want int) {
+func wantDataKeys(t *testing.T, s *store.Store, want int) {
 	t.Helper()
-	if ids, err := DataKeys(s); err != nil || len(ids) != want {
+	if ids, err := dataKeys(s); err != nil || len(ids) != want {
 		t.Errorf("%d data keys in the file, want %d, %v", len(ids), want, err)
 	}
 }
@@ -70,7 +73,7 @@ func TestRotation(t *testing.T) {
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
 	writeSealed(t, path, 20, sealing(t, old))
 
-	s := mustOpen(t, path, Options{Encryption: sealing(t, fresh, old)})
+	s := mustOpen(t, path, store.Options{Encryption: sealing(t, fresh, old)})
 	wantDataKeys(t, s, 1)
 	c := mustCollection(t, s, pods())
 	wantPods(t, c, 20, nil)
@@ -87,18 +90,18 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 
 	for _, one := range []string{old, fresh} {
-		if s, err := Open(path, Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil || !errors.Is(err, ErrWrongKey) {
+		if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil || !errors.Is(err, store.ErrWrongKey) {
 			t.Fatalf("with one of the keys: %v", err)
 		}
 	}
-	done, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: sealing(t, fresh, old)})
+	done, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: sealing(t, fresh, old)})
 	if err != nil || done.After == 0 {
 		t.Fatal(done, err)
 	}
-	if s, err := Open(path, Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil || !errors.Is(err, ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil || !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("with the old key: %v", err)
 	}
-	s = mustOpen(t, path, Options{Encryption: sealing(t, fresh)})
+	s = mustOpen(t, path, store.Options{Encryption: sealing(t, fresh)})
 	wantDataKeys(t, s, 1)
 	c = mustCollection(t, s, pods())
 	wantPods(t, c, 20, rotated)
@@ -112,17 +115,17 @@ func TestRotation(t *testing.T) {
 
 // TestSealingOverPlainText: what is there stays readable, what comes is sealed, and the state and the log say what remains; after Rekey nothing does.
 func TestSealingOverPlainText(t *testing.T) {
-	for _, compression := range []Compression{NoCompression, Zstd} {
+	for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
-			s := mustOpen(t, path, Options{})
+			s := mustOpen(t, path, store.Options{})
 			c := openPacked(t, s, compression)
 			mustList(t, c, 80)
 			mustClose(t, s)
 
 			var log logged
 			e := sealing(t, mustKey(t, ""))
-			s = mustOpen(t, path, Options{Encryption: e, Logger: log.logger()})
+			s = mustOpen(t, path, store.Options{Encryption: e, Logger: log.logger()})
 			c = openPacked(t, s, compression)
 			wantPods(t, c, 80, nil)
 			applyNewer(t, c, 0, 60, 5000)
@@ -142,12 +145,12 @@ func TestSealingOverPlainText(t *testing.T) {
 			if n := log.count("legible", "rekeyed", "pods"); n != 1 {
 				t.Errorf("the log warns %d times", n)
 			}
-			if n, err := PlainRecords(s); err != nil || n < 20 {
+			if n, err := plainRecords(s); err != nil || n < 20 {
 				t.Errorf("%d records in plain text, %v", n, err)
 			}
 
 			mustRekey(t, s)
-			if n, err := PlainRecords(s); err != nil || n > 0 {
+			if n, err := plainRecords(s); err != nil || n > 0 {
 				t.Errorf("%d records in plain text after a rekey, %v", n, err)
 			}
 			if info := mustInfo(t, c); !info.Sealed || info.PlainText {
@@ -160,7 +163,7 @@ func TestSealingOverPlainText(t *testing.T) {
 			applyNewer(t, c, 60, 80, 5000)
 			wantSound(t, s)
 			mustClose(t, s)
-			s = mustOpen(t, path, Options{Encryption: e})
+			s = mustOpen(t, path, store.Options{Encryption: e})
 			c = openPacked(t, s, compression)
 			wantPods(t, c, 80, func(p *corev1.Pod) { p.ResourceVersion = "5000" })
 			wantIndexed(t, c, 80)
@@ -174,9 +177,9 @@ func TestRewriteSealsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	old, fresh := mustKey(t, "old"), mustKey(t, "fresh")
 	writeSealed(t, path, 20, sealing(t, old))
-	s := mustOpen(t, path, Options{Encryption: sealing(t, fresh, old)})
+	s := mustOpen(t, path, store.Options{Encryption: sealing(t, fresh, old)})
 	c := mustCollection(t, s, pods())
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{Rewrite: true})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Rewrite: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +190,18 @@ func TestRewriteSealsAnew(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := r.Commit(t.Context(), Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
+	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
 		t.Errorf("%d changes, %v", len(res.Changes), err)
 	}
-	current := s.keys.held().current.id
-	err = c.viewObjects(t.Context(), func(objects *bolt.Bucket, _ *captured) error {
-		return objects.ForEach(func(k, data []byte) error {
-			h, err := parseHeader(c.name, string(k), data)
-			if h.SealedBy != current {
-				t.Errorf("%s is sealed with %x, not with %x", k, h.SealedBy, current)
-			}
-			return err
-		})
+	ids, err := dataKeys(s)
+	if err != nil || len(ids) != 2 {
+		t.Fatal(ids, err)
+	}
+	err = eachRecord(c, func(key string, r disk.Record) error {
+		if r.SealedBy != ids[1] {
+			t.Errorf("%s is sealed with %x, not with %x", key, r.SealedBy, ids[1])
+		}
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -210,14 +213,18 @@ func TestRewriteSealsAnew(t *testing.T) {
 // TestRekeyWhileServing: reads and writes go on, and see every object in each of its states, in every residency.
 func TestRekeyWhileServing(t *testing.T) {
 	t.Parallel()
-	for _, residency := range []Residency{All, Bounded(100_000), None} {
+	for _, residency := range []store.Residency{store.All, store.Bounded(100_000), store.None} {
 		t.Run(residency.String(), func(t *testing.T) {
 			t.Parallel()
 			const n = 100
-			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
-			NoSync(s)
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
+			store.NoSync(s)
 			c := openAs(t, s, residency)
 			mustList(t, c, n)
+			v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
+			if err != nil {
+				t.Fatal(err)
+			}
 			var stop atomic.Bool
 			var reads, writes atomic.Int64
 			var wg sync.WaitGroup
@@ -242,7 +249,7 @@ func TestRekeyWhileServing(t *testing.T) {
 						t.Errorf("%d keys, %v", len(keys), err)
 						return
 					}
-					if objs, err := c.reader.List(t.Context()); err != nil || len(objs) != n {
+					if objs, err := v.List(t.Context()); err != nil || len(objs) != n {
 						t.Errorf("%d objects, %v", len(objs), err)
 						return
 					}
@@ -272,7 +279,7 @@ func TestRekeyWhileServing(t *testing.T) {
 func TestRekeyOfAFeed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
-	s := mustOpen(t, path, Options{Encryption: e, CommitInterval: -1})
+	s := mustOpen(t, path, store.Options{Encryption: e, CommitInterval: -1})
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 10)
 	f := mustFeed(t, c, "h")
@@ -282,11 +289,11 @@ func TestRekeyOfAFeed(t *testing.T) {
 	}
 	gone := somePod(3)
 	gone.ResourceVersion, gone.Annotations["why"] = "7000", "told with the delete"
-	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: gone}, {Type: Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: gone}, {Type: store.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if n, err := PlainRecords(s); err != nil || n > 0 {
+		if n, err := plainRecords(s); err != nil || n > 0 {
 			t.Errorf("%d records in plain text, %v", n, err)
 		}
 		p, err := f.Read(t.Context(), place.Seq)
@@ -303,18 +310,18 @@ func TestRekeyOfAFeed(t *testing.T) {
 		mustRekey(t, s)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: e})
+	s = mustOpen(t, path, store.Options{Encryption: e})
 	wantSound(t, s)
 	mustClose(t, s)
 }
 
 // TestRekeyDuringAList: what is staged in the file is sealed anew, and the list goes on.
 func TestRekeyDuringAList(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 30)
-	SetLimits(c, 100, 1<<20)
-	r, err := c.BeginReplace(t.Context(), ReplaceOptions{})
+	store.SetLimits(c, 100, 1<<20)
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,12 +332,12 @@ func TestRekeyDuringAList(t *testing.T) {
 		}
 		if i == 15 {
 			mustRekey(t, s)
-			if n, err := PlainRecords(s); err != nil || n > 0 {
+			if n, err := plainRecords(s); err != nil || n > 0 {
 				t.Errorf("%d records in plain text, %v", n, err)
 			}
 		}
 	}
-	if res, err := r.Commit(t.Context(), Batch{ResourceVersion: "8000"}); err != nil || len(res.Changes) != 30 {
+	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil || len(res.Changes) != 30 {
 		t.Errorf("%d changes, %v", len(res.Changes), err)
 	}
 	wantPods(t, c, 30, func(p *corev1.Pod) { p.ResourceVersion = "8000" })
@@ -344,9 +351,9 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)
-	s := mustOpen(t, path, Options{Encryption: e})
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, pods().ID())
+	s := mustOpen(t, path, store.Options{Encryption: e})
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, pods().ID())
 		if err != nil {
 			return err
 		}
@@ -360,8 +367,8 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustRekey(t, s)
-	err = s.update(context.Background(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, pods().ID())
+	err = store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, pods().ID())
 		if err != nil {
 			return err
 		}
@@ -369,21 +376,21 @@ func TestRekeyKeepsWhatItDoesNotKnow(t *testing.T) {
 			t.Error("what it does not know is gone")
 		}
 		key := []byte("namespace-0/pod-0000")
-		record := bytes.Clone(b.Bucket(bucketObjects).Get(key))
-		record[0] = sealedVersion + 1
-		return b.Bucket(bucketObjects).Put(key, seal(pods().ID(), string(key), record))
+		record := bytes.Clone(b.Bucket(disk.Objects).Get(key))
+		record[0] = disk.Sealed + 1
+		return b.Bucket(disk.Objects).Put(key, disk.Reseal(pods().ID(), string(key), record))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := DataKeys(s)
+	ids, err := dataKeys(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Rekey(t.Context()); !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) {
 		t.Errorf("a record of a newer program: %v", err)
 	}
-	if again, err := DataKeys(s); err != nil || !slices.Equal(again, ids) || s.Err() != nil {
+	if again, err := dataKeys(s); err != nil || !slices.Equal(again, ids) || s.Err() != nil {
 		t.Errorf("after a rekey that failed: keys %x, were %x, %v, %v", again, ids, err, s.Err())
 	}
 	applyNewer(t, mustCollection(t, s, pods()), 1, 5, 9000)
@@ -396,28 +403,23 @@ func TestRekeyOfWhatAnOlderProgramWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
 	writeSealed(t, path, 10, sealing(t, key))
-	s := mustOpen(t, path, Options{})
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, pods().ID())
+	s := mustOpen(t, path, store.Options{})
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, pods().ID())
 		if err != nil {
 			return err
 		}
-		st, err := getState(b, pods().ID())
-		if err != nil {
-			return err
-		}
-		st.Sealed = false
-		return putState(b, pods().ID(), st)
+		return disk.EditInfo(b, pods().ID(), func(info map[string]any) { delete(info, "sealed") })
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	e := &Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
-	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: e}); err != nil {
+	e := &store.Encryption{Keys: mustKeys(t, mustKey(t, "new"), key)} // of Secrets only
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: e}); err != nil {
 		t.Fatal(err)
 	}
-	s = mustOpen(t, path, Options{Encryption: e})
+	s = mustOpen(t, path, store.Options{Encryption: e})
 	c := mustCollection(t, s, pods())
 	wantPods(t, c, 10, nil)
 	wantIndexed(t, c, 10)

@@ -32,7 +32,7 @@ func beginChunked(t *testing.T, c *store.Collection) store.Replacement {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Page(context.Background(), pods(items...)); err != nil {
+	if _, err := r.Page(context.Background(), podsOf(items...)); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -65,7 +65,7 @@ func TestCommitInChunks(t *testing.T) {
 	c := openPods(t, s, byNamespaceAndColor)
 	r := beginChunked(t, c)
 	full := false
-	store.FailCommits(s, func() error {
+	failCommits(s, func() error {
 		if full = !full; full {
 			return syscall.ENOSPC
 		}
@@ -178,9 +178,9 @@ func testCommitOutcomeUnknown(t *testing.T, transactions int, stored bool) {
 		}
 		told = append(told, names(res.Changes)...)
 	}
-	fail := store.FailCommits
+	fail := failCommits
 	if stored {
-		fail = store.FailAfterCommits
+		fail = failAfterCommits
 	}
 	fail(s, func() error { return syscall.EIO })
 	res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "60"})
@@ -192,7 +192,7 @@ func testCommitOutcomeUnknown(t *testing.T, transactions int, stored bool) {
 		t.Errorf("nothing is written any more, and reported: %d changes, %v", len(again.Changes), err)
 	}
 	r.Abort()
-	store.FailCommits(s, func() error { return nil })
+	failCommits(s, func() error { return nil })
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestCommitIsBounded(t *testing.T) {
 				}
 				defer r.Abort()
 				for page := range slices.Chunk(state(kind.after), 700) {
-					if _, err := r.Page(t.Context(), pods(page...)); err != nil {
+					if _, err := r.Page(t.Context(), podsOf(page...)); err != nil {
 						t.Fatal(err)
 					}
 				}

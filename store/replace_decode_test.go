@@ -1,13 +1,15 @@
-package store
+package store_test
 
 import (
 	"errors"
 	"testing"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // oneWay is a codec that writes one pod so that it can not be read.
@@ -27,9 +29,15 @@ func (c oneWay) Decode(data []byte) (runtime.Object, error) {
 // TestRelistOfAnObjectThatCanNotBeReadBack: it is left out and reported; the list is
 // committed, and nobody calls the file damaged.
 func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
-	s, many, _ := filled(t, Options{})
-	many.codec = oneWay{many.codec, somePod(2).Name}
-	r, err := many.BeginReplace(t.Context(), ReplaceOptions{})
+	s, many, _ := filled(t, store.Options{})
+	mustEnd(t, many)
+	many, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
+		Residency: store.None, Codec: oneWay{mustCodec(t, &corev1.Pod{}), somePod(2).Name},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := many.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +51,7 @@ func TestRelistOfAnObjectThatCanNotBeReadBack(t *testing.T) {
 	if _, err := r.Page(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Commit(t.Context(), Batch{ResourceVersion: "9001"})
+	res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9001"})
 	if err != nil || len(res.Changes) != 3+996 || len(res.Skipped) != 1 || !errors.Is(res.Skipped[0].Err, entry.ErrIncompatible) {
 		t.Errorf("%d changes, skipped %v: %v", len(res.Changes), res.Skipped, err)
 	}

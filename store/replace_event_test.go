@@ -41,7 +41,7 @@ func testEventsDuringARelist(t *testing.T, c store.Interface, cold bool) {
 		}
 	}
 	page := func(ops ...store.Op) {
-		if _, err := r.Page(ctx, pods(ops...)); err != nil {
+		if _, err := r.Page(ctx, podsOf(ops...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func TestSkippedDuringARelist(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := r.Page(ctx, pods(upsert("a/1", "11", storetest.FailLabel, "panic"), upsert("a/2", "12"), upsert("a/3", "13")))
+			res, err := r.Page(ctx, podsOf(upsert("a/1", "11", storetest.FailLabel, "panic"), upsert("a/2", "12"), upsert("a/3", "13")))
 			if err != nil || len(res.Skipped) != 1 || res.Skipped[0].Key != "a/1" {
 				t.Fatalf("%+v, %v", res, err)
 			}
@@ -126,15 +126,15 @@ func TestStaged(t *testing.T) {
 				}
 			}
 			r := begin()
-			want("the first page of a cold start", false, 2)(r.Page(ctx, pods(upsert("a/1", "1"), upsert("a/2", "2"))))
+			want("the first page of a cold start", false, 2)(r.Page(ctx, podsOf(upsert("a/1", "1"), upsert("a/2", "2"))))
 			waits := name == "Collection"
 			told := map[bool]int{false: 1, true: 0}
 			want("an event", waits, told[waits])(r.Event(ctx, upsert("a/3", "3")))
-			want("the next page", false, 1+told[!waits])(r.Page(ctx, pods(upsert("b/1", "1"))))
+			want("the next page", false, 1+told[!waits])(r.Page(ctx, podsOf(upsert("b/1", "1"))))
 			want("an event that can not be stored", true, 0)(r.Event(ctx, upsert("a/4", "4", storetest.FailLabel, "error")))
 			r.Abort()
 			r = begin()
-			want("a page of a difference", true, 0)(r.Page(ctx, pods(upsert("a/1", "11"))))
+			want("a page of a difference", true, 0)(r.Page(ctx, podsOf(upsert("a/1", "11"))))
 			want("an event into it", true, 0)(r.Event(ctx, upsert("a/3", "13")))
 			want("one that can not be stored", true, 0)(r.Event(ctx, upsert("a/5", "14", storetest.FailLabel, "error")))
 			want("its end", false, 4)(r.Commit(ctx, store.Batch{ResourceVersion: "20"}))

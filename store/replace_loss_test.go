@@ -1,66 +1,91 @@
-package store
+package store_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
 )
 
-// TestRebuildWithinACommit: another collection's writer rebuilds the store after a
-// commit has looked whether anything was lost, and before it has its transaction.
+// TestRebuildWithinACommit: a rebuild of the store comes after a commit has looked whether anything was lost, and before
+// it has its transaction.
 func TestRebuildWithinACommit(t *testing.T) {
-	s, many, _ := filled(t, Options{})
-	r, err := many.BeginReplace(t.Context(), ReplaceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Abort()
-	var all []runtime.Object
-	for i := range 1000 {
-		all = append(all, somePod(i))
-	}
-	if _, err := r.Page(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	patch(t, s, func(data []byte) {
-		leaves := objectPages(t, data)
-		clear(data[leaves[0] : leaves[0]+filePageSize])
+	synctest.Test(t, func(t *testing.T) {
+		s, many, _ := filled(t, store.Options{})
+		r, err := many.BeginReplace(t.Context(), store.ReplaceOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Abort()
+		var all []runtime.Object
+		for i := range 1000 {
+			all = append(all, somePod(i))
+		}
+		if _, err := r.Page(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		patch(t, s, func(data []byte) {
+			leaves := objectPages(t, data)
+			clear(data[leaves[0] : leaves[0]+filePageSize])
+		})
+		commit := func() error {
+			_, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "9000"})
+			return err
+		}
+		rebuilt, committed := inTurn(t, s, func() error { return s.Rebuild(context.Background()) }, commit)()
+		if rebuilt != nil {
+			t.Fatal(rebuilt)
+		}
+		if n, info := count(t, many); !errors.Is(committed, store.ErrReplaceLost) || n < 1000 && info.MustRelist == "" {
+			t.Errorf("%d objects are left, MustRelist %q, commit: %v", n, info.MustRelist, committed)
+		}
+		mustClose(t, s)
 	})
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err = r.(*replacement).mode.commit(t.Context(), Batch{ResourceVersion: "9000"})
-	if n, info := count(t, many); !errors.Is(err, ErrReplaceLost) || n < 1000 && info.MustRelist == "" {
-		t.Errorf("%d objects are left, MustRelist %q, commit: %v", n, info.MustRelist, err)
-	}
 }
 
-// TestRebuildWithinAPage is the same for a page and an event of a list that is staged in
-// the file: that the new file does not have it is no damage.
+// TestRebuildWithinAPage is the same for a page and an event of a list that is staged in the file: that the new file does
+// not have it is no damage.
 func TestRebuildWithinAPage(t *testing.T) {
-	s, many, _ := filled(t, Options{})
-	many.limits.staging = 1
-	r, err := many.BeginReplace(t.Context(), ReplaceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Abort()
-	if _, err := r.Page(t.Context(), []runtime.Object{somePod(2000)}); err != nil {
-		t.Fatal(err)
-	}
-	s.failNow(ErrOutcomeUnknown)
-	if err := s.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	mode := r.(*replacement).mode
-	if _, err := mode.page(t.Context(), opsOf([]runtime.Object{somePod(2001)}, nil)); !errors.Is(err, ErrReplaceLost) {
-		t.Errorf("page: %v", err)
-	}
-	if _, err := mode.event(t.Context(), Op{Object: somePod(2002)}); !errors.Is(err, ErrReplaceLost) {
-		t.Errorf("event: %v", err)
-	}
-	if s.Err() != nil {
-		t.Errorf("the new file is called damaged: %v", s.Err())
+	for name, write := range map[string]func(r store.Replacement) error{
+		"page": func(r store.Replacement) error {
+			_, err := r.Page(context.Background(), []runtime.Object{somePod(2001)})
+			return err
+		},
+		"event": func(r store.Replacement) error {
+			_, err := r.Event(context.Background(), store.Op{Object: somePod(2002)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, many, _ := filled(t, store.Options{})
+				store.SetLimits(many, 1, store.CommitLimit(many))
+				r, err := many.BeginReplace(t.Context(), store.ReplaceOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Abort()
+				if _, err := r.Page(t.Context(), []runtime.Object{somePod(2000)}); err != nil {
+					t.Fatal(err)
+				}
+				failNow(t, s)
+				rebuild := func() error { return s.Rebuild(context.Background()) }
+				rebuilt, written := inTurn(t, s, rebuild, func() error { return write(r) })()
+				if rebuilt != nil || written != nil && !errors.Is(written, store.ErrReplaceLost) {
+					t.Errorf("rebuild: %v, %v", rebuilt, written)
+				}
+				if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"}); !errors.Is(err, store.ErrReplaceLost) {
+					t.Errorf("commit: %v", err)
+				}
+				if s.Err() != nil {
+					t.Errorf("the new file is called damaged: %v", s.Err())
+				}
+				mustClose(t, s)
+			})
+		})
 	}
 }

@@ -53,7 +53,7 @@ func testOutOfOrder(t *testing.T, c store.Interface, pages [][]store.Op) {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
-		if _, err := r.Page(ctx, pods(page...)); err != nil {
+		if _, err := r.Page(ctx, podsOf(page...)); err != nil {
 			t.Fatal(err)
 		}
 	}

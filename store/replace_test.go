@@ -15,7 +15,7 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-func pods(ops ...store.Op) []runtime.Object {
+func podsOf(ops ...store.Op) []runtime.Object {
 	var items []runtime.Object
 	for _, op := range ops {
 		items = append(items, op.Object.(runtime.Object))
@@ -30,7 +30,7 @@ func relist(t *testing.T, c store.Interface, o store.ReplaceOptions, rv string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Page(context.Background(), pods(items...))
+	res, err := r.Page(context.Background(), podsOf(items...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"), upsert("b/1", "3"))
 	before := map[string]uint64{}
 	for _, key := range []string{"a/1", "b/1"} {
-		before[key], _, _ = store.Header(c, key)
+		before[key], _, _ = storedHeader(c, key)
 	}
 	next := infoOf(t, c).NextSeq
 
@@ -80,7 +80,7 @@ func TestRelistWritesOnlyWhatDiffers(t *testing.T) {
 		"Deleted a/2 from {a/2 uid=uid-a/2 rv=2 color=red}",
 		"Added a/3 to {a/3 uid=uid-a/3 rv=15}",
 		"Updated b/1 from {b/1 uid=uid-b/1 rv=3} to {b/1 uid=uid-b/1 rv=16}")
-	if seq, _, _ := store.Header(c, "a/1"); seq != before["a/1"] {
+	if seq, _, _ := storedHeader(c, "a/1"); seq != before["a/1"] {
 		t.Errorf("a/1 did not change, but was written: sequence number %d, was %d", seq, before["a/1"])
 	}
 	if info := infoOf(t, c); info.NextSeq != next+2 || info.ResourceVersion != "20" || info.Objects != 3 {
@@ -124,7 +124,7 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Page(context.Background(), pods(upsert("a/1", "1", storetest.ColorLabel, "red"))); err != nil {
+	if _, err := r.Page(context.Background(), podsOf(upsert("a/1", "1", storetest.ColorLabel, "red"))); err != nil {
 		t.Fatal(err)
 	}
 	r.Abort()
@@ -156,12 +156,12 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 func TestRewriteReportsOnlySemanticDifferences(t *testing.T) {
 	c := openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "10", upsert("a/1", "1"), upsert("a/2", "2"))
-	seq, _, _ := store.Header(c, "a/1")
+	seq, _, _ := storedHeader(c, "a/1")
 	changes := relist(t, c, store.ReplaceOptions{Rewrite: true, Attributes: entry.Attributes{Schema: "new"}}, "20",
 		upsert("a/1", "1"), upsert("a/2", "2", storetest.ColorLabel, "red"))
 	wantStrings(t, "changes", describe(changes),
 		"Updated a/2 from {a/2 uid=uid-a/2 rv=2} to {a/2 uid=uid-a/2 rv=2 color=red}")
-	if now, _, _ := store.Header(c, "a/1"); now != seq {
+	if now, _, _ := storedHeader(c, "a/1"); now != seq {
 		t.Error("a body that is the same to the byte was written")
 	}
 	if keys, err := c.IndexKeys(context.Background(), "color", "red"); err != nil || len(keys) != 1 {
@@ -198,17 +198,17 @@ func TestRelistLeavesMemoryAndCleansUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 20 {
-			if _, err := r.Page(context.Background(), pods(upsert(fmt.Sprintf("b/%02d", n), fmt.Sprint(n+10)))); err != nil {
+			if _, err := r.Page(context.Background(), podsOf(upsert(fmt.Sprintf("b/%02d", n), fmt.Sprint(n+10)))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if staged, err := store.Staged(c); err != nil || !staged {
+		if staged, err := staged(c); err != nil || !staged {
 			t.Fatalf("staged in the file: %v, %v", staged, err)
 		}
 		return r
 	}
 	begin().Abort()
-	if staged, _ := store.Staged(c); staged {
+	if staged, _ := staged(c); staged {
 		t.Error("an aborted relist is still in the file")
 	}
 	wantStrings(t, "after the abort", list(t, c), "a/0 uid=uid-a/0 rv=1")
@@ -216,7 +216,7 @@ func TestRelistLeavesMemoryAndCleansUp(t *testing.T) {
 	begin() // and crash
 	c.Close()
 	c = openPods(t, s, byNamespaceAndColor)
-	if staged, _ := store.Staged(c); staged {
+	if staged, _ := staged(c); staged {
 		t.Error("the relist of a process that crashed is still in the file")
 	}
 	store.SetLimits(c, 500, 1<<20)
@@ -224,7 +224,7 @@ func TestRelistLeavesMemoryAndCleansUp(t *testing.T) {
 	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "50"}); err != nil {
 		t.Fatal(err)
 	}
-	if staged, _ := store.Staged(c); staged || len(list(t, c)) != 20 {
+	if staged, _ := staged(c); staged || len(list(t, c)) != 20 {
 		t.Errorf("staged %v, %d objects", staged, len(list(t, c)))
 	}
 }
@@ -249,7 +249,7 @@ func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
 	}
 	store.SetLimits(c, limits[0], limits[1])
 	n := 0
-	store.FailCommits(s, func() error {
+	failCommits(s, func() error {
 		if n++; n%3 != 0 {
 			return syscall.ENOSPC
 		}
@@ -281,7 +281,7 @@ func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
 	})
 	for n := range 6 {
 		retry(func() (store.Result, error) {
-			return r.Page(ctx, pods(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)), upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
+			return r.Page(ctx, podsOf(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)), upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
 		})
 		retry(func() (store.Result, error) { return r.Event(ctx, remove("b/03", fmt.Sprint(50+n))) })
 	}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // BenchmarkStoredPods is what a start with a handler does with 100,000 pods in the file: it brings them into memory (All), or
@@ -23,20 +25,20 @@ func BenchmarkStoredPods(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	open := func(residency Residency) (*Store, *Collection) {
-		s, err := Open(path, Options{})
+	open := func(residency store.Residency) (*store.Store, *store.Collection) {
+		s, err := store.Open(path, store.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		c, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
-			CollectionOptions{Codec: codec, Residency: residency, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
+			store.CollectionOptions{Codec: codec, Residency: residency, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 		if err != nil {
 			b.Fatal(err)
 		}
 		return s, c
 	}
-	s, c := open(None)
-	r, err := c.BeginReplace(context.Background(), ReplaceOptions{})
+	s, c := open(store.None)
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -45,13 +47,13 @@ func BenchmarkStoredPods(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), Batch{ResourceVersion: "1000000"}); err != nil {
+	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "1000000"}); err != nil {
 		b.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
-	for _, residency := range []Residency{All, None} {
+	for _, residency := range []store.Residency{store.All, store.None} {
 		b.Run(residency.String(), func(b *testing.B) {
 			for b.Loop() {
 				s, c := open(residency)

@@ -6,12 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
 
 // paced is a store that commits 10,000 bytes, and one of its collections.
-func paced(t *testing.T) (*store.Store, *store.Gate, *store.Collection) {
+func paced(t *testing.T) (*store.Store, *hook.Gate, *store.Collection) {
 	t.Helper()
 	s := storetest.Open(t, store.Options{CommitBytes: 10_000, Logger: &quiet})
 	return s, store.GateCommits(s), openPods(t, s, nil)

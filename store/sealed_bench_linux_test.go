@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store"
 )
 
 // benchSecrets is how many Secrets BenchmarkSealed stores, of about 2 KB each.
@@ -42,7 +44,7 @@ func BenchmarkSealed(b *testing.B) {
 		s := benchSecret(i)
 		page, keys = append(page, s), append(keys, s.Namespace+"/"+s.Name)
 	}
-	stored := map[string]*Collection{"plain": benchSecretStore(b, false), "sealed": benchSecretStore(b, true)}
+	stored := map[string]*store.Collection{"plain": benchSecretStore(b, false), "sealed": benchSecretStore(b, true)}
 	each := func(what string, fn func(b *testing.B, how string)) {
 		for _, how := range []string{"plain", "sealed"} {
 			b.Run(what+"/"+how, func(b *testing.B) {
@@ -56,10 +58,10 @@ func BenchmarkSealed(b *testing.B) {
 	each("List", func(b *testing.B, how string) { // with the removal of what an earlier one has stored
 		for b.Loop() {
 			c := stored[how]
-			if err := errors.Join(c.Close(), c.store.Drop(ctx, c.id)); err != nil {
+			if err := errors.Join(c.Close(), store.StoreOf(c).Drop(ctx, c.Identity())); err != nil {
 				b.Fatal(err)
 			}
-			stored[how] = benchOpenSecrets(b, c.store)
+			stored[how] = benchOpenSecrets(b, store.StoreOf(c))
 			benchListSecrets(b, stored[how], page)
 		}
 	})
@@ -87,23 +89,23 @@ func BenchmarkSealed(b *testing.B) {
 	})
 	each("CommitHot1000", func(b *testing.B, how string) { benchUpdates(b, stored[how], 1000) })
 	for how, c := range stored {
-		if total, free, err := c.store.Size(); err == nil {
+		if total, free, err := store.StoreOf(c).Size(); err == nil {
 			b.Logf("%s: %d bytes of the file for each object", how, (total-free)/benchSecrets)
 		}
 	}
 }
 
-func benchSecretStore(b *testing.B, sealed bool) *Collection {
+func benchSecretStore(b *testing.B, sealed bool) *store.Collection {
 	b.Helper()
-	var o Options
+	var o store.Options
 	if sealed {
-		k, err := ParseKeys([]byte(rekeyKeys))
+		k, err := store.ParseKeys([]byte(rekeyKeys))
 		if err != nil {
 			b.Fatal(err)
 		}
-		o.Encryption = &Encryption{Keys: k}
+		o.Encryption = &store.Encryption{Keys: k}
 	}
-	s, err := Open(b.TempDir()+"/larder.db", o)
+	s, err := store.Open(b.TempDir()+"/larder.db", o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -117,11 +119,11 @@ func benchSecretStore(b *testing.B, sealed bool) *Collection {
 	return c
 }
 
-func benchOpenSecrets(b *testing.B, s *Store) *Collection {
+func benchOpenSecrets(b *testing.B, s *store.Store) *store.Collection {
 	b.Helper()
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
-	c, err := s.Collection(context.Background(), id, CollectionOptions{
-		Codec: mustCodec(b, &corev1.Secret{}), Residency: None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	c, err := s.Collection(context.Background(), id, store.CollectionOptions{
+		Codec: mustCodec(b, &corev1.Secret{}), Residency: store.None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -129,8 +131,8 @@ func benchOpenSecrets(b *testing.B, s *Store) *Collection {
 	return c
 }
 
-func benchListSecrets(b *testing.B, c *Collection, page []runtime.Object) {
-	r, err := c.BeginReplace(context.Background(), ReplaceOptions{})
+func benchListSecrets(b *testing.B, c *store.Collection, page []runtime.Object) {
+	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -139,27 +141,27 @@ func benchListSecrets(b *testing.B, c *Collection, page []runtime.Object) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := r.Commit(context.Background(), Batch{ResourceVersion: "90000"}); err != nil {
+	if _, err := r.Commit(context.Background(), store.Batch{ResourceVersion: "90000"}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // benchUpdates updates so many Secrets that are far apart, and commits them in one transaction.
-func benchUpdates(b *testing.B, c *Collection, n int) {
+func benchUpdates(b *testing.B, c *store.Collection, n int) {
 	rv := 100_000
 	for b.Loop() {
-		batch := Batch{}
+		batch := store.Batch{}
 		for i := range n {
 			rv++
 			s := benchSecret(i * benchSecrets / n)
 			s.ResourceVersion = fmt.Sprint(rv)
-			batch.Ops = append(batch.Ops, Op{Object: s})
+			batch.Ops = append(batch.Ops, store.Op{Object: s})
 		}
 		batch.ResourceVersion = fmt.Sprint(rv)
 		if _, err := c.Apply(context.Background(), batch); err != nil {
 			b.Fatal(err)
 		}
-		if err := c.store.Flush(context.Background()); err != nil {
+		if err := store.StoreOf(c).Flush(context.Background()); err != nil {
 			b.Fatal(err)
 		}
 	}

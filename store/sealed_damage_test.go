@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -8,13 +8,17 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // tamper changes the collection of pods behind the back of the store.
-func tamper(t *testing.T, s *Store, fn func(b *bolt.Bucket) error) {
+func tamper(t *testing.T, s *store.Store, fn func(b *bolt.Bucket) error) {
 	t.Helper()
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		b, err := collectionBucket(tx, pods().ID())
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, pods().ID())
 		if err != nil {
 			return err
 		}
@@ -26,24 +30,27 @@ func tamper(t *testing.T, s *Store, fn func(b *bolt.Bucket) error) {
 }
 
 // reseal gives a record the checksum that it would have under that key: somebody who knows the format does that too.
-func reseal(key string, data []byte) []byte { return seal(pods().ID(), key, data) }
+func reseal(key string, data []byte) []byte { return disk.Reseal(pods().ID(), key, data) }
 
 // TestSealedRecordsThatWereTamperedWith are damage, as if a disk had done it, and are repaired as that is.
 func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 	const one, two = "namespace-0/pod-0000", "namespace-1/pod-0001"
-	objects := func(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(bucketObjects) }
+	objects := func(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Objects) }
+	edit := func(b *bolt.Bucket, key string, change func(r *disk.Record)) error {
+		r, err := disk.ParseRecord(objects(b).Get([]byte(key)))
+		if err != nil {
+			return err
+		}
+		change(&r)
+		return objects(b).Put([]byte(key), r.Append(nil, pods().ID(), key))
+	}
 	for name, change := range map[string]func(b *bolt.Bucket) error{
 		"swapped": func(b *bolt.Bucket) error {
 			first, second := bytes.Clone(objects(b).Get([]byte(one))), bytes.Clone(objects(b).Get([]byte(two)))
 			return errors.Join(objects(b).Put([]byte(one), reseal(one, second)), objects(b).Put([]byte(two), reseal(two, first)))
 		},
 		"an older state of another header": func(b *bolt.Bucket) error {
-			h, payload, err := parseRecord(pods().ID(), one, objects(b).Get([]byte(one)))
-			if err != nil {
-				return err
-			}
-			h.RV = "900000"
-			return objects(b).Put([]byte(one), appendRecord(nil, pods().ID(), one, h, bytes.Clone(payload)))
+			return edit(b, one, func(r *disk.Record) { r.RV = "900000" })
 		},
 		"a flipped bit": func(b *bolt.Bucket) error {
 			data := bytes.Clone(objects(b).Get([]byte(one)))
@@ -56,28 +63,23 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 			return objects(b).Put([]byte(one), data)
 		},
 		"a data key that there is not": func(b *bolt.Bucket) error {
-			h, payload, err := parseRecord(pods().ID(), one, objects(b).Get([]byte(one)))
-			if err != nil {
-				return err
-			}
-			h.SealedBy++
-			return objects(b).Put([]byte(one), appendRecord(nil, pods().ID(), one, h, bytes.Clone(payload)))
+			return edit(b, one, func(r *disk.Record) { r.SealedBy++ })
 		},
 		"cut short": func(b *bolt.Bucket) error {
-			h, _, err := parseRecord(pods().ID(), one, objects(b).Get([]byte(one)))
-			if err != nil {
-				return err
-			}
-			return objects(b).Put([]byte(one), appendRecord(nil, pods().ID(), one, h, []byte("short")))
+			return edit(b, one, func(r *disk.Record) { r.Payload = []byte("short") })
 		},
 	} {
-		for _, residency := range []Residency{All, Bounded(1 << 20), None} {
+		for _, residency := range []store.Residency{store.All, store.Bounded(1 << 20), store.None} {
 			t.Run(name+", "+residency.String(), func(t *testing.T) {
-				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
+				s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 				c := openAs(t, s, residency)
 				mustList(t, c, 20)
+				v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{})) // which reads the file
+				if err != nil {
+					t.Fatal(err)
+				}
 				tamper(t, s, change)
-				if obj, err := c.reader.Get(t.Context(), one); obj != nil || !isDamaged(err) {
+				if obj, err := v.Get(t.Context(), one); obj != nil || !isDamaged(err) {
 					t.Errorf("Get: %v, %v", obj, err)
 				}
 				if err := s.Err(); !isDamaged(err) {
@@ -87,13 +89,13 @@ func TestSealedRecordsThatWereTamperedWith(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantSound(t, s)
-				if info := mustInfo(t, c); info.MustRelist != MustRelistDamaged || info.Objects >= 20 {
+				if info := mustInfo(t, c); info.MustRelist != store.MustRelistDamaged || info.Objects >= 20 {
 					t.Errorf("%+v", info)
 				}
 				mustList(t, c, 20)
 				wantPods(t, c, 20, nil)
 				wantIndexed(t, c, 20)
-				if n, err := PlainRecords(s); err != nil || n > 0 {
+				if n, err := plainRecords(s); err != nil || n > 0 {
 					t.Errorf("%d records in plain text, %v", n, err)
 				}
 				mustClose(t, s)
@@ -107,31 +109,31 @@ func TestSealedEntriesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(index *bolt.Bucket) error{
 		"moved": func(index *bolt.Bucket) error {
 			k, _ := index.Cursor().First()
-			token, key, err := parseIndexEntry(k, nil)
+			token, key, err := disk.ParseIndexEntry(k)
 			if err != nil {
 				return err
 			}
 			last, _ := index.Cursor().Last()
-			other, _, err := parseIndexEntry(last, nil)
+			other, _, err := disk.ParseIndexEntry(last)
 			if err != nil || other == token {
 				return errors.Join(err, errors.New("there is one value"))
 			}
-			return errors.Join(index.Delete(bytes.Clone(k)), index.Put(indexKey(other, key), nil))
+			return errors.Join(index.Delete(bytes.Clone(k)), index.Put(disk.IndexEntry(other, key), nil))
 		},
 		"no token": func(index *bolt.Bucket) error {
 			k, _ := index.Cursor().First()
-			_, key, err := parseIndexEntry(k, nil)
+			_, key, err := disk.ParseIndexEntry(k)
 			if err != nil {
 				return err
 			}
-			return errors.Join(index.Delete(bytes.Clone(k)), index.Put(indexKey("namespace-0", key), nil))
+			return errors.Join(index.Delete(bytes.Clone(k)), index.Put(disk.IndexEntry("namespace-0", key), nil))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 			c := mustCollection(t, s, pods())
 			mustList(t, c, 20)
-			tamper(t, s, func(b *bolt.Bucket) error { return change(b.Bucket(bucketIndex).Bucket([]byte("namespace"))) })
+			tamper(t, s, func(b *bolt.Bucket) error { return change(b.Bucket(disk.Index).Bucket([]byte("namespace"))) })
 			if err := s.Scrub(t.Context()); !isDamaged(err) {
 				t.Errorf("scrub: %v", err)
 			}
@@ -153,13 +155,13 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)
-	s := mustOpen(t, path, Options{})
-	err := s.update(context.Background(), func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).Delete(keyKeys) })
+	s := mustOpen(t, path, store.Options{})
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error { return tx.Bucket(disk.Root).Delete(disk.Keys) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: e})
+	s = mustOpen(t, path, store.Options{Encryption: e})
 	c := mustCollection(t, s, pods())
 	if _, err := c.List(t.Context()); !isDamaged(err) {
 		t.Errorf("list: %v", err)
@@ -167,55 +169,55 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if info := mustInfo(t, c); info.MustRelist != MustRelistDamaged || info.Objects != 0 {
+	if info := mustInfo(t, c); info.MustRelist != store.MustRelistDamaged || info.Objects != 0 {
 		t.Errorf("%+v", info)
 	}
 	mustList(t, c, 10)
 	wantPods(t, c, 10, nil)
 	wantSound(t, s)
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: e})
+	s = mustOpen(t, path, store.Options{Encryption: e})
 	wantPods(t, mustCollection(t, s, pods()), 10, nil)
 	mustClose(t, s)
 }
 
 // TestRebuildOfASealedStore: with keys and without, what is good is copied as it is, and so are the data keys.
 func TestRebuildOfASealedStore(t *testing.T) {
-	for name, compression := range map[string]Compression{"plain": NoCompression, "zstd": Zstd} {
+	for name, compression := range map[string]store.Compression{"plain": store.NoCompression, "zstd": store.Zstd} {
 		for _, withKeys := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "store")
 				e := sealing(t, mustKey(t, ""))
-				s := mustOpen(t, path, Options{Encryption: e})
+				s := mustOpen(t, path, store.Options{Encryption: e})
 				c := openPacked(t, s, compression)
 				mustList(t, c, 80)
 				mustFeed(t, c, "h")
 				applyNewer(t, c, 0, 20, 5000)
 				mustClose(t, s)
-				o := Options{}
+				o := store.Options{}
 				if withKeys {
 					o.Encryption = e
 				}
 				s = mustOpen(t, path, o)
 				tamper(t, s, func(b *bolt.Bucket) error {
 					key := []byte("namespace-4/pod-0079")
-					data := bytes.Clone(b.Bucket(bucketObjects).Get(key))
+					data := bytes.Clone(b.Bucket(disk.Objects).Get(key))
 					data[len(data)-1] ^= 1
 					if withKeys {
 						data = reseal(string(key), data)
 					}
-					return b.Bucket(bucketObjects).Put(key, data)
+					return b.Bucket(disk.Objects).Put(key, data)
 				})
 				if err := s.Rebuild(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				wantSound(t, s)
 				mustClose(t, s)
-				s = mustOpen(t, path, Options{Encryption: e})
+				s = mustOpen(t, path, store.Options{Encryption: e})
 				c = openPacked(t, s, compression)
 				wantSound(t, s)
 				keys, err := c.Keys(t.Context())
-				if err != nil || len(keys) != 79 || mustInfo(t, c).MustRelist != MustRelistDamaged {
+				if err != nil || len(keys) != 79 || mustInfo(t, c).MustRelist != store.MustRelistDamaged {
 					t.Fatalf("%d keys, %v, %+v", len(keys), err, mustInfo(t, c))
 				}
 				for _, key := range keys {
@@ -223,7 +225,7 @@ func TestRebuildOfASealedStore(t *testing.T) {
 						t.Errorf("%s: %v", key, err)
 					}
 				}
-				if n, err := PlainRecords(s); err != nil || n > 0 || !mustInfo(t, c).Sealed {
+				if n, err := plainRecords(s); err != nil || n > 0 || !mustInfo(t, c).Sealed {
 					t.Errorf("%d records in plain text, %v", n, err)
 				}
 				mustClose(t, s)
@@ -236,56 +238,48 @@ func TestRebuildOfASealedStore(t *testing.T) {
 func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 	for name, change := range map[string]func(b *bolt.Bucket) error{
 		"tombstones swapped": func(b *bolt.Bucket) error {
-			tombstones := b.Bucket(bucketTombstones)
+			tombstones := b.Bucket(disk.Tombstones)
 			cur := tombstones.Cursor()
 			k1, v1 := cur.First()
 			k2, v2 := cur.Next()
-			swap := func(k, own, other []byte) ([]byte, error) {
-				seq, _ := parseSeqKey(k)
-				to, err := parseTombstone(pods().ID(), seq, own)
+			swap := func(own, other []byte) ([]byte, error) {
+				place, to, err := disk.ParseTombstone(own)
 				if err != nil {
 					return nil, err
 				}
-				fromSeq, _ := parseSeqKey(k1)
-				if bytes.Equal(k, k1) {
-					fromSeq, _ = parseSeqKey(k2)
-				}
-				from, err := parseTombstone(pods().ID(), fromSeq, other)
+				_, from, err := disk.ParseTombstone(other)
 				if err != nil {
 					return nil, err
 				}
-				to.UID, to.RV, to.payload = from.UID, from.RV, from.payload
-				return to.append(func(dst, _ []byte, key string, h header, payload []byte) []byte {
-					return appendRecord(dst, pods().ID(), key, h, payload)
-				}), nil
+				to.UID, to.RV, to.Payload = from.UID, from.RV, from.Payload
+				return to.Append([]byte(place), pods().ID(), place), nil
 			}
 			k1, v1, k2, v2 = bytes.Clone(k1), bytes.Clone(v1), bytes.Clone(k2), bytes.Clone(v2)
-			new1, err := swap(k1, v1, v2)
+			new1, err := swap(v1, v2)
 			if err != nil {
 				return err
 			}
-			new2, err := swap(k2, v2, v1)
+			new2, err := swap(v2, v1)
 			return errors.Join(err, tombstones.Put(k1, new1), tombstones.Put(k2, new2))
 		},
 		"a dictionary": func(b *bolt.Bucket) error {
-			dicts := b.Bucket(bucketDictionaries)
+			dicts := b.Bucket(disk.Dictionaries)
 			k, v := dicts.Cursor().First()
-			id, _ := parseDictionaryKey(k)
 			v = bytes.Clone(v)
 			v[len(v)-1] ^= 1
-			return dicts.Put(bytes.Clone(k), reseal(dictionaryPlace(id), v))
+			return dicts.Put(bytes.Clone(k), reseal(disk.DictionaryPlace(disk.ParseSeqKey(k)), v))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
 			e := sealing(t, mustKey(t, ""))
-			s := mustOpen(t, path, Options{Encryption: e})
-			c := openPacked(t, s, Zstd)
+			s := mustOpen(t, path, store.Options{Encryption: e})
+			c := openPacked(t, s, store.Zstd)
 			mustList(t, c, 80)
 			mustFeed(t, c, "h")
-			b := Batch{ResourceVersion: "9000"}
+			b := store.Batch{ResourceVersion: "9000"}
 			for i := range 5 {
-				b.Ops = append(b.Ops, Op{Type: Delete, Object: somePod(i)})
+				b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
 			}
 			if _, err := c.Apply(t.Context(), b); err != nil {
 				t.Fatal(err)
@@ -295,8 +289,8 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 			}
 			tamper(t, s, change)
 			mustClose(t, s)
-			s = mustOpen(t, path, Options{Encryption: e})
-			c = openPacked(t, s, Zstd)
+			s = mustOpen(t, path, store.Options{Encryption: e})
+			c = openPacked(t, s, store.Zstd)
 			if err := s.Scrub(t.Context()); !isDamaged(err) {
 				t.Errorf("scrub: %v", err)
 			}
@@ -304,7 +298,7 @@ func TestSealedTombstonesAndDictionariesThatWereTamperedWith(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantSound(t, s)
-			if info := mustInfo(t, c); (info.MustRelist == MustRelistDamaged) != (name == "a dictionary") {
+			if info := mustInfo(t, c); (info.MustRelist == store.MustRelistDamaged) != (name == "a dictionary") {
 				t.Errorf("%+v", info)
 			}
 			mustClose(t, s)

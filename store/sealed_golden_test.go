@@ -1,10 +1,13 @@
-package store
+package store_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // The golden store with sealed records has so many pods, sealed with the first key, compressed and not, then with the second.
@@ -18,23 +21,22 @@ const (
 func writeGoldenSealed(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	keys := mustKeys(t, rekeyKeys)
-	old := sealing(t, rekeyKeys)
-	old.Keys = &Keys{all: keys.all[1:]}
-	s := mustOpen(t, path, Options{Encryption: old})
-	c := openPacked(t, s, NoCompression)
+	_, first, _ := strings.Cut(rekeyKeys, "\n")
+	old := sealing(t, first)
+	s := mustOpen(t, path, store.Options{Encryption: old})
+	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, goldenSealedPods+1)
 	mustFeed(t, c, "handler")
-	if _, err := c.Apply(t.Context(), Batch{Ops: []Op{{Type: Delete, Object: somePod(goldenSealedPods)}}, ResourceVersion: "4000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(goldenSealedPods)}}, ResourceVersion: "4000"}); err != nil {
 		t.Fatal(err)
 	}
 	mustEnd(t, c)
-	c = openPacked(t, s, Zstd)
-	SetSampling(c, 2<<10, 2<<10)
+	c = openPacked(t, s, store.Zstd)
+	store.SetSampling(c, 2<<10, 2<<10)
 	applyNewer(t, c, 0, goldenSealedNewer, 5000)
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: sealing(t, rekeyKeys)})
-	applyNewer(t, openPacked(t, s, Zstd), 0, goldenSealedLatest, 6000)
+	s = mustOpen(t, path, store.Options{Encryption: sealing(t, rekeyKeys)})
+	applyNewer(t, openPacked(t, s, store.Zstd), 0, goldenSealedLatest, 6000)
 	mustClose(t, s)
 	saveGolden(t, path, goldenSealedPath)
 }
@@ -45,7 +47,7 @@ func TestGoldenSealed(t *testing.T) {
 		writeGoldenSealed(t)
 	}
 	path := copyGolden(t, goldenSealedPath)
-	s := mustOpen(t, path, Options{})
+	s := mustOpen(t, path, store.Options{})
 	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +58,12 @@ func TestGoldenSealed(t *testing.T) {
 	wantSound(t, s)
 	mustClose(t, s)
 	for _, rekeyed := range []bool{false, true} {
-		s := mustOpen(t, path, Options{Encryption: sealing(t, rekeyKeys)})
+		s := mustOpen(t, path, store.Options{Encryption: sealing(t, rekeyKeys)})
 		if s.Quarantined() != "" {
 			t.Fatal("the golden store was moved aside")
 		}
 		wantSound(t, s)
-		c := openPacked(t, s, Zstd)
+		c := openPacked(t, s, store.Zstd)
 		wantPods(t, c, goldenSealedPods, func(pod *corev1.Pod) {
 			switch {
 			case pod.Name < "pod-0005":
@@ -83,7 +85,7 @@ func TestGoldenSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := f.Read(t.Context(), place.Seq)
-		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != Delete || p.Changes[0].Object == nil {
+		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != store.Delete || p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)
 		}
 		if !rekeyed {

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -15,8 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // planted are words that a test hides in objects, by where they are, in every form in which a file may show them.
@@ -85,7 +88,7 @@ func (p *planted) whileSearching(when, suffix string, fn func()) (seen int) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			if len(beside(filepath.Join(p.dir, "store"), suffix)) > 0 {
+			if len(disk.Beside(filepath.Join(p.dir, "store"), suffix)) > 0 {
 				seen++
 			}
 			p.search(when)
@@ -135,39 +138,39 @@ type planting struct {
 	t           *testing.T
 	p           *planted
 	log         *logged
-	o           Options
+	o           store.Options
 	codec       codec.Codec
 	as          func(runtime.Object) runtime.Object
-	compression Compression
+	compression store.Compression
 	rv          int
 }
 
-func (x *planting) open() (*Store, *Collection) {
+func (x *planting) open() (*store.Store, *store.Collection) {
 	x.t.Helper()
 	s := mustOpen(x.t, filepath.Join(x.p.dir, "store"), x.o)
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
-	if x.codec.Name() == codec.EncodingMsgpack {
+	if x.codec.Name() == "msgpack" {
 		id.Representation = entry.Unstructured
 	}
-	c, err := s.Collection(x.t.Context(), id, CollectionOptions{
-		Codec: x.codec, Compression: x.compression, Residency: None, Indexers: cache.Indexers{"owner": byOwner}, IndexVersions: map[string]string{"owner": "1"},
+	c, err := s.Collection(x.t.Context(), id, store.CollectionOptions{
+		Codec: x.codec, Compression: x.compression, Residency: store.None, Indexers: cache.Indexers{"owner": byOwner}, IndexVersions: map[string]string{"owner": "1"},
 	})
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if x.compression != NoCompression {
-		SetSampling(c, 4<<10, 16<<10)
+	if x.compression != store.NoCompression {
+		store.SetSampling(c, 4<<10, 16<<10)
 	}
 	return s, c
 }
 
-func (x *planting) apply(s *Store, c *Collection, op OpType, objs ...*corev1.Secret) {
+func (x *planting) apply(s *store.Store, c *store.Collection, op store.OpType, objs ...*corev1.Secret) {
 	x.t.Helper()
 	x.rv += 10
-	b := Batch{ResourceVersion: fmt.Sprint(x.rv)}
+	b := store.Batch{ResourceVersion: fmt.Sprint(x.rv)}
 	for _, obj := range objs {
 		obj.ResourceVersion = fmt.Sprint(x.rv)
-		b.Ops = append(b.Ops, Op{Type: op, Object: x.as(obj)})
+		b.Ops = append(b.Ops, store.Op{Type: op, Object: x.as(obj)})
 	}
 	res, err := c.Apply(x.t.Context(), b)
 	if err == nil {
@@ -188,10 +191,10 @@ func (x *planting) run() {
 	mustFeed(t, c, "handler")
 
 	last := p.word("an old state") // whose page is free afterwards
-	x.apply(s, c, Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
+	x.apply(s, c, store.Upsert, plantedSecret(1, "", func(s *corev1.Secret) { s.Data["k"] = []byte(last) }))
 	data, annotation, label, owner := p.word("data"), p.word("an annotation"), p.word("a label"), p.word("an index value")
 	long := strings.Repeat("x", 40_000) + p.word("a long index value")
-	x.apply(s, c, Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
+	x.apply(s, c, store.Upsert, plantedSecret(1, "", func(s *corev1.Secret) {
 		s.Data["k"], s.Labels["l"] = []byte(data), label
 		s.Annotations["a"], s.Annotations["owner"], s.Annotations["long"] = annotation, owner, long
 	}))
@@ -199,31 +202,31 @@ func (x *planting) run() {
 		t.Fatalf("%q, %v", keys, err)
 	}
 	gone := p.word("a tombstone")
-	x.apply(s, c, Upsert, plantedSecret(2, "", nil))
-	x.apply(s, c, Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
+	x.apply(s, c, store.Upsert, plantedSecret(2, "", nil))
+	x.apply(s, c, store.Delete, plantedSecret(2, "", func(s *corev1.Secret) { s.Data["k"] = []byte(gone) }))
 
-	SetLimits(c, 100, 1<<20) // lists are staged in the file
+	store.SetLimits(c, 100, 1<<20) // lists are staged in the file
 	abandoned := p.word("an abandoned list")
 	r := x.list(c, &abandoned)
 	r.Abort()
 	staged := p.word("a staged list")
 	x.list(c, &staged)
 
-	copies := p.whileSearching("while compacting", suffixNew, func() {
+	copies := p.whileSearching("while compacting", disk.SuffixNew, func() {
 		for range 3 {
 			if _, err := s.Compact(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	copies += p.whileSearching("while rebuilding", suffixNew, func() {
+	copies += p.whileSearching("while rebuilding", disk.SuffixNew, func() {
 		x.damage(s)
 		if err := s.Rebuild(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-	if s.keys != nil {
-		copies += p.whileSearching("while rekeying", suffixNew, func() { mustRekey(t, s) })
+	if x.o.Encryption != nil {
+		copies += p.whileSearching("while rekeying", disk.SuffixNew, func() { mustRekey(t, s) })
 	}
 	if copies == 0 {
 		t.Log("no copy was seen while it was being made") // the crash test sees them
@@ -236,9 +239,9 @@ func (x *planting) run() {
 }
 
 // list takes in a list with a word in each object. If that is to be abandoned it is not committed.
-func (x *planting) list(c *Collection, word *string) Replacement {
+func (x *planting) list(c *store.Collection, word *string) store.Replacement {
 	x.t.Helper()
-	r, err := c.BeginReplace(x.t.Context(), ReplaceOptions{})
+	r, err := c.BeginReplace(x.t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -258,7 +261,7 @@ func (x *planting) list(c *Collection, word *string) Replacement {
 		return r
 	}
 	for more := true; more; {
-		res, err := r.Commit(x.t.Context(), Batch{ResourceVersion: fmt.Sprint(x.rv)})
+		res, err := r.Commit(x.t.Context(), store.Batch{ResourceVersion: fmt.Sprint(x.rv)})
 		if err != nil {
 			x.t.Fatal(err)
 		}
@@ -269,11 +272,11 @@ func (x *planting) list(c *Collection, word *string) Replacement {
 }
 
 // damage flips a bit in a record, and has the store find it.
-func (x *planting) damage(s *Store) {
+func (x *planting) damage(s *store.Store) {
 	x.t.Helper()
-	err := s.update(context.Background(), func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketLarder).ForEachBucket(func(name []byte) error {
-			objects := tx.Bucket(bucketLarder).Bucket(name).Bucket(bucketObjects)
+	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error {
+		return tx.Bucket(disk.Root).ForEachBucket(func(name []byte) error {
+			objects := tx.Bucket(disk.Root).Bucket(name).Bucket(disk.Objects)
 			k, v := objects.Cursor().First()
 			v = bytes.Clone(v)
 			v[len(v)-1] ^= 1
@@ -289,7 +292,7 @@ func (x *planting) damage(s *Store) {
 }
 
 // addIndex adds one whose function fails for some, which is logged.
-func (x *planting) addIndex(c *Collection) {
+func (x *planting) addIndex(c *store.Collection) {
 	x.t.Helper()
 	err := c.AddIndexers(context.Background(), cache.Indexers{"other": func(obj any) ([]string, error) {
 		values, err := byOwner(obj)
@@ -301,7 +304,7 @@ func (x *planting) addIndex(c *Collection) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	WaitBuilds(c)
+	store.WaitBuilds(c)
 	x.p.search("after an index was built")
 }
 
@@ -320,10 +323,10 @@ func TestNoPlainText(t *testing.T) {
 	for name, test := range map[string]struct {
 		codec       codec.Codec
 		as          func(runtime.Object) runtime.Object
-		compression Compression
+		compression store.Compression
 	}{
-		"Protobuf": {typed, same, NoCompression}, "ProtobufZstd": {typed, same, Zstd},
-		"Unstructured": {codec.Unstructured(), asUnstructured, NoCompression}, "UnstructuredZstd": {codec.Unstructured(), asUnstructured, Zstd},
+		"Protobuf": {typed, same, store.NoCompression}, "ProtobufZstd": {typed, same, store.Zstd},
+		"Unstructured": {codec.Unstructured(), asUnstructured, store.NoCompression}, "UnstructuredZstd": {codec.Unstructured(), asUnstructured, store.Zstd},
 	} {
 		for _, sealed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {
@@ -337,7 +340,7 @@ func TestNoPlainText(t *testing.T) {
 						t.Fatal(err)
 					}
 					x.p.add("the key", raw)
-					x.o.Encryption = &Encryption{Keys: mustKeys(t, line)}
+					x.o.Encryption = &store.Encryption{Keys: mustKeys(t, line)}
 				}
 				x.run()
 				if sealed {
@@ -347,7 +350,7 @@ func TestNoPlainText(t *testing.T) {
 					return
 				}
 				want := slices.Sorted(maps.Keys(x.p.forms))
-				if test.compression != NoCompression { // of the others who knows what is left to be seen
+				if test.compression != store.NoCompression { // of the others who knows what is left to be seen
 					want = []string{"a sample", "a staged list", "a tombstone", "an abandoned list", "an index value"}
 				}
 				for _, place := range want {

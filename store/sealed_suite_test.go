@@ -127,7 +127,7 @@ func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, 
 				if r, err := store.CheckContent(ctx, s); err != nil || len(r.Problems) > 0 {
 					t.Fatalf("check: %v, %q", err, r.Problems)
 				}
-				if plain, err := store.PlainRecords(s); err != nil || plain > 0 {
+				if plain, err := plainRecords(s); err != nil || plain > 0 {
 					t.Fatalf("%d records are not sealed, %v", plain, err)
 				}
 			},

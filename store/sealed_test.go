@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -15,39 +15,43 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/larder-dev/larder/entry"
+	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
 )
 
 // sealing seals pods with the first of the keys.
-func sealing(t *testing.T, lines ...string) *Encryption {
+func sealing(t *testing.T, lines ...string) *store.Encryption {
 	t.Helper()
-	return &Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
+	return &store.Encryption{Keys: mustKeys(t, lines...), Resources: []schema.GroupResource{{Resource: "pods"}}}
 }
 
 // writeSealed makes a store with n sealed pods, and widgets that are not sealed.
-func writeSealed(t *testing.T, path string, n int, e *Encryption) {
+func writeSealed(t *testing.T, path string, n int, e *store.Encryption) {
 	t.Helper()
-	s := mustOpen(t, path, Options{Encryption: e})
+	s := mustOpen(t, path, store.Options{Encryption: e})
 	mustList(t, mustCollection(t, s, pods()), n)
 	mustWidgets(t, s)
 	mustClose(t, s)
 }
 
 // mustWidgets stores a few widgets.
-func mustWidgets(t *testing.T, s *Store) *Collection {
+func mustWidgets(t *testing.T, s *store.Store) *store.Collection {
 	t.Helper()
 	id, o := goldenWidgets()
 	c, err := s.Collection(t.Context(), id, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Batch{ResourceVersion: "400"}
+	b := store.Batch{ResourceVersion: "400"}
 	for i := range goldenWidgetCount {
-		b.Ops = append(b.Ops, Op{Object: goldenWidget(i)})
+		b.Ops = append(b.Ops, store.Op{Object: goldenWidget(i)})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -103,13 +107,13 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 	path := filepath.Join(dir, "store")
 	right, wrong := mustKey(t, "right"), mustKey(t, "wrong")
 	writeSealed(t, path, 10, sealing(t, right))
-	before, id := mustRead(t, path), mustKeys(t, right).all[0].id
-	for name, o := range map[string]Options{
+	before, id := mustRead(t, path), currentKey(t, mustKeys(t, right))
+	for name, o := range map[string]store.Options{
 		"write": {Encryption: sealing(t, wrong)}, "read": {Encryption: sealing(t, wrong), ReadOnly: true},
 	} {
 		o.Logger = &quiet
-		s, err := Open(path, o)
-		if s != nil || !errors.Is(err, ErrWrongKey) || errors.Is(err, entry.ErrDamaged) {
+		s, err := store.Open(path, o)
+		if s != nil || !errors.Is(err, store.ErrWrongKey) || errors.Is(err, entry.ErrDamaged) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, word := range []string{path, id, "wrong (", "behind the current one", "listed anew"} {
@@ -122,13 +126,13 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 		}
 		wantNames(t, dir, "store")
 	}
-	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet, Encryption: sealing(t, wrong)}); !errors.Is(err, ErrWrongKey) {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: sealing(t, wrong)}); !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("rekey: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
 		t.Error("rekey: the file has been changed")
 	}
-	s := mustOpen(t, path, Options{Encryption: sealing(t, right)})
+	s := mustOpen(t, path, store.Options{Encryption: sealing(t, right)})
 	wantPods(t, mustCollection(t, s, pods()), 10, nil)
 	mustClose(t, s)
 }
@@ -139,7 +143,7 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 	key := mustKey(t, "")
 	writeSealed(t, path, 10, sealing(t, key))
 	for _, readOnly := range []bool{true, false} {
-		s := mustOpen(t, path, Options{ReadOnly: readOnly})
+		s := mustOpen(t, path, store.Options{ReadOnly: readOnly})
 		infos, err := s.Collections(t.Context())
 		if err != nil || len(infos) != 2 {
 			t.Fatalf("%d collections, %v", len(infos), err)
@@ -152,7 +156,7 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 		if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
 			t.Errorf("%d widgets", n)
 		}
-		if c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, ErrSealed) ||
+		if c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, store.ErrSealed) ||
 			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "it needs key \"") {
 			t.Errorf("open it: %v", err)
 		}
@@ -160,13 +164,13 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 		wantSound(t, s)
 		mustClose(t, s)
 	}
-	if _, err := Compact(t.Context(), path, Options{Logger: &quiet}); err != nil {
+	if _, err := store.Compact(t.Context(), path, store.Options{Logger: &quiet}); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path, Options{Encryption: sealing(t, key)})
+	s := mustOpen(t, path, store.Options{Encryption: sealing(t, key)})
 	wantPods(t, mustCollection(t, s, pods()), 10, nil)
 	mustClose(t, s)
-	if _, err := Rekey(t.Context(), path, Options{Logger: &quiet}); !errors.Is(err, errNoKeys) {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet}); err == nil || !strings.Contains(err.Error(), "opened without keys") {
 		t.Errorf("rekey: %v", err)
 	}
 }
@@ -176,7 +180,7 @@ func goldenWidgetsID() entry.Identity {
 	return id
 }
 
-func mustKeysOf(t *testing.T, s *Store, id entry.Identity) []string {
+func mustKeysOf(t *testing.T, s *store.Store, id entry.Identity) []string {
 	t.Helper()
 	v, err := s.View(t.Context(), id)
 	if err != nil {
@@ -190,7 +194,7 @@ func mustKeysOf(t *testing.T, s *Store, id entry.Identity) []string {
 }
 
 // wantSealedView verifies that of the pods the names can be read, and nothing else.
-func wantSealedView(t *testing.T, s *Store) {
+func wantSealedView(t *testing.T, s *store.Store) {
 	t.Helper()
 	v, err := s.ViewWith(t.Context(), pods(), mustCodec(t, &corev1.Pod{}))
 	if err != nil {
@@ -203,11 +207,11 @@ func wantSealedView(t *testing.T, s *Store) {
 	for name, read := range map[string]func() (any, error){
 		"Get":         func() (any, error) { return v.Get(ctx, "namespace-0/pod-0000") },
 		"List":        func() (any, error) { return v.List(ctx) },
-		"Select":      func() (any, error) { return v.Select(ctx, Query{Namespace: "namespace-0"}) },
+		"Select":      func() (any, error) { return v.Select(ctx, store.Query{Namespace: "namespace-0"}) },
 		"ByIndex":     func() (any, error) { return v.ByIndex(ctx, cache.NamespaceIndex, "namespace-0") },
 		"IndexValues": func() (any, error) { return v.IndexValues(ctx, cache.NamespaceIndex) },
 	} {
-		if got, err := read(); !errors.Is(err, ErrSealed) || isDamaged(err) {
+		if got, err := read(); !errors.Is(err, store.ErrSealed) || isDamaged(err) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -218,7 +222,7 @@ func wantSealedView(t *testing.T, s *Store) {
 
 // provider is a KMS that can be unreachable.
 type provider struct {
-	*Keys
+	*store.Keys
 	err error
 	// other has Unwrap return another key than was wrapped; hangs has it wait for the end of its context.
 	other, hangs bool
@@ -240,7 +244,7 @@ func (p *provider) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byt
 		return nil, context.Cause(ctx)
 	}
 	if p.other {
-		return bytes.Repeat([]byte{1}, keySize), nil
+		return bytes.Repeat([]byte{1}, 32), nil
 	}
 	return p.Keys.Unwrap(ctx, id, wrapped)
 }
@@ -254,36 +258,36 @@ func (p *provider) Wrap(ctx context.Context, key []byte) (string, []byte, error)
 func TestKeyProvider(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	p := &provider{Keys: mustKeys(t, mustKey(t, ""))}
-	e := &Encryption{Keys: p, Resources: sealing(t, mustKey(t, "")).Resources}
+	e := &store.Encryption{Keys: p, Resources: sealing(t, mustKey(t, "")).Resources}
 	writeSealed(t, path, 5, e)
 	before := mustRead(t, path)
 	p.calls = nil
 	p.err = fmt.Errorf("dial the KMS: %w", context.DeadlineExceeded)
-	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("unreachable: %v", err)
 	}
 	p.err, p.hangs = nil, true
 	gaveUp := errors.New("the caller gave up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, gaveUp)
 	defer cancel()
-	if s, err := OpenContext(ctx, path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "nothing was changed") {
+	if s, err := store.OpenContext(ctx, path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("a KMS that hangs: %v", err)
 	}
 	p.hangs, p.other = false, true
-	if s, err := Open(path, Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
 		t.Error("the file has been changed")
 	}
 	p.other, p.calls = false, nil
-	s := mustOpen(t, path, Options{Encryption: e})
+	s := mustOpen(t, path, store.Options{Encryption: e})
 	wantPods(t, mustCollection(t, s, pods()), 5, nil)
 	mustClose(t, s)
 	if got := strings.Join(p.calls, " "); got != "CurrentKey Unwrap CurrentKey" {
 		t.Errorf("it was asked for %s", got)
 	}
-	if _, err := Open(path, Options{Logger: &quiet, Encryption: &Encryption{}}); err == nil || !strings.Contains(err.Error(), "Keys must be set") {
+	if _, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &store.Encryption{}}); err == nil || !strings.Contains(err.Error(), "Keys must be set") {
 		t.Errorf("no provider: %v", err)
 	}
 }
@@ -293,7 +297,7 @@ func TestSeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	key := mustKey(t, "")
 	keys := mustKeys(t, key)
-	s := mustOpen(t, path, Options{Encryption: &Encryption{Keys: keys}})
+	s := mustOpen(t, path, store.Options{Encryption: &store.Encryption{Keys: keys}})
 	for resource, want := range map[schema.GroupResource]bool{
 		{Resource: "secrets"}: true, {Resource: "Secrets"}: true, {Resource: "pods"}: false, {Group: "other", Resource: "secrets"}: false,
 	} {
@@ -301,24 +305,24 @@ func TestSeals(t *testing.T) {
 			t.Errorf("%s is sealed: %v", resource, !want)
 		}
 	}
-	c, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true, Residency: None})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true, Residency: store.None})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustList(t, c, 3)
 	mustClose(t, s)
-	s = mustOpen(t, path, Options{Encryption: &Encryption{Keys: keys, Resources: []schema.GroupResource{}}})
+	s = mustOpen(t, path, store.Options{Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{}}})
 	c = mustCollection(t, s, pods())
 	applyNewer(t, c, 0, 3, 5000)
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := PlainRecords(s); err != nil || n > 0 || !mustInfo(t, c).Sealed {
+	if n, err := plainRecords(s); err != nil || n > 0 || !mustInfo(t, c).Sealed {
 		t.Errorf("%d records in plain text, %v", n, err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, filepath.Join(t.TempDir(), "other"), Options{})
-	if _, err := s.Collection(t.Context(), pods(), CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true}); err == nil || !strings.Contains(err.Error(), "Encryption") {
+	s = mustOpen(t, filepath.Join(t.TempDir(), "other"), store.Options{})
+	if _, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true}); err == nil || !strings.Contains(err.Error(), "Encryption") {
 		t.Errorf("Seal without keys: %v", err)
 	}
 	mustClose(t, s)
@@ -326,20 +330,20 @@ func TestSeals(t *testing.T) {
 
 // TestSealedLongValues: index values too long for a key of bbolt, and such that have a token's bytes.
 func TestSealedLongValues(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{Encryption: sealing(t, mustKey(t, ""))})
-	c, err := s.Collection(t.Context(), pods(), CollectionOptions{
-		Codec: mustCodec(t, &corev1.Pod{}), Residency: None,
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
+		Codec: mustCodec(t, &corev1.Pod{}), Residency: store.None,
 		Indexers: cache.Indexers{"padding": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["padding"]}, nil }},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01", c.store.keys.held().current.token(c.name, "padding", "")}
-	b := Batch{ResourceVersion: "9"}
+	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01", tokenOf(t, c, "padding", "")}
+	b := store.Batch{ResourceVersion: "9"}
 	for i, value := range values {
 		p := somePod(i)
 		p.Annotations["padding"] = value
-		b.Ops = append(b.Ops, Op{Object: p})
+		b.Ops = append(b.Ops, store.Op{Object: p})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -360,4 +364,23 @@ func TestSealedLongValues(t *testing.T) {
 		t.Errorf("%d values, %v", len(got), err)
 	}
 	mustClose(t, s)
+}
+
+// tokenOf stores an object with the value under the index, and returns what the file has in its place.
+func tokenOf(t *testing.T, c *store.Collection, annotation, value string) (token string) {
+	t.Helper()
+	p := somePod(0)
+	p.Annotations[annotation] = value
+	if err := errors.Join(applyPod(t, c, p), store.StoreOf(c).Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	err := viewOf(c, func(b *bolt.Bucket) (err error) {
+		k, _ := b.Bucket(disk.Index).Bucket([]byte(annotation)).Cursor().First()
+		token, _, err = disk.ParseIndexEntry(k)
+		return err
+	})
+	if err != nil || token == value {
+		t.Fatalf("the token is %q, %v", token, err)
+	}
+	return token
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 )
 
@@ -104,4 +105,52 @@ func TestTableReadersWithoutALock(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
+}
+
+// What is computed of a table is kept for the states that it has now.
+func TestMoreTermsForgetOldStates(t *testing.T) {
+	set, err := newIndexSet(cache.Indexers{"x": func(any) ([]string, error) { return []string{"v"}, nil }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := newTable()
+	rows := func() (rows []*row) {
+		table.each("", func(e *row) bool {
+			rows = append(rows, e)
+			return true
+		})
+		return rows
+	}
+	var terms moreTerms
+	for i := range 10 {
+		table.put("a", tableState(fmt.Sprint(i)))
+		table.put("b", tableState("1"))
+		terms = terms.of(set, rows())
+	}
+	if len(terms) != 2 || !table.addTerms(set, terms) {
+		t.Errorf("terms of %d states", len(terms))
+	}
+}
+
+// A look-up that has looked into the old base must look into the new one.
+func TestTableLoadDuringASettle(t *testing.T) {
+	k := newTable()
+	k.byKey.between = func() {
+		k.byKey.between = nil
+		k.byKey.settle()
+	}
+	k.put("a", tableState("1"))
+	if k.get("a") == nil {
+		t.Error("a key that is there is not found")
+	}
+	again := newTable()
+	again.put("a", tableState("1"))
+	again.byKey.between = func() {
+		again.byKey.between = nil
+		again.byKey.settle()
+	}
+	again.put("a", tableState("2"))
+	if s := again.state("a"); s.rv != "2" || again.len() != 1 {
+		t.Errorf("%d rows, state %s", again.len(), s.rv)
+	}
 }

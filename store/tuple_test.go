@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // tupleText draws strings that are rich in the bytes the encoding uses itself.

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -9,34 +9,41 @@ import (
 	"testing/synctest"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/larder-dev/larder/store"
 )
 
 // TestOpenWhileWriting: who opens a collection waits for the writer no longer than its context lasts, and is told who that is. For one that is in the file already
 // nobody is waited for but a rebuild: the disk may not finish what another one writes.
 func TestOpenWhileWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{})
+		finish := make(chan struct{})
+		anew := funcr.New(func(_, args string) {
+			if strings.Contains(args, "written anew") {
+				<-finish
+			}
+		}, funcr.Options{})
+		o, g := gated(store.Options{Logger: &anew})
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		known := mustOpenPods(t, s, "known")
 		mustEnd(t, mustOpenPods(t, s, "closed"))
-		finish := make(chan struct{})
-		write := func(fn func(tx *bolt.Tx) error) error { return known.update(t.Context(), fn) }
-		rebuild := func(fn func(tx *bolt.Tx) error) error {
-			release, err := s.takeWriter(t.Context(), rebuilding)
-			if err != nil {
-				return err
-			}
-			defer release()
-			s.setExchanging(true)
-			defer s.setExchanging(false)
-			return fn(nil)
+		const rebuilding = "a rebuild of the file"
+		write := func() error {
+			_, release := g.Hold()
+			go func() { <-finish; release() }()
+			return known.SetMustRelist(t.Context(), "asked to")
 		}
-		for want, hold := range map[string]func(func(tx *bolt.Tx) error) error{
-			"a write of " + known.id.String() + " has had the writer's place for 1m0s": write,
-			"a rebuild of the file has had the writer's place for 1m0s":                rebuild,
+		rebuild := func() error {
+			failNow(t, s)
+			return s.Rebuild(t.Context())
+		}
+		for want, hold := range map[string]func() error{
+			"a write of " + known.Identity().String() + " has had the writer's place for 1m0s": write,
+			rebuilding + " has had the writer's place for 1m0s":                                rebuild,
 		} {
 			done := make(chan error)
-			go func() { done <- hold(func(*bolt.Tx) error { <-finish; return nil }) }()
+			go func() { done <- hold() }()
 			synctest.Wait()
 			waits := []string{"new", "closed"}
 			if !strings.Contains(want, rebuilding) {
@@ -48,7 +55,7 @@ func TestOpenWhileWriting(t *testing.T) {
 				id := pods()
 				id.Namespace = name
 				begun := time.Now()
-				_, err := s.Collection(ctx, id, CollectionOptions{Codec: mustCodec(t, somePod(0))})
+				_, err := s.Collection(ctx, id, store.CollectionOptions{Codec: mustCodec(t, somePod(0))})
 				if name == "closed" {
 					want = strings.Replace(want, "1m0s", "2m0s", 1)
 				}

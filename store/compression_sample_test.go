@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// A write that is tried again and again is one sample for the dictionary, not as many as there are attempts.
+func TestWritesThatFailAreSampledOnce(t *testing.T) {
+	noSpace := func() error { return syscall.ENOSPC }
+	var list store.Replacement
+	begin := func(t *testing.T, c *store.Collection) {
+		var err error
+		if list, err = c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := []runtime.Object{somePod(0)}
+	for name, test := range map[string]struct {
+		interval time.Duration
+		before   func(t *testing.T, c *store.Collection)
+		try      func(t *testing.T, c *store.Collection) error
+	}{
+		"Commit": {time.Hour, func(t *testing.T, c *store.Collection) {
+			if err := applyPod(t, c, podAt(0, "2000")); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T, c *store.Collection) error { return store.StoreOf(c).Flush(t.Context()) }},
+		"Apply": {-1, func(*testing.T, *store.Collection) {}, func(t *testing.T, c *store.Collection) error { return applyPod(t, c, podAt(0, "2000")) }},
+		"ColdPage": {time.Hour, begin, func(t *testing.T, _ *store.Collection) error {
+			_, err := list.Page(t.Context(), page)
+			return err
+		}},
+		"WarmList": {time.Hour, func(t *testing.T, c *store.Collection) {
+			if err := applyPod(t, c, podAt(1, "1001")); err != nil { // what is reported makes the list one of differences
+				t.Fatal(err)
+			}
+			begin(t, c)
+			if _, err := list.Page(t.Context(), page); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T, _ *store.Collection) error {
+			_, err := list.Commit(t.Context(), store.Batch{ResourceVersion: "2000"})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: test.interval})
+			g := store.GateCommits(s)
+			c := openPacked(t, s, store.Zstd)
+			store.SetSampling(c, 1<<10, 1<<10) // as three pods have
+			test.before(t, c)
+			g.Fail(noSpace)
+			for range 10 {
+				if err := test.try(t, c); !errors.Is(err, store.ErrNoSpace) {
+					t.Fatal(err)
+				}
+			}
+			g.Fail(nil)
+			if err := test.try(t, c); err != nil {
+				t.Fatal(err)
+			}
+			if list != nil {
+				list.Abort()
+				list = nil
+			}
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, dicts := packedOf(t, c); dicts != 0 {
+				t.Errorf("there is a dictionary of one object, or two")
+			}
+			for i := 2; i < 12; i++ {
+				if err := errors.Join(applyPod(t, c, podAt(i, "3000")), s.Flush(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, _, dicts := packedOf(t, c); dicts == 0 {
+				t.Error("there is no dictionary of ten objects")
+			}
+			mustClose(t, s)
+		})
+	}
+}

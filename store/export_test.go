@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/hook"
+)
+
+// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside anew
+// has to provide the same.
+
+// ViewFile runs fn in a read transaction of the file that s has open: what the file holds, a record, an index entry, a
+// key, is looked at there (internal/storetest/disk knows where), while the store is in use.
+func ViewFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
+	return s.view(ctx, fn)
+}
+
+// UpdateFile is ViewFile for a write, which goes the way of the store's own: damage that is found while the file is in
+// use, and how a write of the store ends whatever it writes.
+func UpdateFile(ctx context.Context, s *Store, fn func(tx *bolt.Tx) error) error {
+	return s.update(ctx, fn)
+}
+
+// StoreOf returns the store of a collection, for helpers that are given collections.
+func StoreOf(c *Collection) *Store { return c.store }
+
+// GateCommits puts a gate before every commit of s: a disk that fails, is full or does not answer. It is
+// Options.Hooks.Commit for a store that is open.
+func GateCommits(s *Store) *hook.Gate {
+	g := &hook.Gate{}
+	s.hooks.commit = func(tx *bolt.Tx) error { return g.Commit(tx.Commit) }
+	return g
+}
+
+// TakeWriter keeps everybody else from writing until release is called: what must not wait for a write, and who comes
+// first of those that wait.
+func TakeWriter(s *Store) (release func(), err error) {
+	return s.takeWriter(context.Background(), "a test")
+}
+
+// WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
+func WaitBackground(s *Store) { s.background.wait() }
+
+// LookAt makes s look at f, in place of its own file, before it goes to the mapping: its file is cut short between the
+// look and the read. stuck reports whether bbolt has kept a lock for ever then.
+func LookAt(s *Store, f *os.File) (stuck func() bool, restore func()) {
+	h := s.handle
+	own := h.file
+	h.file = f
+	return h.stuck.Load, func() { h.file = own }
+}
+
+// NoSync leaves out the fsyncs, for tests that commit often and never crash.
+func NoSync(s *Store) {
+	s.mu.Lock()
+	db := s.handle.db
+	s.mu.Unlock()
+	tx, err := db.Begin(true) // whoever commits reads it
+	if err != nil {
+		panic(err)
+	}
+	db.NoSync = true
+	_ = tx.Rollback()
+}
+
+// NoSyncImport is NoSync for the store that is being made.
+func NoSyncImport(i *Import) { NoSync(i.store) }
+
+// WithPageSize returns o for a file of that page size: those that bbolt makes on other systems.
+func WithPageSize(o Options, size int) Options {
+	o.pageSize = size
+	return o
+}
+
+// WithDropStep returns o for a store that removes a dropped collection in steps of so many bytes: drops of many steps,
+// of small collections.
+func WithDropStep(o Options, bytes int) Options {
+	o.dropStep = bytes
+	return o
+}
+
+// SetMaxSize changes Options.MaxSize of an open store: a disk that is full, and then is not.
+func SetMaxSize(s *Store, bytes int64) { s.o.MaxSize = bytes }
+
+// SetPendingLimit makes those who write wait once so many bytes are pending.
+func SetPendingLimit(s *Store, bytes int) { s.commits.limit = bytes }
+
+// SetLimits makes relists of c leave memory after staging bytes, and commit about as many bytes a transaction: a list
+// that is larger than memory, of few objects.
+func SetLimits(c *Collection, staging, commit int) {
+	c.limits.staging, c.limits.commit = staging, commit
+}
+
+// CommitLimit returns about how many bytes a transaction of a relist of c commits.
+func CommitLimit(c *Collection) int { return c.limits.commit }
+
+// SetTombstoneLimit makes c keep so many tombstones that a handler has not passed.
+func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }
+
+// SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of:
+// compression, of few objects.
+func SetSampling(c *Collection, dictionary, sample int) {
+	c.packer.dictBytes, c.packer.sampleBytes = dictionary, sample
+}
+
+// HoldBuild keeps the index from being built until build is called: look-ups in an index that is not ready.
+func HoldBuild(c *Collection, index string) (build func()) {
+	c.builds.mu.Lock()
+	defer c.builds.mu.Unlock()
+	c.builds.names = map[string]struct{}{index: {}}
+	return func() {
+		c.builds.forget([]string{index})
+		c.startBuild()
+	}
+}
+
+// WaitBuilds returns once no index of c is being built.
+func WaitBuilds(c *Collection) { c.builds.running.Wait() }
+
+// IndexReady reports whether look-ups in the index need not scan.
+func IndexReady(c *Collection, index string) bool { return c.set.Load().ready[index] }
+
+// ForgetPending is what closing c does when what is pending can not be committed.
+func ForgetPending(c *Collection) { c.store.dropPending(c) }
+
+// CheckContent is the part of Store.Check that looks at the contents: models check after every step.
+func CheckContent(ctx context.Context, s *Store) (r Report, err error) {
+	err = s.checkContent(ctx, &r, nil)
+	return r, err
+}

@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store"
+)
+
+func pods() entry.Identity {
+	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+}
+
+func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
+	t.Helper()
+	c, err := codec.For(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func isDamaged(err error) bool { return errors.Is(err, entry.ErrDamaged) }
+
+// failCommits makes the commits of s return what fail does, if not nil.
+func failCommits(s *store.Store, fail func() error) { store.GateCommits(s).Fail(fail) }
+
+// failAfterCommits is failCommits for commits that fail once they have been made.
+func failAfterCommits(s *store.Store, fail func() error) { store.GateCommits(s).After(fail) }
+
+// failNow makes the disk fail in a write that changes nothing: its outcome is unknown, and s writes no more.
+func failNow(t *testing.T, s *store.Store) {
+	t.Helper()
+	g := store.GateCommits(s)
+	g.After(func() error { return syscall.EIO })
+	err := store.UpdateFile(t.Context(), s, func(*bolt.Tx) error { return nil })
+	g.After(nil)
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+}
+
+// gated returns options of a store whose commits pass the gate from the beginning.
+func gated(o store.Options) (store.Options, *hook.Gate) {
+	g := &hook.Gate{}
+	o.Hooks = &hook.Hooks{Commit: g.Commit}
+	return o, g
+}

@@ -1,0 +1,232 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
+)
+
+// What tests look for in the file of a store that is open, and change there. Where it is, package disk says.
+
+// tamperWith runs fn on the bucket of c in a write transaction, behind c's back.
+func tamperWith(c *store.Collection, fn func(b *bolt.Bucket) error) error {
+	return store.UpdateFile(context.Background(), store.StoreOf(c), func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, c.Identity().ID())
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}
+
+// viewOf runs fn on the bucket of c in a read transaction.
+func viewOf(c *store.Collection, fn func(b *bolt.Bucket) error) error {
+	return store.ViewFile(context.Background(), store.StoreOf(c), func(tx *bolt.Tx) error {
+		b, err := disk.Collection(tx, c.Identity().ID())
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}
+
+// flipRecord makes the record of key one whose checksum is wrong.
+func flipRecord(c *store.Collection, key string) error {
+	return tamperWith(c, func(b *bolt.Bucket) error { return disk.Flip(b.Bucket(disk.Objects), []byte(key)) })
+}
+
+// editInfo changes what the file says of c, by the names that its fields have there.
+func editInfo(c *store.Collection, edit func(info map[string]any)) error {
+	return tamperWith(c, func(b *bolt.Bucket) error { return disk.EditInfo(b, c.Identity().ID(), edit) })
+}
+
+// eachRecord calls fn with every object's record.
+func eachRecord(c *store.Collection, fn func(key string, r disk.Record) error) error {
+	return viewOf(c, func(b *bolt.Bucket) error {
+		return b.Bucket(disk.Objects).ForEach(func(k, data []byte) error {
+			r, err := disk.ParseRecord(data)
+			if err != nil {
+				return err
+			}
+			return fn(string(k), r)
+		})
+	})
+}
+
+// packedBy returns how many records of c there are, and how many of them are compressed with each dictionary.
+func packedBy(c *store.Collection) (total int, by map[uint64]int, err error) {
+	by = map[uint64]int{}
+	err = eachRecord(c, func(_ string, r disk.Record) error {
+		if total++; r.Dictionary != 0 {
+			by[r.Dictionary]++
+		}
+		return nil
+	})
+	return total, by, err
+}
+
+// dictionaries returns the keys of the dictionaries in the file.
+func dictionaries(c *store.Collection) (keys [][]byte, err error) {
+	err = viewOf(c, func(b *bolt.Bucket) error {
+		return disk.Each(b.Bucket(disk.Dictionaries), func(k, _ []byte) error {
+			keys = append(keys, bytes.Clone(k))
+			return nil
+		})
+	})
+	return keys, err
+}
+
+// storedHeader returns the seq and the index terms of the record under key.
+func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string][]string, err error) {
+	err = viewOf(c, func(b *bolt.Bucket) error {
+		r, err := disk.ParseRecord(b.Bucket(disk.Objects).Get([]byte(key)))
+		seq, terms = r.Seq, r.Terms
+		return err
+	})
+	return seq, terms, err
+}
+
+// staged reports whether the file holds a relist of c that did not fit in memory.
+func staged(c *store.Collection) (staged bool, err error) {
+	err = viewOf(c, func(b *bolt.Bucket) error {
+		staged = b.Bucket(disk.Staging) != nil
+		return nil
+	})
+	return staged, err
+}
+
+// indexBuckets returns the names of the index buckets in the file.
+func indexBuckets(c *store.Collection) (names []string, err error) {
+	err = viewOf(c, func(b *bolt.Bucket) error {
+		return b.Bucket(disk.Index).ForEachBucket(func(name []byte) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	return names, err
+}
+
+// tombstones returns how many there are in the file, or -1 if that can not be read.
+func tombstones(c *store.Collection) (n int) {
+	err := viewOf(c, func(b *bolt.Bucket) error {
+		n = disk.Len(b.Bucket(disk.Tombstones))
+		return nil
+	})
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// plainRecords returns how many records of objects, tombstones, dictionaries and staged lists of sealed collections are
+// not sealed.
+func plainRecords(s *store.Store) (n int, err error) {
+	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
+		return disk.EachCollection(tx, func(_ string, b *bolt.Bucket) error {
+			info, err := disk.GetInfo(b)
+			if sealed, _ := info["sealed"].(bool); err != nil || !sealed {
+				return err
+			}
+			for _, bucket := range [][]byte{disk.Objects, disk.Tombstones, disk.Dictionaries, disk.Staging} {
+				err := disk.Each(b.Bucket(bucket), func(_, v []byte) error {
+					sealed, err := isSealedEntry(bucket, v)
+					if !sealed {
+						n++
+					}
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return n, err
+}
+
+func isSealedEntry(bucket, v []byte) (bool, error) {
+	switch {
+	case bytes.Equal(bucket, disk.Tombstones):
+		_, r, err := disk.ParseTombstone(v)
+		return r.SealedBy != 0, err
+	case bytes.Equal(bucket, disk.Staging):
+		v = v[disk.StagedPrefix:]
+	}
+	return v[0] == disk.Sealed, nil
+}
+
+// dataKeys returns the ids of the data keys that a file has.
+func dataKeys(s *store.Store) (ids []uint64, err error) {
+	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
+		ids, err = disk.DataKeys(tx)
+		return err
+	})
+	return ids, err
+}
+
+// wantPages verifies every page of the store's file.
+func wantPages(t *testing.T, s *store.Store) {
+	t.Helper()
+	f, err := os.Open(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	err = store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
+		pages, err := boltcheck.OpenTx(f, tx.Size(), uint64(tx.ID()))
+		if err != nil {
+			return err
+		}
+		problems, err := pages.Walk(t.Context(), boltcheck.WalkOptions{})
+		if len(problems) > 0 {
+			t.Errorf("pages: %q", problems)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("pages: %v", err)
+	}
+}
+
+// closedCleanly reports whether a file that nobody has open was closed cleanly.
+func closedCleanly(t *testing.T, path string) (clean bool) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	err = db.View(func(tx *bolt.Tx) error {
+		clean = tx.Bucket(disk.Root).Get(disk.Clean) != nil
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clean
+}
+
+// mustCrash returns a copy of the file of s as it is now: what a crash would leave there.
+func mustCrash(t *testing.T, s *store.Store) (path string) {
+	t.Helper()
+	err := store.ViewFile(t.Context(), s, func(*bolt.Tx) error { // the file does not grow meanwhile
+		data, err := os.ReadFile(s.Path())
+		if err != nil {
+			return err
+		}
+		path = t.TempDir() + "/store"
+		return os.WriteFile(path, data, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

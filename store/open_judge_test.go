@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/boltcheck"
+)
+
+// eachPageSize runs test on a file with two levels of branches, of the page size that the program makes and of another.
+func eachPageSize(t *testing.T, test func(t *testing.T, path string, pageSize int)) {
+	for _, size := range []int{defaultPageSize, 16 << 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) { test(t, fileWithBranches(t, size), size) })
+	}
+}
+
+// fileWithBranches makes a file that is closed cleanly.
+func fileWithBranches(t *testing.T, pageSize int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	s, err := Open(path, Options{pageSize: pageSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.update(t.Context(), func(tx *bolt.Tx) error {
+		b, err := tx.Bucket(bucketLarder).CreateBucket([]byte("test"))
+		if err != nil {
+			return err
+		}
+		if b, err = b.CreateBucket(bucketObjects); err != nil {
+			return err
+		}
+		for i := range 6000 {
+			if err := b.Put(fmt.Appendf(nil, "a-name-as-long-as-that-of-a-pod-%06d", i), make([]byte, pageSize/14)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mustPages reads a file and opens it for the look that Open takes.
+func mustPages(t *testing.T, path string, change func(data []byte, pages *boltcheck.File)) (*boltcheck.File, []byte) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := boltcheck.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(data, pages)
+	}
+	return pages, data
+}
+
+// fault is what the runtime panics with when a mapped page can not be read.
+type fault struct{}
+
+func (fault) Error() string { return "unexpected fault address" }
+func (fault) Addr() uintptr { return 0xdead }
+
+// TestJudge: what bbolt takes for damage is damage if a look without it says so.
+func TestJudge(t *testing.T) {
+	eachPageSize(t, func(t *testing.T, good string, pageSize int) {
+		bad := fileWithBranches(t, pageSize)
+		if err := os.Truncate(bad, int64(16*pageSize)); err != nil {
+			t.Fatal(err)
+		}
+		missing := filepath.Join(t.TempDir(), "missing")
+		fault, panicked := &faultError{what: fault{}}, &faultError{what: "page 7 makes no sense"}
+		for _, c := range []struct {
+			path    string
+			err     error
+			damaged bool
+		}{
+			{good, fault, false},
+			{good, berrors.ErrInvalid, false}, // which is also what bbolt makes of a failed read
+			{good, panicked, true},            // bbolt can not use it
+			{bad, fault, true},
+			{bad, berrors.ErrInvalid, true},
+			{missing, fault, false}, // nobody could look
+			{missing, panicked, false},
+			{good, os.ErrPermission, false},
+		} {
+			o := &opening{path: c.path}
+			if err := o.judge(c.err); err == nil || errors.Is(err, entry.ErrDamaged) != c.damaged {
+				t.Errorf("%v of %s: %v", c.err, filepath.Base(c.path), err)
+			}
+		}
+	})
+}
+
+// TestOpenTellsWhatItHasSeen: damage that was found before the walk was ended counts.
+func TestOpenTellsWhatItHasSeen(t *testing.T) {
+	eachPageSize(t, func(t *testing.T, path string, pageSize int) {
+		branches := 0
+		pages, _ := mustPages(t, path, func(data []byte, pages *boltcheck.File) {
+			for id := uint64(2); id < pages.HighWater; id++ {
+				page := data[id*uint64(pageSize):][:pageSize]
+				if pages.IsFree(id) || binary.NativeEndian.Uint64(page) != id || binary.NativeEndian.Uint16(page[8:]) != 1 {
+					continue
+				}
+				branches++
+				copy(page[16+8:16+16], page[:8]) // its first entry is itself
+			}
+		})
+		told, ended := 0, 0
+		for budget := 0; budget <= branches+4; budget++ {
+			o := opening{path: path, branchBytes: budget * pageSize}
+			err := o.walkBranches(pages, true)
+			if o.unseen {
+				ended++
+			}
+			if errors.Is(err, entry.ErrDamaged) {
+				told++
+			} else if told > 0 {
+				t.Errorf("a budget of %d pages: %v, although less was enough", budget, err)
+			}
+		}
+		if told == 0 || ended == 0 {
+			t.Errorf("told %d times, ended early %d times", told, ended)
+		}
+	})
+}
+
+// TestOpenReadsABoundedPart: of a clean file Open looks at so many bytes, and leaves the rest to the background.
+func TestOpenReadsABoundedPart(t *testing.T) {
+	eachPageSize(t, func(t *testing.T, path string, _ int) {
+		pages, data := mustPages(t, path, nil)
+		for _, clean := range []bool{true, false} {
+			for _, bytes := range []int{0, len(data)} {
+				o := opening{path: path, branchBytes: bytes}
+				if err := o.walkBranches(pages, clean); err != nil || o.unseen != (clean && bytes == 0) {
+					t.Errorf("clean %t, %d bytes: unseen %t, %v", clean, bytes, o.unseen, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,56 @@
+//go:build unix
+
+package store_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestRebuildThatFailsLeavesTheMark: the store is still one that the next process must verify.
+func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
+	s, _, _ := filled(t, store.Options{})
+	failNow(t, s)
+	away := s.Path() + "-away"
+	if err := errors.Join(os.Rename(s.Path(), away), os.WriteFile(s.Path(), []byte("somebody else's"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rebuild(t.Context()); err == nil {
+		t.Fatal("it took the place of another file")
+	}
+	if markOf(t, s.Path()) == "" {
+		t.Error("the mark is gone")
+	}
+	wantNames(t, filepath.Dir(s.Path()), "store", "store-away", "store.opening")
+}
+
+// TestRebuildWhileSomebodyOpens: another process waits for the store, with the mark. The copy, which
+// could not be put in place, is not even begun.
+func TestRebuildWhileSomebodyOpens(t *testing.T) {
+	s, _, _ := filled(t, store.Options{LockTimeout: -1})
+	failNow(t, s)
+	mark, err := os.OpenFile(s.Path()+disk.SuffixOpening, os.O_RDWR, 0)
+	if err == nil {
+		err = syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.SetMaxSize(s, 32<<10) // a copy would fail
+	if err := s.Rebuild(t.Context()); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("rebuild: %v", err)
+	}
+	if err := mark.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store.SetMaxSize(s, 0)
+	if err := s.Rebuild(t.Context()); err != nil {
+		t.Errorf("rebuild once nobody opens it: %v", err)
+	}
+}
