@@ -1,0 +1,132 @@
+package powerloss
+
+import "slices"
+
+// Faults are those of a disk that does not do as it is told. Tests of checkers use them: they must be found.
+type Faults struct {
+	// IgnoreSync: fsync and fdatasync of a file do nothing.
+	IgnoreSync bool
+	// IgnoreDirSync: fsync of a directory does nothing.
+	IgnoreDirSync bool
+}
+
+// Disk is what is on a disk, and what is not yet, once the first ops of a record have returned.
+type Disk struct {
+	record []Op
+	faults Faults
+	at     int
+	files  map[int]*file
+	// spare is the content of the file that Image writes.
+	spare []byte
+}
+
+// file is a file or a directory.
+type file struct {
+	dir bool
+	// data is what is on the disk of a file, names of a directory.
+	data  []byte
+	names map[string]int
+	// pending are the ops that may be lost, by their indexes in the record, in order.
+	pending []int
+}
+
+// NewDisk returns a disk with an empty directory, at the beginning of the record.
+func NewDisk(record []Op, faults Faults) *Disk {
+	return &Disk{record: record, faults: faults, files: map[int]*file{Root: {dir: true, names: map[string]int{}}}}
+}
+
+// At is how many ops have returned.
+func (d *Disk) At() int { return d.at }
+
+// Advance replays the record until its first ops, as many as at, have returned. It cannot go back.
+func (d *Disk) Advance(at int) {
+	for ; d.at < at; d.at++ {
+		switch op := d.record[d.at]; op.Kind {
+		case Names:
+			for _, n := range op.Names {
+				d.make(n)
+			}
+			fallthrough
+		case Write, Truncate:
+			f := d.files[op.File]
+			f.pending = append(f.pending, d.at)
+		case Sync:
+			d.sync(d.files[op.File], op.Since)
+		}
+	}
+}
+
+// make makes the file that a name stands for, if it is new.
+func (d *Disk) make(n Name) {
+	if n.File == 0 || d.files[n.File] != nil {
+		return
+	}
+	d.files[n.File] = &file{dir: n.Dir, names: map[string]int{}}
+}
+
+// sync has the pending ops of f that precede the op since on the disk.
+func (d *Disk) sync(f *file, since int) {
+	if f.dir && d.faults.IgnoreDirSync || !f.dir && d.faults.IgnoreSync {
+		return
+	}
+	n, _ := slices.BinarySearch(f.pending, since)
+	for _, i := range f.pending[:n] {
+		if op := d.record[i]; f.dir {
+			rename(f.names, op.Names)
+		} else {
+			f.data = resize(apply(f.data, op, nil), sizeAfter(int64(len(f.data)), op))
+		}
+	}
+	f.pending = slices.Clone(f.pending[n:])
+}
+
+func rename(names map[string]int, changes []Name) {
+	for _, n := range changes {
+		if names[n.Name] = n.File; n.File == 0 {
+			delete(names, n.Name)
+		}
+	}
+}
+
+// sizeAfter is the size of a file after an op.
+func sizeAfter(size int64, op Op) int64 {
+	if op.Kind == Truncate {
+		return op.Offset
+	}
+	return max(size, op.Offset+int64(len(op.Data)))
+}
+
+// sector is what a disk writes at once, in bytes.
+const sector = 512
+
+// apply does the op to data and returns data, which is longer then if it has to be. keep is asked for each sector of a
+// write whether to do that; nil keeps all.
+func apply(data []byte, op Op, keep func() bool) []byte {
+	if op.Kind == Truncate {
+		if op.Offset < int64(len(data)) {
+			clear(data[op.Offset:])
+		}
+		return data
+	}
+	for done := int64(0); done < int64(len(op.Data)); {
+		from := op.Offset + done
+		n := min(sector-from%sector, int64(len(op.Data))-done)
+		if keep == nil || keep() {
+			data = resize(data, max(int64(len(data)), from+n))
+			copy(data[from:], op.Data[done:done+n])
+		}
+		done += n
+	}
+	return data
+}
+
+// resize cuts data, or adds zeros to it.
+func resize(data []byte, size int64) []byte {
+	if size <= int64(len(data)) {
+		return data[:size]
+	}
+	old := len(data)
+	data = slices.Grow(data, int(size)-old)[:size]
+	clear(data[old:])
+	return data
+}

@@ -1,0 +1,171 @@
+//go:build amd64 || arm64
+
+package powerloss
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// files are those beneath the root as a traced process has made them, and the record of that.
+type files struct {
+	root   string
+	record []Op
+	// names are the numbers of files by their paths, relative to the root, which is ".".
+	names map[string]int
+	// numbers are those of files by what the system knows them by.
+	numbers map[inode]int
+	dirs    map[int]bool
+	last    int
+	// syncsLeft is how many times something may be synced until the process is killed, if it is not 0: directories
+	// with dirSyncs, else files.
+	syncsLeft int
+	dirSyncs  bool
+}
+
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(path string) (inode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return inode{}, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return inode{st.Dev, st.Ino}, nil
+}
+
+// ofDescriptor returns the number of the file that a thread has a descriptor of; 0 if it is not beneath the root.
+func (f *files) ofDescriptor(tid int, fd uint64) int {
+	at, err := inodeOf(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd)))
+	if err != nil {
+		return 0 // it is not open
+	}
+	return f.numbers[at]
+}
+
+func (f *files) add(op Op) { f.record = append(f.record, op) }
+
+// rename records what names, all in one directory, stand for now.
+func (f *files) rename(numbers map[string]int, paths ...string) error {
+	op := Op{Kind: Names, File: f.names[filepath.Dir(paths[0])]}
+	for _, path := range paths {
+		if f.names[filepath.Dir(path)] != op.File || op.File == 0 {
+			return fmt.Errorf("a change of %s, in several directories or in one that was not made, cannot be recorded", paths)
+		}
+		number := numbers[path]
+		op.Names = append(op.Names, Name{Name: filepath.Base(path), File: number, Dir: f.dirs[number]})
+		if f.names[path] = number; number == 0 {
+			delete(f.names, path)
+		}
+	}
+	f.add(op)
+	return nil
+}
+
+// make records a file, or a directory, that has been made.
+func (f *files) make(path string, at inode, dir bool) error {
+	f.last++
+	f.numbers[at] = f.last // the system uses numbers again
+	f.dirs[f.last] = dir
+	return f.rename(map[string]int{path: f.last}, path)
+}
+
+func opened(f *files, c call) error {
+	flags := int(c.args[2])
+	if flags&unix.O_DSYNC != 0 || flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return fmt.Errorf("open %s with the flags %#x cannot be recorded", c.paths[0], flags)
+	}
+	at, err := inodeOf(fmt.Sprintf("/proc/%d/fd/%d", c.tid, c.result))
+	if err != nil {
+		return err
+	}
+	number := f.names[c.paths[0]]
+	switch {
+	case number == 0 && flags&unix.O_CREAT != 0:
+		return f.make(c.paths[0], at, false)
+	case number == 0 || f.numbers[at] != number:
+		return fmt.Errorf("%s was opened, and is not what is recorded", c.paths[0])
+	case flags&unix.O_TRUNC != 0:
+		f.add(Op{Kind: Truncate, File: number})
+	}
+	return nil
+}
+
+func madeDir(f *files, c call) error {
+	at, err := inodeOf(filepath.Join(f.root, c.paths[0]))
+	if err != nil {
+		return err
+	}
+	return f.make(c.paths[0], at, true)
+}
+
+func unlinked(f *files, c call) error { return f.rename(nil, c.paths[0]) }
+
+func linked(f *files, c call) error {
+	return f.rename(map[string]int{c.paths[1]: f.names[c.paths[0]]}, c.paths[1])
+}
+
+func renamed(f *files, c call) error {
+	number := f.names[c.paths[0]]
+	if f.dirs[number] {
+		return fmt.Errorf("a rename of the directory %s cannot be recorded", c.paths[0])
+	}
+	if number == f.names[c.paths[1]] {
+		return nil // two names of one file: rename does nothing
+	}
+	return f.rename(map[string]int{c.paths[1]: number}, c.paths[0], c.paths[1])
+}
+
+func wrote(f *files, c call) error {
+	data, err := written(c)
+	if err != nil {
+		return err
+	}
+	offset := int64(c.args[3])
+	if !c.positioned {
+		if offset, err = position(c.tid, c.args[0]); err != nil {
+			return err
+		}
+		offset -= c.result
+	}
+	f.add(Op{Kind: Write, File: c.file, Offset: offset, Data: data})
+	return nil
+}
+
+// position returns that of a descriptor, behind what was read or written last.
+func position(tid int, fd uint64) (at int64, err error) {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tid, int32(fd)))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(info)) {
+		if _, err := fmt.Sscanf(line, "pos: %d", &at); err == nil {
+			return at, nil
+		}
+	}
+	return 0, fmt.Errorf("descriptor %d has no position", fd)
+}
+
+func truncated(f *files, c call) error {
+	f.add(Op{Kind: Truncate, File: c.file, Offset: int64(c.args[1])})
+	return nil
+}
+
+func synced(f *files, c call) error {
+	f.add(Op{Kind: Sync, File: c.file, Since: c.since})
+	return nil
+}
+
+func marked(f *files, c call) error {
+	text, err := written(c)
+	if rest, ok := strings.CutPrefix(string(text), dieAt); ok && err == nil {
+		_, err = fmt.Sscan(rest, &f.syncsLeft, &f.dirSyncs)
+	}
+	f.add(Op{Kind: Mark, Text: string(text)})
+	return err
+}

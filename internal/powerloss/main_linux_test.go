@@ -1,0 +1,33 @@
+//go:build amd64 || arm64
+
+package powerloss_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// childMode is the environment variable that makes the test binary a process that is recorded: its value is what to do,
+// and the first argument is the directory to do it in.
+const childMode = "LARDER_POWERLOSS_CHILD"
+
+var children = map[string]func(dir string) error{"files": childFiles, "death": childDeath}
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(childMode); mode != "" {
+		if err := children[mode](os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// childEnv makes a process of this test binary do something.
+func childEnv(mode string) []string {
+	return append(os.Environ(), childMode+"="+mode, "GORACE=atexit_sleep_ms=0")
+}

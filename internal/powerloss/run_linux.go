@@ -1,0 +1,188 @@
+//go:build amd64 || arm64
+
+package powerloss
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Recorder records what processes, one after the other, do beneath a directory.
+type Recorder struct{ files *files }
+
+// NewRecorder returns one for root, which must be an empty directory with no symbolic link in its path.
+func NewRecorder(root string) (*Recorder, error) {
+	at, err := inodeOf(root)
+	if err != nil {
+		return nil, err
+	}
+	return &Recorder{&files{
+		root: root, names: map[string]int{".": Root}, numbers: map[inode]int{at: Root}, dirs: map[int]bool{Root: true},
+		last: Root,
+	}}, nil
+}
+
+// Record returns what has been recorded.
+func (r *Recorder) Record() []Op { return r.files.record }
+
+// Run runs a program with its arguments and environment until it exits or is killed as it has asked for
+// (Marker.DieAtSync). Its output goes to that of this process. Run fails if the program does, if it makes a call that
+// cannot be recorded, and where ptrace is not permitted.
+func (r *Recorder) Run(argv, env []string) error {
+	// The thread that starts a process is the one that traces it, and the only one that may.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	marks, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = marks.Close() }()
+	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
+		Env: env, Files: []*os.File{nil, os.Stdout, os.Stderr, marks}, Sys: &syscall.SysProcAttr{Ptrace: true},
+	})
+	if err != nil {
+		return fmt.Errorf("trace %s: %w (a container may need the capability SYS_PTRACE)", argv[0], err)
+	}
+	r.files.syncsLeft = 0
+	t := &tracer{pid: p.Pid, files: r.files, calls: map[int]call{}}
+	if err = t.run(); err == nil {
+		return p.Release()
+	}
+	if ended := end(p); ended != nil || !errors.Is(err, errDie) {
+		return fmt.Errorf("trace %s: %w", argv[0], errors.Join(err, ended))
+	}
+	return nil
+}
+
+// errDie: the process is to be killed, as it has asked for.
+var errDie = errors.New("the process wants to be killed")
+
+// end ends a process that is not to be traced any more, with its threads, of which each must be waited for.
+func end(p *os.Process) error {
+	_ = p.Kill() // else it has ended
+	for {
+		tid, status, err := wait()
+		if errors.Is(err, unix.ECHILD) || tid == p.Pid && (status.Exited() || status.Signaled()) {
+			return p.Release()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tracer follows the threads of a process from system call to system call.
+type tracer struct {
+	pid   int
+	files *files
+	// calls are what the threads that are in a system call have called.
+	calls map[int]call
+}
+
+const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
+	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_EXITKILL
+
+// run returns when the process has ended.
+func (t *tracer) run() error {
+	known := map[int]bool{}
+	for {
+		tid, status, err := wait()
+		if err != nil {
+			return err
+		}
+		if status.Exited() || status.Signaled() {
+			if tid != t.pid {
+				continue // a thread
+			}
+			if status.Signaled() || status.ExitStatus() != 0 {
+				return fmt.Errorf("it ended with status %#x; see what it has written", uint32(status))
+			}
+			return nil
+		}
+		signal, first := status.StopSignal(), !known[tid]
+		known[tid] = true
+		deliver := 0
+		switch {
+		case first && tid == t.pid: // it has not run yet
+			err = unix.PtraceSetOptions(tid, traceOptions)
+		case first && signal == unix.SIGSTOP: // a new thread
+		case signal == unix.SIGTRAP|0x80:
+			err = t.stopped(tid)
+		case signal == unix.SIGTRAP && status.TrapCause() > 0: // it makes a thread
+		default:
+			deliver = int(signal)
+		}
+		if err != nil {
+			return err
+		}
+		if err := unix.PtraceSyscall(tid, deliver); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("go on with a thread: %w", err)
+		}
+	}
+}
+
+// wait waits for a thread that this thread traces, and for no other child of this process.
+func wait() (tid int, status unix.WaitStatus, err error) {
+	for {
+		tid, err = unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return tid, status, err
+		}
+	}
+}
+
+// stopped handles a thread that enters or leaves a system call.
+func (t *tracer) stopped(tid int) error {
+	info, err := callInfo(tid)
+	if errors.Is(err, unix.ESRCH) {
+		return nil // the process has ended
+	}
+	if err != nil {
+		return fmt.Errorf("ask which system call it is: %w", err)
+	}
+	switch info.op {
+	case unix.PTRACE_SYSCALL_INFO_ENTRY:
+		c := call{tid: tid, args: [6]uint64(info.words[1:]), since: len(t.files.record)}
+		recorded, err := t.files.enter(info.words[0], &c)
+		if err != nil {
+			return err
+		}
+		if recorded {
+			t.calls[tid] = c
+		}
+	case unix.PTRACE_SYSCALL_INFO_EXIT:
+		c, ok := t.calls[tid]
+		delete(t.calls, tid)
+		c.result = int64(info.words[0])
+		if ok && c.result >= 0 {
+			return c.do(t.files, c)
+		}
+	}
+	return nil
+}
+
+// syscallInfo is struct ptrace_syscall_info of linux/ptrace.h. words are the number of the call and its arguments at
+// its entry, and its result at its exit.
+type syscallInfo struct {
+	op    uint8
+	_     [3]uint8
+	arch  uint32
+	ip    uint64
+	sp    uint64
+	words [8]uint64
+}
+
+func callInfo(tid int) (info syscallInfo, err error) {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), unsafe.Sizeof(info),
+		uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 {
+		return info, errno
+	}
+	return info, nil
+}
