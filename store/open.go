@@ -174,8 +174,12 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 		}
 		return s.putTimes(tx)
 	}
-	// The first write that comes looks for a file that has lost its name meanwhile: it needs the mark, which is ours now.
-	switch err := s.updateOpen(upkeep, begin); {
+	err := s.syncLeft(h)
+	if err == nil {
+		// The first write that comes looks for a file that has lost its name meanwhile: it needs the mark, which is ours now.
+		err = s.updateOpen(upkeep, begin)
+	}
+	switch {
 	case errors.Is(err, ErrNoSpace):
 		s.logger().Error(err, "The disk is full: the store can be read, and not be written")
 	case errors.Is(err, ErrOutcomeUnknown):
@@ -187,6 +191,22 @@ func (s *Store) start(h *handle, rt root, unseen bool) error {
 		return errors.Join(err, h.close())
 	}
 	s.unverified, s.wasClean = !rt.clean || unseen, rt.clean
+	return nil
+}
+
+// syncLeft syncs what a process that was killed has left in the kernel: the name of the file, and its last commit. This
+// process reads both, and the power may fail before they are on the disk. Then what is committed by that name is lost,
+// or the commit before the last one is back, which needs pages that the next one writes over.
+func (s *Store) syncLeft(h *handle) error {
+	if err := syncDir(filepath.Dir(s.real)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: if another process has just made the file, a crash of "+
+			"the machine may undo that")
+	}
+	if err := h.file.Sync(); err != nil {
+		err = fmt.Errorf("sync %s: %w: %w", s.path, ErrOutcomeUnknown, err)
+		s.fail(h, err)
+		return err
+	}
 	return nil
 }
 
@@ -224,10 +244,21 @@ func (s *Store) ensureFile() error {
 	return createFile(s.real, s.o.pageSize)
 }
 
-// makeDir makes the directory, for its owner only, if it is not there.
+// makeDir makes the directory, and those above it, for their owner only, if they are not there. Their names are on the
+// disk when it returns, unless the directory that they are in can be written and not read.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); !isMissing(err) {
 		return err
 	}
-	return os.MkdirAll(dir, 0o700)
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := syncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("sync the directory %s: %w", parent, err)
+	}
+	return nil
 }

@@ -14,7 +14,10 @@ import (
 // and the first argument is the directory to do it in.
 const childMode = "LARDER_POWERLOSS_CHILD"
 
-var children = map[string]func(dir string) error{"files": childFiles, "death": childDeath}
+var children = map[string]func(dir string) error{
+	"files": childFiles, "death": childDeath, "store": childStore, "kill-commit": childKilledInCommit,
+	"kill-compaction": childKilledInCompaction, "resume": childResumed,
+}
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {

@@ -1,0 +1,268 @@
+package powerloss_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/larder-dev/larder/internal/powerloss"
+	"github.com/larder-dev/larder/snapshot"
+	"github.com/larder-dev/larder/store"
+)
+
+// promise is what a worker has told up to some moment: what it was about to do, and what has to survive.
+type promise struct {
+	class       string
+	begun, done map[string]int
+}
+
+// promiseAt returns what was told in the first ops of the record.
+func promiseAt(record []powerloss.Op, at int) (promise, error) {
+	p := promise{begun: map[string]int{}, done: map[string]int{}}
+	for _, op := range record[:at] {
+		if op.Kind != powerloss.Mark {
+			continue
+		}
+		what, rest, _ := strings.Cut(op.Text, " ")
+		switch of := map[string]map[string]int{"begun": p.begun, "done": p.done}[what]; {
+		case what == "class":
+			p.class = rest
+		case of != nil:
+			end := strings.LastIndex(rest, " ")
+			n, err := strconv.Atoi(rest[end+1:])
+			if err != nil {
+				return p, fmt.Errorf("mark %q: %w", op.Text, err)
+			}
+			of[rest[:end]] = n
+		}
+	}
+	return p, nil
+}
+
+// holds returns an error if something that was found is not what was promised of it.
+func (p promise) holds(what string, found int) error {
+	if found < p.done[what] || found > p.begun[what] {
+		return fmt.Errorf("%s: found %d, %d was durable and %d had begun", what, found, p.done[what], p.begun[what])
+	}
+	return nil
+}
+
+// keys are those that the store has to open with.
+func (p promise) keys() []string {
+	switch {
+	case p.done["key"] > 0:
+		return []string{secondKey}
+	case p.begun["key"] > 0:
+		return []string{secondKey, firstKey}
+	}
+	return []string{firstKey}
+}
+
+// checkImage opens what is in an image and returns what is wrong with it, as who was promised p sees it.
+func checkImage(ctx context.Context, dir string, p promise) (quarantined bool, err error) {
+	quarantined, err = checkStore(ctx, filepath.Join(dir, storeName), p)
+	return quarantined, errors.Join(err, checkSnapshot(ctx, filepath.Join(dir, snapshotName), p),
+		checkRestored(ctx, filepath.Join(dir, restoredName), p))
+}
+
+func checkStore(ctx context.Context, path string, p promise) (quarantined bool, err error) {
+	var told strings.Builder
+	logger := funcr.New(func(_, args string) { told.WriteString(args + "\n") }, funcr.Options{})
+	s, err := openStore(path, logger, p.keys()...)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close(), wantAlone(path)) }()
+	if moved := s.Quarantined(); moved != "" {
+		if _, err := os.Stat(moved); err != nil || !strings.Contains(told.String(), "moved aside") {
+			return true, fmt.Errorf("moved aside to %s, and told %q: %w", moved, told.String(), err)
+		}
+		if len(p.done) > 0 {
+			return true, errors.New("moved aside: " + told.String())
+		}
+	}
+	if err := checkDocument(ctx, s, p); err != nil {
+		return false, err
+	}
+	found := map[*store.Collection]int{}
+	for _, st := range streams {
+		c, n, err := checkCollection(ctx, s, st, p)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", st.id.Resource, err)
+		}
+		found[c] = n
+	}
+	if err := sound(ctx, s); err != nil {
+		return false, err
+	}
+	if err := goOn(ctx, s, found); err != nil {
+		return false, fmt.Errorf("go on: %w", err)
+	}
+	return s.Quarantined() != "", nil
+}
+
+// goOn applies what comes next to collections of which each is after some event of its stream.
+func goOn(ctx context.Context, s *store.Store, found map[*store.Collection]int) error {
+	for _, st := range streams {
+		for c, n := range found {
+			if n == 0 || c.Identity().Resource != st.id.Resource {
+				continue
+			}
+			_, err := c.Apply(ctx, st.batch(st.after(n), n, n+20))
+			if err = errors.Join(err, s.Flush(ctx)); err != nil {
+				return err
+			}
+			if _, err = compare(ctx, c, st); err != nil {
+				return fmt.Errorf("%s: %w", st.id.Resource, err)
+			}
+		}
+	}
+	return sound(ctx, s)
+}
+
+// wantAlone returns an error if something is beside a store that was opened and closed.
+func wantAlone(path string) error {
+	for _, suffix := range []string{".opening", ".new-*"} {
+		if names, err := filepath.Glob(path + suffix); len(names) > 0 || err != nil {
+			return fmt.Errorf("left beside the store: %q (%v)", names, err) //nolint:errorlint // mostly nil
+		}
+	}
+	return nil
+}
+
+func sound(ctx context.Context, s *store.Store) error {
+	report, err := s.Check(ctx)
+	if err == nil && len(report.Problems) > 0 {
+		err = fmt.Errorf("check: %q", report.Problems)
+	}
+	return err
+}
+
+func checkDocument(ctx context.Context, s *store.Store, p promise) error {
+	data, err := s.Document(ctx, "document")
+	if err != nil {
+		return err
+	}
+	n, ok := documentNumber(data)
+	if !ok {
+		return fmt.Errorf("a document of %d bytes is none that was written: %.40q", len(data), data)
+	}
+	return p.holds("document", n)
+}
+
+// checkCollection compares a collection with the stream, and returns the event that it is after.
+func checkCollection(ctx context.Context, s *store.Store, st stream, p promise) (*store.Collection, int, error) {
+	o, err := st.options()
+	if err != nil {
+		return nil, 0, err
+	}
+	c, err := s.Collection(ctx, st.id, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := compare(ctx, c, st)
+	if err = errors.Join(err, p.holds(st.id.Resource, n)); err != nil {
+		return nil, 0, err
+	}
+	handlers, err := c.Handlers(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	seq := 0
+	for _, h := range handlers {
+		seq = int(h.Seq)
+	}
+	return c, n, p.holds("cursor of "+st.id.Resource, seq)
+}
+
+// compare returns the event that a collection is after, 0 if no list has been stored, and an error if it holds anything
+// else than what there is after that.
+func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
+	info, err := c.Info(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case info.MustRelist != "":
+		return 0, errors.New("it must be listed again: " + info.MustRelist)
+	case !info.Complete && info.ResourceVersion == "":
+		return 0, nil
+	}
+	n, err := strconv.Atoi(info.ResourceVersion)
+	if err != nil || !info.Complete {
+		return n, fmt.Errorf("resourceVersion %q, complete: %v", info.ResourceVersion, info.Complete)
+	}
+	want := st.after(n)
+	objects, err := c.List(ctx)
+	if err != nil {
+		return n, err
+	}
+	colors := map[string]int{}
+	for i, object := range want.sorted() {
+		expected := st.make(object, want[object])
+		if i >= len(objects) || content(objects[i]) != content(expected) {
+			return n, fmt.Errorf("at %d: object %d of %d is not %s", n, i, len(objects), key(object))
+		}
+		color, _ := byColor(expected)
+		colors[color[0]]++
+	}
+	if len(objects) != len(want) || info.Objects != len(want) {
+		return n, fmt.Errorf("at %d: %d objects, %d as it says, and there were %d", n, len(objects), info.Objects, len(want))
+	}
+	for color, want := range colors {
+		if keys, err := c.IndexKeys(ctx, "color", color); err != nil || len(keys) != want {
+			return n, fmt.Errorf("at %d: %d of %s, and there were %d: %w", n, len(keys), color, want, err)
+		}
+	}
+	return n, nil
+}
+
+func checkSnapshot(ctx context.Context, path string, p promise) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.holds("snapshot", 0)
+	}
+	if err != nil {
+		return err
+	}
+	report, err := snapshot.Verify(ctx, bytes.NewReader(data), snapshot.ReaderOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		return fmt.Errorf("snapshot: %q, %w", report.Problems, err)
+	}
+	f, err := snapshot.Open(path, snapshot.OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	all, err := f.Collections(ctx)
+	if err != nil || len(all) != 1 {
+		return fmt.Errorf("%d collections in the snapshot: %w", len(all), err)
+	}
+	n, err := strconv.Atoi(all[0].ResourceVersion)
+	return errors.Join(err, p.holds("snapshot", n))
+}
+
+// checkRestored looks at a store that was restored: it is whole as soon as it has its name.
+func checkRestored(ctx context.Context, path string, p promise) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return p.holds("restored", 0)
+	}
+	p.done = map[string]int{podStream.id.Resource: p.begun["restored"]}
+	p.begun = map[string]int{podStream.id.Resource: p.begun["restored"]}
+	s, err := openStore(path, quiet, firstKey)
+	if err != nil {
+		return fmt.Errorf("restored: %w", err)
+	}
+	_, _, err = checkCollection(ctx, s, podStream, p)
+	if err = errors.Join(err, sound(ctx, s), s.Close(), wantAlone(path)); err != nil {
+		return fmt.Errorf("restored: %w", err)
+	}
+	return nil
+}

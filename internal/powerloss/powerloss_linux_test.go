@@ -1,0 +1,198 @@
+//go:build amd64 || arm64
+
+package powerloss_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/powerloss"
+)
+
+var (
+	images = flag.Int("powerloss.images", 0, "how many to open; 200 by default, with LARDER_SOAK=1 20000")
+	seed   = flag.Uint64("powerloss.seed", 1, "of the choice of images")
+)
+
+// TestPowerLoss: whenever the power fails, and whatever of what was not synced survives, a store opens, with everything
+// in it whose commit had returned, as it was after some event of the stream. So it is with a snapshot and a store that
+// was restored. And a disk that does not sync, or does not sync directories, is found.
+func TestPowerLoss(t *testing.T) {
+	record := mustRun(t, tempDir(t), "store", "kill-commit", "kill-compaction", "resume")
+	chosen := choose(record, numberOfImages(), *seed)
+	t.Run("Images", func(t *testing.T) { testImages(t, record, chosen) })
+	t.Run("OnlyWhatWasSynced", func(t *testing.T) { testImages(t, record, ends(record)) })
+	t.Run("SyncedAfterAKill", func(t *testing.T) { testSyncedAfterAKill(t, record) })
+	t.Run("IgnoreSync", func(t *testing.T) { testFaults(t, record, chosen, powerloss.Faults{IgnoreSync: true}) })
+	t.Run("IgnoreDirSync", func(t *testing.T) { testFaults(t, record, chosen, powerloss.Faults{IgnoreDirSync: true}) })
+}
+
+// testFaults wants a disk with faults to be found.
+func testFaults(t *testing.T, record []powerloss.Op, chosen []image, faults powerloss.Faults) {
+	var found error
+	each(t, record, chosen[:min(len(chosen), 200)], faults, func(_ image, _ promise, _ string, err error) bool {
+		found = err
+		return err == nil
+	})
+	if found == nil {
+		t.Error("it was not found")
+	}
+	t.Log(found)
+}
+
+func numberOfImages() int {
+	switch {
+	case *images > 0:
+		return *images
+	case os.Getenv("LARDER_SOAK") == "1":
+		return 20_000
+	}
+	return 200
+}
+
+// testImages opens images and wants nothing to be wrong with them, and some to be of each class of work.
+func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
+	classes, bad := map[string]int{}, 0
+	each(t, record, chosen, powerloss.Faults{}, func(i image, p promise, fates string, err error) bool {
+		classes[p.class]++
+		if err != nil {
+			bad++
+			t.Errorf("%s, image %d of -powerloss.seed %d, after %d of %d operations, %s: %v",
+				p.class, i.number, *seed, i.at, len(record), fates, err)
+		}
+		return bad < 10
+	})
+	t.Logf("%d images of %d operations: %v", len(chosen), len(record), classes)
+	for class := range momentsOf(record) {
+		if classes[class] == 0 && bad == 0 {
+			t.Errorf("no image is of %q", class)
+		}
+	}
+}
+
+// testSyncedAfterAKill: before a process writes to a file it syncs what one that was killed has written to it. Else the
+// page cache shows a commit that a power loss takes away, together with pages of the one before it.
+func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
+	written, synced, began := map[int]int{}, map[int]bool{}, 0
+	for i, op := range record {
+		switch op.Kind {
+		case powerloss.Mark:
+			if op.Text == "class open after a kill" {
+				began = i
+			}
+		case powerloss.Sync:
+			synced[op.File] = true
+			if written[op.File] < op.Since {
+				delete(written, op.File)
+			}
+		case powerloss.Write:
+			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // a mark is never synced
+				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
+					i, op.File, before)
+			}
+			written[op.File] = i
+		}
+	}
+	if began == 0 {
+		t.Error("nothing was killed")
+	}
+}
+
+// image is a moment in which the power fails.
+type image struct {
+	number, at int
+	least      bool // nothing survives but what was synced
+}
+
+// choose returns n images, as many of each class of work, in the order of their moments.
+func choose(record []powerloss.Op, n int, seed uint64) []image {
+	classes := momentsOf(record)
+	names := slices.Sorted(maps.Keys(classes))
+	random := rand.New(rand.NewPCG(seed, 0))
+	var all []image
+	for i := range n {
+		in := classes[names[i%len(names)]]
+		moments := in.all
+		if random.IntN(2) == 0 && len(in.synced) > 0 {
+			moments = in.synced
+		}
+		all = append(all, image{number: i, at: moments[random.IntN(len(moments))]})
+	}
+	slices.SortFunc(all, func(a, b image) int { return a.at - b.at })
+	return all
+}
+
+// ends returns an image of each end of a piece of work, of what was synced until then.
+func ends(record []powerloss.Op) (all []image) {
+	for i, op := range record {
+		if strings.HasPrefix(op.Text, "class ") {
+			all = append(all, image{number: len(all), at: i, least: true})
+		}
+	}
+	return append(all, image{number: len(all), at: len(record), least: true})
+}
+
+// moments are those of a class of work: behind each operation, and just before something is synced.
+type moments struct{ all, synced []int }
+
+func momentsOf(record []powerloss.Op) map[string]*moments {
+	found := map[string]*moments{}
+	var in *moments
+	for i, op := range record {
+		class, begins := strings.CutPrefix(op.Text, "class ")
+		switch {
+		case begins:
+			if in = found[class]; in == nil {
+				in = &moments{}
+				found[class] = in
+			}
+		case op.Kind == powerloss.Sync:
+			in.synced = append(in.synced, i)
+			fallthrough
+		default:
+			in.all = append(in.all, i+1)
+		}
+	}
+	return found
+}
+
+// each opens images until then returns false, which is told what is wrong with them.
+func each(
+	t *testing.T, record []powerloss.Op, all []image, faults powerloss.Faults,
+	then func(i image, p promise, fates string, err error) bool,
+) {
+	disk, dir := powerloss.NewDisk(record, faults), tempDir(t)
+	for _, i := range all {
+		p, err := promiseAt(record, i.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(dir, fmt.Sprint(i.number))
+		if err := os.Mkdir(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		disk.Advance(i.at)
+		random := rand.New(rand.NewPCG(*seed, uint64(i.number)))
+		if i.least {
+			random = nil
+		}
+		fates, err := disk.Image(at, random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = checkImage(t.Context(), at, p)
+		if err2 := os.RemoveAll(at); err2 != nil {
+			t.Fatal(err2)
+		}
+		if !then(i, p, fates, err) {
+			return
+		}
+	}
+}

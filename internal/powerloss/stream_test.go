@@ -1,0 +1,141 @@
+package powerloss_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// stream is what happens to the objects of one resource of a cluster: events 1, 2, 3 and so on, each with its number as
+// the resourceVersion. It is the same in every process.
+type stream struct {
+	seed   uint64
+	id     store.Identity
+	object func(meta metav1.ObjectMeta, filler string) runtime.Object
+}
+
+var podStream = stream{seed: 1, id: storetest.Pods, object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
+	meta.Annotations = map[string]string{"filler": filler}
+	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "node-" + strconv.Itoa(len(filler)%9)}}
+}}
+
+var secretStream = stream{seed: 2, id: secretsID(), object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
+	return &corev1.Secret{ObjectMeta: meta, Type: "Opaque", Data: map[string][]byte{"filler": []byte(filler)}}
+}}
+
+var streams = []stream{podStream, secretStream}
+
+func secretsID() store.Identity {
+	id := storetest.Pods
+	id.Resource = "secrets"
+	return id
+}
+
+// streamKeys is of how many objects a stream tells.
+const streamKeys = 250
+
+// version is the state of an object: the event that made it and the last one that changed it.
+type version struct{ made, changed int }
+
+// contents are the objects there are after some event.
+type contents map[int]version
+
+// next applies event n and returns the object that it is of, and whether it was deleted.
+func (c contents) next(st stream, n int) (object int, was version, deleted bool) {
+	random := rand.New(rand.NewPCG(st.seed, uint64(n)))
+	object = random.IntN(streamKeys)
+	was, exists := c[object]
+	switch {
+	case exists && random.IntN(4) == 0:
+		delete(c, object)
+		return object, was, true
+	case exists:
+		c[object] = version{was.made, n}
+	default:
+		c[object] = version{n, n}
+	}
+	return object, was, false
+}
+
+// after returns what there is after event n.
+func (st stream) after(n int) contents {
+	c := contents{}
+	for i := 1; i <= n; i++ {
+		c.next(st, i)
+	}
+	return c
+}
+
+// make returns a state of an object.
+func (st stream) make(object int, v version) runtime.Object {
+	random := rand.New(rand.NewPCG(st.seed, uint64(object)<<32|uint64(v.changed)))
+	return st.object(metav1.ObjectMeta{
+		Namespace: namespace(object), Name: name(object),
+		UID: types.UID(fmt.Sprintf("uid-%d-%d", object, v.made)), ResourceVersion: strconv.Itoa(v.changed),
+		Labels: map[string]string{storetest.ColorLabel: fmt.Sprintf("color-%d", random.IntN(20))},
+	}, strings.Repeat(strconv.Itoa(v.changed)+" ", random.IntN(160)))
+}
+
+// batch returns the events from the one after from, up to and with to, which it applies to c.
+func (st stream) batch(c contents, from, to int) store.Batch {
+	b := store.Batch{ResourceVersion: strconv.Itoa(to)}
+	for n := from + 1; n <= to; n++ {
+		object, was, deleted := c.next(st, n)
+		if deleted {
+			b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: st.make(object, version{was.made, n})})
+		} else {
+			b.Ops = append(b.Ops, store.Op{Object: st.make(object, c[object])})
+		}
+	}
+	return b
+}
+
+// options are those of the stream's collection.
+func (st stream) options() (store.CollectionOptions, error) {
+	codec, err := store.CodecFor(st.make(0, version{1, 1}))
+	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "color": byColor}
+	return store.CollectionOptions{
+		Codec: codec, Residency: store.None,
+		Indexers: indexers, IndexVersions: map[string]string{cache.NamespaceIndex: "1", "color": "1"},
+	}, err
+}
+
+// byColor is an index function over storetest.ColorLabel.
+func byColor(obj any) ([]string, error) {
+	return []string{obj.(metav1.Object).GetLabels()[storetest.ColorLabel]}, nil
+}
+
+// sorted returns the objects in the order of their keys.
+func (c contents) sorted() []int {
+	return slices.SortedFunc(maps.Keys(c), func(a, b int) int { return strings.Compare(key(a), key(b)) })
+}
+
+func namespace(object int) string { return fmt.Sprintf("ns-%d", object%7) }
+func name(object int) string      { return fmt.Sprintf("object-%03d", object) }
+func key(object int) string       { return namespace(object) + "/" + name(object) }
+
+// content returns all that is in an object that a stream makes.
+func content(object runtime.Object) (c [7]string) {
+	meta := object.(metav1.Object)
+	c = [7]string{meta.GetNamespace(), meta.GetName(), string(meta.GetUID()), meta.GetResourceVersion()}
+	c[4] = meta.GetLabels()[storetest.ColorLabel]
+	switch o := object.(type) {
+	case *corev1.Pod:
+		c[5], c[6] = o.Annotations["filler"], o.Spec.NodeName
+	case *corev1.Secret:
+		c[5], c[6] = string(o.Data["filler"]), string(o.Type)
+	}
+	return c
+}
