@@ -105,7 +105,7 @@ e2e: cluster ## tests on a real kube-apiserver, of the examples too
 	@$(STEP) "tests on a real API server" $(GO) -C test/e2e test -vet=off -parallel 4 -count=1 -timeout 20m ./...
 
 .PHONY: soak
-soak: cluster ## longer runs of the same tests: more systems, more kills, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)
+soak: cluster ## longer runs of the same tests: more systems, more kills and power losses, whole minutes, 20 minutes of load, every residency, mutants, fuzzing (FUZZTIME each)
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(ALL_PLATFORMS)"
 	@$(STEP) "soak on a real API server" env LARDER_SOAK=1 $(GO) -C test/e2e test -p 1 -count=1 -v -timeout $(SOAK_TIMEOUT) ./...
 	@$(STEP) "tests on a real API server, residency None" env LARDER_TEST_RESIDENCY=None $(GO) -C test/e2e test -parallel 4 -count=1 -timeout 20m ./...
@@ -114,6 +114,7 @@ soak: cluster ## longer runs of the same tests: more systems, more kills, whole 
 		$(STEP) "the controller-runtime adapter, residency $$r" env LARDER_TEST_RESIDENCY="$$r" $(GO) -C informer/controllerruntime test -count=1 ./...; \
 	done
 	@$(MAKE) --no-print-directory mutants
+	@$(STEP) "20,000 images of a power loss" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout $(SOAK_TIMEOUT) -run '^TestPowerLoss$$' ./internal/powerloss
 	@$(STEP) "a handler that sleeps" env LARDER_SOAK=1 $(GO) test -count=1 -v -run '^TestSleepingHandler$$' ./informer
 	@$(STEP) "memory at full speed" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestMemoryAtFullSpeed$$' ./informer
 	@$(STEP) "10 million updates" env LARDER_SOAK=1 $(GO) test -count=1 -v -timeout 1h -run '^TestFileDoesNotGrow$$' ./store

@@ -127,8 +127,9 @@
 // # What is promised
 //
 //   - Objects, index entries and the resourceVersion that covers them commit
-//     together. The stored resourceVersion is never ahead of the objects. After a crash the file is the state after some batch, and the batches
-//     that followed are lost; after Close it is the last one.
+//     together. The stored resourceVersion is never ahead of the objects. After a crash or a power loss the file is
+//     the state after some batch, the newest that was committed or a later one, and the batches that followed are lost;
+//     after Close it is the last one.
 //   - A resourceVersion that CompareResourceVersion does not accept is not
 //     stored: the objects are served, and Info.MustRelist says why they can not be resumed.
 //   - An object that can not be keyed, encoded or indexed (an index function

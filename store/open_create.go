@@ -13,8 +13,8 @@ import (
 )
 
 // createFile makes an empty store at path. It is complete, and on the disk,
-// before it gets its name: a crash leaves no store or a good one. The caller
-// holds the mark.
+// before it gets its name: a crash leaves no store or a good one. The name is
+// on the disk when the store is open. The caller holds the mark.
 func createFile(path string, pageSize int) error {
 	h, err := newFile(path, 0, Options{pageSize: pageSize})
 	if err != nil {
@@ -28,7 +28,7 @@ func createFile(path string, pageSize int) error {
 	if err != nil {
 		return fmt.Errorf("make it: %w", errors.Join(err, os.Remove(name)))
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 // newFile makes an empty store under a temporary name beside path, and leaves

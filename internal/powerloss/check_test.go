@@ -208,7 +208,7 @@ func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
 	for i, object := range want.sorted() {
 		expected := st.make(object, want[object])
 		if i >= len(objects) || content(objects[i]) != content(expected) {
-			return n, fmt.Errorf("at %d: object %d of %d is not %s", n, i, len(objects), key(object))
+			return n, fmt.Errorf("at %d: object %d of %d is not %s", n, i, len(objects), name(object))
 		}
 		color, _ := byColor(expected)
 		colors[color[0]]++

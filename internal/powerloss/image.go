@@ -18,7 +18,8 @@ func (d *Disk) Image(dir string, random *rand.Rand) (fates string, err error) {
 	err = d.writeDir(d.files[Root], dir, func(f *file, name string) fate {
 		fate := newFate(random, len(f.pending))
 		if len(f.pending) > 0 {
-			told = append(told, fmt.Sprintf("%s: of %d operations %s", strings.TrimPrefix(name, dir+"/"), len(f.pending), fate))
+			name = "." + strings.TrimPrefix(name, dir)
+			told = append(told, fmt.Sprintf("%s: of %d operations %s", name, len(f.pending), fate))
 		}
 		return fate
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -22,29 +25,38 @@ import (
 // the resourceVersion. It is the same in every process.
 type stream struct {
 	seed   uint64
-	id     store.Identity
+	id     entry.Identity
+	codec  func() (codec.Codec, error)
 	object func(meta metav1.ObjectMeta, filler string) runtime.Object
 }
 
-var podStream = stream{seed: 1, id: storetest.Pods, object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
-	meta.Annotations = map[string]string{"filler": filler}
-	return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "node-" + strconv.Itoa(len(filler)%9)}}
-}}
+var podStream = stream{
+	seed: 1, id: storetest.Pods,
+	codec: sync.OnceValues(func() (codec.Codec, error) { return codec.For(&corev1.Pod{}) }),
+	object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
+		meta.Annotations = map[string]string{"filler": filler}
+		return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "node-" + strconv.Itoa(len(filler)%9)}}
+	},
+}
 
-var secretStream = stream{seed: 2, id: secretsID(), object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
-	return &corev1.Secret{ObjectMeta: meta, Type: "Opaque", Data: map[string][]byte{"filler": []byte(filler)}}
-}}
+var secretStream = stream{
+	seed: 2, id: secretsID(),
+	codec: sync.OnceValues(func() (codec.Codec, error) { return codec.For(&corev1.Secret{}) }),
+	object: func(meta metav1.ObjectMeta, filler string) runtime.Object {
+		return &corev1.Secret{ObjectMeta: meta, Type: "Opaque", Data: map[string][]byte{"filler": []byte(filler)}}
+	},
+}
 
 var streams = []stream{podStream, secretStream}
 
-func secretsID() store.Identity {
+func secretsID() entry.Identity {
 	id := storetest.Pods
 	id.Resource = "secrets"
 	return id
 }
 
 // streamKeys is of how many objects a stream tells.
-const streamKeys = 250
+const streamKeys = 150
 
 // version is the state of an object: the event that made it and the last one that changed it.
 type version struct{ made, changed int }
@@ -102,13 +114,13 @@ func (st stream) batch(c contents, from, to int) store.Batch {
 	return b
 }
 
-// options are those of the stream's collection.
+// options are those of the stream's collection. The codec, which takes a while to make, is made once.
 func (st stream) options() (store.CollectionOptions, error) {
-	codec, err := store.CodecFor(st.make(0, version{1, 1}))
-	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "color": byColor}
+	c, err := st.codec()
 	return store.CollectionOptions{
-		Codec: codec, Residency: store.None,
-		Indexers: indexers, IndexVersions: map[string]string{cache.NamespaceIndex: "1", "color": "1"},
+		Codec: c, Residency: store.None,
+		Indexers:      cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "color": byColor},
+		IndexVersions: map[string]string{cache.NamespaceIndex: "1", "color": "1"},
 	}, err
 }
 
@@ -117,14 +129,11 @@ func byColor(obj any) ([]string, error) {
 	return []string{obj.(metav1.Object).GetLabels()[storetest.ColorLabel]}, nil
 }
 
-// sorted returns the objects in the order of their keys.
-func (c contents) sorted() []int {
-	return slices.SortedFunc(maps.Keys(c), func(a, b int) int { return strings.Compare(key(a), key(b)) })
-}
+// sorted returns the objects in the order of their keys, which is that of their numbers.
+func (c contents) sorted() []int { return slices.Sorted(maps.Keys(c)) }
 
-func namespace(object int) string { return fmt.Sprintf("ns-%d", object%7) }
+func namespace(object int) string { return fmt.Sprintf("ns-%d", object/20) }
 func name(object int) string      { return fmt.Sprintf("object-%03d", object) }
-func key(object int) string       { return namespace(object) + "/" + name(object) }
 
 // content returns all that is in an object that a stream makes.
 func content(object runtime.Object) (c [7]string) {

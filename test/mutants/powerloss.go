@@ -1,0 +1,79 @@
+package main
+
+// powerLossMutants leave something in the page cache that must be on the disk.
+var powerLossMutants = []mutant{
+	{
+		name:   "powerloss/commit-no-sync",
+		breaks: "What has been committed survives a power loss.",
+		file:   "store/open_file.go",
+		old: `	h.db.AllocSize = allocSize
+`,
+		new: `	h.db.AllocSize = allocSize
+	h.db.NoSync = true
+`,
+		test: "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/new-directory-no-sync",
+		breaks: "A directory that is made for a store survives a power loss.",
+		file:   "store/open.go",
+		old:    `	if err := syncDir(parent); err != nil && !errors.Is(err, os.ErrPermission) {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/open-no-name-sync",
+		breaks: "The name of a new file survives a power loss, that of one too whose process was killed before it synced it.",
+		file:   "store/open.go",
+		old:    `	if err := syncDir(filepath.Dir(s.real)); err != nil {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/open-no-sync",
+		breaks: "The last commit of a killed process is on the disk before pages that the one before needs are written.",
+		file:   "store/open.go",
+		old:    `	if err := h.file.Sync(); err != nil {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/compaction-no-sync",
+		breaks: "What is committed after a compaction survives a power loss.",
+		file:   "store/file_name.go",
+		old: `	if err := syncDir(filepath.Dir(s.real)); err != nil {
+		s.logger().Error(err, "The directory could not be synced: a crash of the machine may undo that the file got its name")
+	}
+	fresh.path`,
+		new:  `	fresh.path`,
+		test: "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/import-no-sync",
+		breaks: "A store that was restored survives a power loss.",
+		file:   "store/import.go",
+		old:    `	if err := syncDir(filepath.Dir(i.path)); err != nil {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/snapshot-no-sync",
+		breaks: "A snapshot file is whole after a power loss.",
+		file:   "snapshot/save_target.go",
+		old: `		err = f.Sync()
+`,
+		new: `		err = nil
+`,
+		test: "TestPowerLoss", dir: powerLossDir,
+	},
+	{
+		name:   "powerloss/snapshot-no-name-sync",
+		breaks: "A snapshot file that was saved survives a power loss.",
+		file:   "snapshot/save_target.go",
+		old:    `	if err := syncDir(filepath.Dir(target)); err != nil {`,
+		new:    `	if err := error(nil); err != nil {`,
+		test:   "TestPowerLoss", dir: powerLossDir,
+	},
+}
+
+const powerLossDir = "internal/powerloss"
