@@ -1,12 +1,15 @@
 package load
 
 import (
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -32,11 +35,13 @@ type Kind struct {
 	New func(i, revision int) runtime.Object
 }
 
+var widgetVersion = schema.GroupVersion{Group: "bench.larder.dev", Version: "v1"}
+
 // Kinds are all of them, in the order in which they are reported.
 var Kinds = []Kind{
 	{"pods", corev1.SchemeGroupVersion.WithResource("pods"), &corev1.Pod{}, newPod},
 	{"configmaps", corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{}, newConfigMap},
-	{"widgets", widgets, nil, newWidget},
+	{"widgets", widgetVersion.WithResource("widgets"), nil, newWidget},
 }
 
 // KindOf returns the kind of that name, which is one of Kinds.
@@ -74,4 +79,33 @@ func Revision(obj any) (revision int, made int64) {
 	revision, _ = strconv.Atoi(annotations[RevisionAnnotation])
 	made, _ = strconv.ParseInt(annotations[MadeAnnotation], 10, 64)
 	return revision, made
+}
+
+// configMapBytes is the size of a body.
+const configMapBytes = 100 << 10
+
+// newConfigMap fills the body with random bytes in base64: compression takes a quarter off it, not more.
+func newConfigMap(i, revision int) runtime.Object {
+	var seed [32]byte
+	copy(seed[:], strconv.Itoa(i))
+	raw := make([]byte, base64.StdEncoding.DecodedLen(configMapBytes))
+	_, _ = rand.NewChaCha8(seed).Read(raw) // it never fails
+	cm := &corev1.ConfigMap{Data: map[string]string{"body": base64.StdEncoding.EncodeToString(raw)}}
+	cm.Namespace, cm.Name = Namespace(i), objectName("configmaps", i)
+	cm.Annotations = map[string]string{RevisionAnnotation: strconv.Itoa(revision)}
+	return cm
+}
+
+// newWidget is a custom resource of about 400 bytes of JSON.
+func newWidget(i, revision int) runtime.Object {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": widgetVersion.String(), "kind": "Widget",
+		"metadata": map[string]any{
+			"name": objectName("widgets", i), "namespace": Namespace(i),
+			"labels":      map[string]any{"tier": strconv.Itoa(i % 5)},
+			"annotations": map[string]any{RevisionAnnotation: strconv.Itoa(revision)},
+		},
+		"spec":   map[string]any{"size": int64(i % 100), "color": "blue", "ratio": 0.5},
+		"status": map[string]any{"ready": true},
+	}}
 }

@@ -9,8 +9,8 @@ import (
 
 func testRun() Record {
 	return Record{
-		ID: "20261121-120000", Command: "go -C bench run .", Machine: "linux/amd64, 2 cores", Server: "kube-apiserver v1.36.3",
-		Commit: "abc", Cases: Cases(samples(), Asked{Runs: 1}),
+		ID: "20261121-120000", Command: "go -C bench run .", Commit: "abc",
+		Machine: "linux/amd64, 2 cores", Server: "kube-apiserver v1.36.3", Cases: Cases(samples(), Asked{Runs: 1}),
 	}
 }
 

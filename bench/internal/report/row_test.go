@@ -106,7 +106,8 @@ func TestRows(t *testing.T) {
 	if r := find(t, rows, "updates-spread/rate", "", 100_000); *r.Ratio != 0.5 || r.Met != nil {
 		t.Errorf("updates of spread keys have no goal: %+v", r)
 	}
-	if r := find(t, rows, "updates-spread/rate", "raw bbolt, 4 MiB a transaction", 10_000); *r.Ratio != 0.8 || r.Met != nil {
+	const raw = "raw bbolt, 4 MiB a transaction"
+	if r := find(t, rows, "updates-spread/rate", raw, 10_000); *r.Ratio != 0.8 || r.Met != nil {
 		t.Errorf("beside raw bbolt: %+v", r)
 	}
 	r := find(t, rows, "restart/synced_resumed", "", 10_000)
@@ -151,8 +152,9 @@ func TestGoalsAreForPods(t *testing.T) {
 	others := samples()
 	for i := range others {
 		others[i].Kind, others[i].Subject.Dynamic = "widgets", true
-		if _, has := others[i].Result["synced_resumed"]; has && others[i].Subject.Residency == subject.All && others[i].N == 100_000 {
-			others[i].Result["synced_resumed"] = 2.6
+		o := others[i]
+		if _, has := o.Result["synced_resumed"]; has && o.Subject.Residency == subject.All && o.N == 100_000 {
+			o.Result["synced_resumed"] = 2.6
 		}
 	}
 	rows := rowsOf(others)

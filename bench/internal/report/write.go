@@ -1,11 +1,14 @@
 package report
 
 import (
+	_ "embed" // for page.md
+	"errors"
 	"fmt"
 	"io"
 	"path"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
@@ -20,57 +23,44 @@ func Text(out io.Writer, r Record) error {
 	}
 	hint := ""
 	if mostObjects(rows, scenario.GoalsFor) != scenario.GoalsN {
-		hint = fmt.Sprintf(" The goals are set for %s %s: with another number a verdict is a hint.",
-			count(scenario.GoalsN), scenario.GoalsFor)
+		hint = " The goals are set for " + goalsFor() + ": with another number a verdict is a hint."
 	}
-	_, err := fmt.Fprintf(out, "\n%s (%s).%s\n", tallyOf(rows, scenario.All()), judged(rows), hint)
+	_, err := fmt.Fprintf(out, "\n%s.%s\n", verdict(rows), hint)
 	return err
 }
+
+//go:embed page.md
+var pageText string
+
+var page = template.Must(template.New("page.md").Parse(pageText))
 
 // Markdown writes the page of the documentation. pictures are links from where the page is.
 func Markdown(out io.Writer, r Record, pictures []string) error {
 	rows := r.Rows()
-	fmt.Fprintf(out, `# How fast is Larder beside client-go?
-
-Made by %s
-from %s: do not edit.
-%s; %s; commit %s.
-
-Larder and client-go's informer v0.37 do the same on the same server, in turn, each in a fresh process. Figures are
-medians, the least and the most in parentheses. client-go's default asks for the state by a watch (WatchList); LIST is
-the same with %s. Ratios are Larder to client-go's default, or to what is named.
-RssAnon is memory of the process alone; mapped pages belong to the kernel, which takes them back as it likes. Where a
-median is of more or fewer runs than its command asks for, it says so.
-
-Goals are set for %s %s. That of the policy Resumed is to hold whatever the number, and is judged for widgets,
-too. Those of RssAnon are for the residencies that do not hold all objects, Bounded and None: what All needs is
-reported.
-
-In all rows of a restart Larder's file is in the kernel's page cache: the process has been restarted, not the machine,
-after whose reboot the file would have to be read from the disk. The scenarios
-%s run on the embedded API server, as a real one does not make so
-many changes a second, and so do those of widgets.
-
-%s (%s).
-A goal is met if every residency that it is for meets it; each residency has a row, with a verdict of its own.
-`,
-		code(r.Command), code("bench/results/"+r.ID+".json"), r.Machine, r.Server, r.Commit,
-		code("KUBE_FEATURE_WatchListClient=false"), count(scenario.GoalsN), scenario.GoalsFor, embedded(),
-		tallyOf(rows, scenario.All()), judged(rows))
-	for _, picture := range pictures {
-		fmt.Fprintf(out, "\n![%s](%s)\n", strings.TrimSuffix(path.Base(picture), ".svg"), picture)
+	type picture struct{ Name, Link string }
+	data := struct {
+		Record
+		Objects, Embedded, Verdict string
+		Pictures                   []picture
+	}{Record: r, Objects: goalsFor(), Embedded: embedded(), Verdict: verdict(rows)}
+	for _, link := range pictures {
+		data.Pictures = append(data.Pictures, picture{strings.TrimSuffix(path.Base(link), ".svg"), link})
 	}
-	return writeTables(out, rows)
+	return errors.Join(page.Execute(out, data), writeTables(out, rows))
 }
 
-func code(text string) string { return "`" + text + "`" }
+func goalsFor() string { return count(scenario.GoalsN) + " " + scenario.GoalsFor }
+
+func verdict(rows []Row) string {
+	return fmt.Sprintf("%s (%s)", tallyOf(rows, scenario.All()), judged(rows))
+}
 
 // embedded names the scenarios of the embedded server.
 func embedded() string {
 	var names []string
 	for _, s := range scenario.All() {
 		if s.Embedded {
-			names = append(names, code(s.Name))
+			names = append(names, "`"+s.Name+"`")
 		}
 	}
 	last := len(names) - 1
@@ -86,7 +76,7 @@ func writeTables(out io.Writer, rows []Row) error {
 		head := fmt.Sprintf("%s, %s %s", r.Title, count(float64(r.N)), r.Kind)
 		if head != last || r.Command != command {
 			last, command = head, r.Command
-			fmt.Fprintf(w, "\n## %s\n\n%s\n\n", strings.ToUpper(head[:1])+head[1:], code(r.Command))
+			fmt.Fprintf(w, "\n## %s\n\n`%s`\n\n", strings.ToUpper(head[:1])+head[1:], r.Command)
 			line(w, "figure", "residency", "Larder", "client-go", "client-go, LIST", "compared with", "ratio", "goal", "")
 			line(w, "---", "---", "---", "---", "---", "---", "---", "---", "---")
 		}

@@ -66,7 +66,8 @@ func TestRestartPlot(t *testing.T) {
 	var rows []Row
 	for _, key := range []string{"synced_resumed", "synced_disk", "bytes"} {
 		rows = append(rows, Row{
-			Place: Place{Scenario: "restart", Kind: "pods", N: 100_000}, Metric: scenario.Metric{Key: key}, Residency: subject.All,
+			Place:  Place{Scenario: "restart", Kind: "pods", N: 100_000},
+			Metric: scenario.Metric{Key: key}, Residency: subject.All,
 			Larder: Summary{Median: 2}, ClientGo: &Summary{Median: 200}, ClientGoList: &Summary{Median: 100},
 		})
 	}

@@ -29,6 +29,20 @@ const (
 	Nothing = "nothing"
 )
 
+func metric(key, title string, unit Unit, goals ...Goal) Metric {
+	return Metric{Key: key, Title: title, Unit: unit, Goals: goals}
+}
+
+func (m Metric) against(what string) Metric {
+	m.Against = what
+	return m
+}
+
+func (m Metric) goal(g Goal) Metric {
+	m.Goals = []Goal{g}
+	return m
+}
+
 // Unit of a figure.
 type Unit string
 
@@ -63,6 +77,29 @@ type Goal struct {
 	Limit float64
 	// Text is how the goal is written.
 	Text string
+}
+
+func atMost(limit float64, text string, residencies ...string) Goal {
+	return Goal{Limit: limit, Text: "at most " + text, Residencies: residencies}
+}
+
+func atLeast(limit float64, text string, residencies ...string) Goal {
+	return Goal{Limit: limit, Text: "at least " + text, Residencies: residencies, AtLeast: true}
+}
+
+func (g Goal) value() Goal {
+	g.Value = true
+	return g
+}
+
+func (g Goal) dynamic() Goal {
+	g.Dynamic = true
+	return g
+}
+
+func (g Goal) of(kind string) Goal {
+	g.Kind = kind
+	return g
 }
 
 // For reports whether the goal is that of a row of its metric.

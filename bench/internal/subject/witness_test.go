@@ -12,7 +12,9 @@ import (
 // A cluster has objects of its own, which come in any order.
 func TestWitnessCountsWhatWasMade(t *testing.T) {
 	kind := load.KindOf("configmaps")
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}}
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "extension-apiserver-authentication",
+	}}
 	w := NewWitness(kind, 2, kind.Key(1), 3)
 	closed := func(c <-chan struct{}) bool {
 		select {
