@@ -60,11 +60,11 @@ type Asked struct {
 }
 
 // Command returns what measures a scenario again, with those numbers of objects of a kind.
-func (a Asked) Command(scenario, kind string, numbers ...int) string {
+func (a Asked) Command(name, kind string, numbers ...int) string {
 	counts := map[string]string{"pods": "0", "configmaps": "0", "widgets": "0"}
 	counts[kind] = strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 	return strings.TrimSpace(fmt.Sprintf("go -C bench run . -only %s -pods %s -configmaps %s -widgets %s -runs %d %s",
-		scenario, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
+		name, counts["pods"], counts["configmaps"], counts["widgets"], a.Runs, a.Flags))
 }
 
 // Cases sums up the samples of a run, in their order.

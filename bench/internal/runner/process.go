@@ -37,6 +37,8 @@ func runProcess(
 	if err != nil {
 		return nil, err
 	}
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
 	cmd := exec.CommandContext(ctx, program, ChildArgument, c.Scenario, c.Subject.String())
 	cmd.Env = append(os.Environ(), c.Subject.Env()...)
 	var stderr strings.Builder
@@ -53,7 +55,7 @@ func runProcess(
 		return nil, err
 	}
 	defer func() {
-		_ = in.Close() // which ends the child if it has not ended
+		_ = in.Close() // which ends a child that waits
 		if waitErr := cmd.Wait(); waitErr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %s", waitErr, stderr.String()))
 		}
@@ -74,43 +76,27 @@ func runProcess(
 			return m.Result, nil
 		}
 		if err := act(proceed); err != nil {
+			kill() // or it would wait for what does not come
 			return nil, err
 		}
 	}
 }
 
-// Child runs one case.
+// Child runs one case. It ends in time also if its driver has gone.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	sent := make(chan scenario.Case)
-	// The reader ends with the process at the latest: nothing else can end a read of standard input.
-	go func() {
-		for decoder := json.NewDecoder(in); ; {
-			var c scenario.Case
-			if err := decoder.Decode(&c); err != nil {
-				cancel(fmt.Errorf("the driver has gone: %w", err))
-				return
-			}
-			select {
-			case sent <- c:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	say := json.NewEncoder(out).Encode
-	var last message
-	var err error
-	if last.Result, err = runCase(ctx, sent, say); err != nil {
-		last = message{Error: err.Error()}
+	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
+	defer cancel()
+	sent, say := json.NewDecoder(in), json.NewEncoder(out)
+	result, err := runCase(ctx, sent, say)
+	if err != nil {
+		return say.Encode(message{Error: err.Error()})
 	}
-	return say(last)
+	return say.Encode(message{Result: result})
 }
 
-func runCase(ctx context.Context, sent <-chan scenario.Case, say func(any) error) (scenario.Result, error) {
-	c, err := receive(ctx, sent)
-	if err != nil {
+func runCase(ctx context.Context, sent *json.Decoder, say *json.Encoder) (scenario.Result, error) {
+	var c scenario.Case
+	if err := sent.Decode(&c); err != nil {
 		return nil, err
 	}
 	measure, err := scenario.Measure(c)
@@ -122,26 +108,13 @@ func runCase(ctx context.Context, sent <-chan scenario.Case, say func(any) error
 		return nil, err
 	}
 	defer memory.Stop()
-	b := &scenario.Bench{Case: c, Kind: load.KindOf(c.Kind), Memory: memory, Ready: func(ctx context.Context) error {
-		if err := say(message{Ready: true}); err != nil {
-			return err
-		}
-		_, err := receive(ctx, sent)
-		return err
+	b := &scenario.Bench{Case: c, Kind: load.KindOf(c.Kind), Memory: memory, Ready: func() error {
+		return errors.Join(say.Encode(message{Ready: true}), sent.Decode(&c))
 	}}
 	if c.Profile == "" {
 		return measure(ctx, b)
 	}
 	return profiled(c, func() (scenario.Result, error) { return measure(ctx, b) })
-}
-
-func receive(ctx context.Context, sent <-chan scenario.Case) (scenario.Case, error) {
-	select {
-	case c := <-sent:
-		return c, nil
-	case <-ctx.Done():
-		return scenario.Case{}, context.Cause(ctx)
-	}
 }
 
 // profiled writes profiles of the processor and of what was allocated, as <scenario>-<kind>-<n>-<subject>.cpu.pprof and

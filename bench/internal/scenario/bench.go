@@ -19,7 +19,7 @@ type Bench struct {
 	// Memory is sampled since the process began.
 	Memory *proc.Sampler
 	// Ready tells the driver to make the Changes, and waits until it has.
-	Ready func(ctx context.Context) error
+	Ready func() error
 }
 
 // run starts the subject of the case, with a handler if there is one, measures and stops it.

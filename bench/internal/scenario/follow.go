@@ -88,7 +88,7 @@ func (b *Bench) follow(
 		return f, err
 	}
 	hold(r.Network)
-	if err := b.Ready(ctx); err != nil {
+	if err := b.Ready(); err != nil {
 		return f, err
 	}
 	if f.before, err = writesOf(r.Store); err != nil {
