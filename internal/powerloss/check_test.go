@@ -67,46 +67,53 @@ func (p promise) keys() []string {
 }
 
 // checkImage opens what is in an image and returns what is wrong with it, as who was promised p sees it.
-func checkImage(ctx context.Context, dir string, p promise) (quarantined bool, err error) {
-	quarantined, err = checkStore(ctx, filepath.Join(dir, storeName), p)
-	return quarantined, errors.Join(err, checkSnapshot(ctx, filepath.Join(dir, snapshotName), p),
+func checkImage(ctx context.Context, dir string, p promise) error {
+	return errors.Join(checkStore(ctx, filepath.Join(dir, storeName), p),
+		checkSnapshot(ctx, filepath.Join(dir, snapshotName), p),
 		checkRestored(ctx, filepath.Join(dir, restoredName), p))
 }
 
-func checkStore(ctx context.Context, path string, p promise) (quarantined bool, err error) {
+func checkStore(ctx context.Context, path string, p promise) (err error) {
 	var told strings.Builder
 	logger := funcr.New(func(_, args string) { told.WriteString(args + "\n") }, funcr.Options{})
 	s, err := openStore(path, logger, p.keys()...)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(), wantAlone(path)) }()
-	if moved := s.Quarantined(); moved != "" {
-		if _, err := os.Stat(moved); err != nil || !strings.Contains(told.String(), "moved aside") {
-			return true, fmt.Errorf("moved aside to %s, and told %q: %w", moved, told.String(), err)
-		}
-		if len(p.done) > 0 {
-			return true, errors.New("moved aside: " + told.String())
-		}
+	if err := checkMovedAside(s, told.String(), p); err != nil {
+		return err
 	}
 	if err := checkDocument(ctx, s, p); err != nil {
-		return false, err
+		return err
 	}
 	found := map[*store.Collection]int{}
 	for _, st := range streams {
 		c, n, err := checkCollection(ctx, s, st, p)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", st.id.Resource, err)
+			return fmt.Errorf("%s: %w", st.id.Resource, err)
 		}
 		found[c] = n
 	}
 	if err := sound(ctx, s); err != nil {
-		return false, err
+		return err
 	}
 	if err := goOn(ctx, s, found); err != nil {
-		return false, fmt.Errorf("go on: %w", err)
+		return fmt.Errorf("go on: %w", err)
 	}
-	return s.Quarantined() != "", nil
+	return nil
+}
+
+// checkMovedAside: a file is moved aside only while nothing is durable, and that is told.
+func checkMovedAside(s *store.Store, told string, p promise) error {
+	moved := s.Quarantined()
+	if moved == "" {
+		return nil
+	}
+	if _, err := os.Stat(moved); err != nil || len(p.done) > 0 || !strings.Contains(told, "moved aside") {
+		return fmt.Errorf("moved aside to %s, and told %q (%v)", moved, told, err) //nolint:errorlint // may be nil
+	}
+	return nil
 }
 
 // goOn applies what comes next to collections of which each is after some event of its stream.
@@ -132,7 +139,7 @@ func goOn(ctx context.Context, s *store.Store, found map[*store.Collection]int) 
 func wantAlone(path string) error {
 	for _, suffix := range []string{".opening", ".new-*"} {
 		if names, err := filepath.Glob(path + suffix); len(names) > 0 || err != nil {
-			return fmt.Errorf("left beside the store: %q (%v)", names, err) //nolint:errorlint // mostly nil
+			return fmt.Errorf("left beside the store: %q (%v)", names, err) //nolint:errorlint // may be nil
 		}
 	}
 	return nil
@@ -217,8 +224,12 @@ func compare(ctx context.Context, c *store.Collection, st stream) (int, error) {
 		return n, fmt.Errorf("at %d: %d objects, %d as it says, and there were %d", n, len(objects), info.Objects, len(want))
 	}
 	for color, want := range colors {
-		if keys, err := c.IndexKeys(ctx, "color", color); err != nil || len(keys) != want {
-			return n, fmt.Errorf("at %d: %d of %s, and there were %d: %w", n, len(keys), color, want, err)
+		keys, err := c.IndexKeys(ctx, "color", color)
+		if err == nil && len(keys) != want {
+			err = fmt.Errorf("%d of %s, and there were %d", len(keys), color, want)
+		}
+		if err != nil {
+			return n, fmt.Errorf("at %d: %w", n, err)
 		}
 	}
 	return n, nil
@@ -234,7 +245,7 @@ func checkSnapshot(ctx context.Context, path string, p promise) error {
 	}
 	report, err := snapshot.Verify(ctx, bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil || len(report.Problems) > 0 {
-		return fmt.Errorf("snapshot: %q, %w", report.Problems, err)
+		return fmt.Errorf("snapshot: %q (%v)", report.Problems, err) //nolint:errorlint // may be nil
 	}
 	f, err := snapshot.Open(path, snapshot.OpenOptions{})
 	if err != nil {
@@ -243,7 +254,7 @@ func checkSnapshot(ctx context.Context, path string, p promise) error {
 	defer func() { _ = f.Close() }()
 	all, err := f.Collections(ctx)
 	if err != nil || len(all) != 1 {
-		return fmt.Errorf("%d collections in the snapshot: %w", len(all), err)
+		return fmt.Errorf("%d collections in the snapshot (%v)", len(all), err) //nolint:errorlint // may be nil
 	}
 	n, err := strconv.Atoi(all[0].ResourceVersion)
 	return errors.Join(err, p.holds("snapshot", n))

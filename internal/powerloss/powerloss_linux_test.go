@@ -37,7 +37,8 @@ func TestPowerLoss(t *testing.T) {
 // testFaults wants a disk with faults to be found.
 func testFaults(t *testing.T, record []powerloss.Op, chosen []image, faults powerloss.Faults) {
 	var found error
-	each(t, record, chosen[:min(len(chosen), 200)], faults, func(_ image, _ promise, _ string, err error) bool {
+	disk := powerloss.NewDisk(record, faults)
+	each(t, record, disk, chosen[:min(len(chosen), 200)], func(_ image, _ promise, _ string, err error) bool {
 		found = err
 		return err == nil
 	})
@@ -57,15 +58,24 @@ func numberOfImages() int {
 	return 200
 }
 
-// testImages opens images and wants nothing to be wrong with them, and some to be of each class of work.
+// testImages opens images and wants nothing to be wrong with them, and some to be of each class of work. The first that
+// something is wrong with is kept.
 func testImages(t *testing.T, record []powerloss.Op, chosen []image) {
 	classes, bad := map[string]int{}, 0
-	each(t, record, chosen, powerloss.Faults{}, func(i image, p promise, fates string, err error) bool {
+	disk := powerloss.NewDisk(record, powerloss.Faults{})
+	each(t, record, disk, chosen, func(i image, p promise, fates string, err error) bool {
 		classes[p.class]++
-		if err != nil {
-			bad++
-			t.Errorf("%s, image %d of -powerloss.seed %d, after %d of %d operations, %s: %v",
-				p.class, i.number, *seed, i.at, len(record), fates, err)
+		if err == nil {
+			return true
+		}
+		t.Errorf("%s, image %d of -powerloss.seed %d, after %d of %d operations, %s: %v",
+			p.class, i.number, *seed, i.at, len(record), fates, err)
+		if bad++; bad == 1 {
+			dir, err := os.MkdirTemp("", "larder-powerloss-image-")
+			if err == nil {
+				_, err = disk.Image(dir, i.random())
+			}
+			t.Logf("image %d is kept in %s (%v)", i.number, dir, err)
 		}
 		return bad < 10
 	})
@@ -93,7 +103,7 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 				delete(written, op.File)
 			}
 		case powerloss.Write:
-			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // a mark is never synced
+			if before, ok := written[op.File]; ok && before < began && synced[op.File] { // .opening never is
 				t.Fatalf("operation %d writes to file %d, of which operation %d of a process that was killed is not synced",
 					i, op.File, before)
 			}
@@ -109,6 +119,14 @@ func testSyncedAfterAKill(t *testing.T, record []powerloss.Op) {
 type image struct {
 	number, at int
 	least      bool // nothing survives but what was synced
+}
+
+// random chooses the image.
+func (i image) random() *rand.Rand {
+	if i.least {
+		return nil
+	}
+	return rand.New(rand.NewPCG(*seed, uint64(i.number)))
 }
 
 // choose returns n images, as many of each class of work, in the order of their moments.
@@ -165,10 +183,10 @@ func momentsOf(record []powerloss.Op) map[string]*moments {
 
 // each opens images until then returns false, which is told what is wrong with them.
 func each(
-	t *testing.T, record []powerloss.Op, all []image, faults powerloss.Faults,
+	t *testing.T, record []powerloss.Op, disk *powerloss.Disk, all []image,
 	then func(i image, p promise, fates string, err error) bool,
 ) {
-	disk, dir := powerloss.NewDisk(record, faults), tempDir(t)
+	dir := tempDir(t)
 	for _, i := range all {
 		p, err := promiseAt(record, i.at)
 		if err != nil {
@@ -179,17 +197,13 @@ func each(
 			t.Fatal(err)
 		}
 		disk.Advance(i.at)
-		random := rand.New(rand.NewPCG(*seed, uint64(i.number)))
-		if i.least {
-			random = nil
-		}
-		fates, err := disk.Image(at, random)
+		fates, err := disk.Image(at, i.random())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = checkImage(t.Context(), at, p)
-		if err2 := os.RemoveAll(at); err2 != nil {
-			t.Fatal(err2)
+		err = checkImage(t.Context(), at, p)
+		if err := os.RemoveAll(at); err != nil {
+			t.Fatal(err)
 		}
 		if !then(i, p, fates, err) {
 			return
