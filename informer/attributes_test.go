@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -138,7 +139,7 @@ func TestClusterIDErrors(t *testing.T) {
 		r.srv.compact() // a list while the id is unknown keeps what was known
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		info, err := i.store.Info(t.Context())
+		info, err := informer.Store(i).Info(t.Context())
 		if err != nil || info.Attributes.ClusterID != "one" {
 			t.Errorf("stored cluster id %q, %v", info.Attributes.ClusterID, err)
 		}
@@ -200,7 +201,7 @@ func TestRewriteWithAnotherReason(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "handler", h.take(), []string{"add a/1@101=x initial", "update a/1@101=x to a/1@101=defaulted", "add a/2@102=x initial"})
-		info, err := i.store.Info(t.Context())
+		info, err := informer.Store(i).Info(t.Context())
 		if err != nil || info.Attributes.OpenAPI != "two" {
 			t.Errorf("stored hash %q, %v", info.Attributes.OpenAPI, err)
 		}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestBacklogOfASlowHandler: it holds a page of the stored objects and what has changed since, not all of them; it is told of what was stored
@@ -89,7 +91,7 @@ func TestBacklogModel(t *testing.T) {
 			r.close()
 			change(random.IntN(10))
 			i := r.open()
-			i.pages.limit = 1 + random.IntN(5)
+			informer.SetPages(i, 1+random.IntN(5))
 			var hs []*recorder
 			var regs []cache.ResourceEventHandlerRegistration
 			add := func() {

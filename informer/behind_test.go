@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"fmt"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // gate lets the calls of a handler return one by one.
@@ -39,21 +41,21 @@ func (g *gate) release() {
 	synctest.Wait()
 }
 
-// byKey sorts lines of a recorder, or of a server's log, into what pending's tests compare.
-func byKey(lines []string) map[string][]notification {
-	out := map[string][]notification{}
+// byKey sorts lines of a recorder, or of a server's log, by the objects that they are of.
+func byKey(lines []string) map[string][]informer.Told {
+	out := map[string][]informer.Told{}
 	for _, line := range lines {
 		f := strings.Fields(line)
-		n := notification{key: keyIn(f[1])}
+		var n informer.Told
 		switch f[0] {
 		case "add":
-			n.typ, n.new, n.initial = cache.Added, f[1], strings.HasSuffix(line, " initial")
+			n.Type, n.New, n.Initial = cache.Added, f[1], strings.HasSuffix(line, " initial")
 		case "update":
-			n.typ, n.old, n.new = cache.Updated, f[1], f[3]
+			n.Type, n.Old, n.New = cache.Updated, f[1], f[3]
 		default:
-			n.typ, n.old = cache.Deleted, line
+			n.Type, n.Old = cache.Deleted, line
 		}
-		out[n.key] = append(out[n.key], n)
+		out[keyIn(f[1])] = append(out[keyIn(f[1])], n)
 	}
 	return out
 }
@@ -67,7 +69,7 @@ func legal(t *testing.T, happened, delivered []string) {
 		}
 	}
 	for key, n := range did {
-		if err := legalMerging(n, told[key]); err != nil {
+		if err := informer.LegalMerging(n, told[key]); err != nil {
 			t.Errorf("%s: %v\nhappened  %v\ndelivered %v", key, err, n, told[key])
 		}
 	}
@@ -288,7 +290,7 @@ func TestBehindIsLogged(t *testing.T) {
 		equal(t, "at the start", take(), nil)
 		behind := func(pending, merged int) []string {
 			return []string{fmt.Sprintf(`"level"=0 "msg"="Event handler is behind; updates of one object are told together until it has caught up"`+
-				` "handler"="github.com/larder-dev/larder/informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
+				` "handler"="github.com/larder-dev/larder/informer_test.recorder" "informer"="SharedIndexInformer *v1.Pod" "pending"=%d "merged"=%d`, pending, merged)}
 		}
 		write := func(n int) {
 			for value := range n {
@@ -304,7 +306,7 @@ func TestBehindIsLogged(t *testing.T) {
 		equal(t, "much later", take(), behind(mergeThreshold+1, 2))
 		g.release()
 		equal(t, "when it has caught up", take(), []string{
-			`"level"=0 "msg"="Event handler has caught up" "handler"="github.com/larder-dev/larder/informer.recorder" "informer"="SharedIndexInformer *v1.Pod" "merged"=2`,
+			`"level"=0 "msg"="Event handler has caught up" "handler"="github.com/larder-dev/larder/informer_test.recorder" "informer"="SharedIndexInformer *v1.Pod" "merged"=2`,
 		})
 		write(1)
 		equal(t, "when all is well", take(), nil)
@@ -318,7 +320,7 @@ func TestStatusOfHandlers(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
 		var regs []cache.ResourceEventHandlerRegistration
-		named := map[string]cache.ResourceEventHandler{"github.com/larder-dev/larder/informer.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
+		named := map[string]cache.ResourceEventHandler{"github.com/larder-dev/larder/informer_test.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
 		want := slices.Sorted(maps.Keys(named))
 		for _, name := range want {
 			reg, err := i.AddEventHandler(named[name])
@@ -360,16 +362,16 @@ func TestRemovedHandlerHoldsNothing(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		synctest.Wait()
-		l := reg.(*listener)
-		if n := l.status().Pending; n != 2999 {
-			t.Errorf("%d pending, want 2999", n)
+		if s, _ := informer.StatusOf(reg); s.Pending != 2999 {
+			t.Errorf("%d pending, want 2999", s.Pending)
 		}
 		if err := i.RemoveEventHandler(reg); err != nil {
 			t.Fatal(err)
 		}
-		l.add(notification{typ: cache.Added, key: "a/x"}, &lines{}) // as a restore that is under way does
-		if n := l.status().Pending; n != 0 {
-			t.Errorf("%d pending after it was removed", n)
+		r.srv.write("a/x", "x")
+		synctest.Wait()
+		if s, _ := informer.StatusOf(reg); s.Pending != 0 {
+			t.Errorf("%d pending after it was removed", s.Pending)
 		}
 		g.release()
 		r.close()

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,10 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
-	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
-	"github.com/larder-dev/larder/store"
 )
 
 // listMetadata is Options.ListMetadata of the server.
@@ -107,8 +106,8 @@ func TestListByMetadataAndAFailingStore(t *testing.T) {
 				r.srv.delete("a/p120")
 				r.srv.compact()
 				i := r.open()
-				f := &faultyStore{Interface: i.store}
-				i.store = f
+				f := &faultyStore{Interface: informer.Store(i)}
+				informer.SetStore(i, f)
 				f.skip = 2
 				f.set(errors.New("boom"), 3, after)
 				r.run()
@@ -121,51 +120,6 @@ func TestListByMetadataAndAFailingStore(t *testing.T) {
 				r.close()
 			})
 		})
-	}
-}
-
-// TestRefsOfAList: nothing that is stored stands in for a listed object unless the list is held against what is stored.
-func TestRefsOfAList(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
-	pg := &refsPage{refs: []reflector.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
-	for _, tt := range []struct {
-		cold, rewrites bool
-		lacking        int
-	}{{false, false, 0}, {true, false, 1}, {false, true, 1}} {
-		m, err := store.NewMemory(podsIdentity, store.CollectionOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
-			t.Fatal(err)
-		}
-		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New()}, cold: tt.cold, rewrites: tt.rewrites}
-		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.takeRefs(t.Context(), pg); err != nil || len(pg.lacking) != tt.lacking {
-			t.Errorf("%+v: lacking %v, %v", tt, pg.lacking, err)
-		}
-	}
-}
-
-func TestIsAt(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "2"}}
-	for _, tt := range []struct {
-		ref  reflector.ObjectRef
-		want bool
-	}{
-		{reflector.ObjectRef{UID: "1", ResourceVersion: "2"}, true},
-		{reflector.ObjectRef{UID: "1", ResourceVersion: "3"}, false},
-		{reflector.ObjectRef{UID: "2", ResourceVersion: "2"}, false},
-		{reflector.ObjectRef{}, false},
-	} {
-		if got := isAt(pod, tt.ref); got != tt.want {
-			t.Errorf("%+v: %t", tt.ref, got)
-		}
-	}
-	if isAt(nil, reflector.ObjectRef{UID: "1", ResourceVersion: "2"}) || isAt(&corev1.Pod{}, reflector.ObjectRef{}) {
-		t.Error("nothing is in no state")
 	}
 }
 
@@ -186,9 +140,17 @@ func TestMetadataPays(t *testing.T) {
 						r.srv.write(fmt.Sprintf("a/p%d", n), "1")
 					}
 				}
+				r.o.ListMetadata = r.srv.listMetadata
 				r.start()
-				if got := r.i.metadataPays(t.Context()); got != tt.want {
-					t.Errorf("it pays: %t", got)
+				r.srv.setFail(func(string, metav1.ListOptions) error { return errors.New("away") })
+				r.srv.disconnect()
+				r.srv.write("b/new", "1")
+				r.srv.compact()
+				r.srv.setFail(nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if n := r.i.Status().Reflector.Relists[reflector.ReasonExpired]; n != 1 || r.fetches() > 0 != tt.want {
+					t.Errorf("%d lists, %d objects that a list by metadata lacked", n, r.fetches())
 				}
 				r.close()
 			})
@@ -208,7 +170,7 @@ func TestListMetadataRequest(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL, UserAgent: t.Name()})
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web", LabelSelector: "app=a"}
-	list, err := ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(), metav1.ListOptions{Limit: 2, Continue: "c"})
+	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(), metav1.ListOptions{Limit: 2, Continue: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +197,7 @@ func TestListMetadataOfAServer(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(s.Config())
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	list, err := ListMetadata(client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
+	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" || list.ResourceVersion != s.RV() || list.Size() > 1000 {
 		t.Errorf("got %+v, %v", list, err)
 	}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -11,18 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
 // second makes and runs another informer on the rig's store, of a resource of its own at another server, whose cluster has the given id.
-func second(r *rig, srv *server, id *atomic.Value) (i *Informer, stop func()) {
+func second(r *rig, srv *server, id *atomic.Value) (i *informer.Informer, stop func()) {
 	r.t.Helper()
 	o := r.o
 	o.Store = r.st
 	o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("others")}
 	o.ClusterID = idOf(id)
-	i, err := New(srv, &corev1.Pod{}, o)
+	i, err := informer.New(srv, &corev1.Pod{}, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestTwoClustersOneStore(t *testing.T) {
 		if lists, _ := other.requests(); lists != 0 {
 			t.Errorf("%d lists", lists)
 		}
-		if s := first.Status(); s.Err != nil || s.Source != Live {
+		if s := first.Status(); s.Err != nil || s.Source != informer.Live {
 			t.Errorf("the first: %+v", s)
 		}
 		r.stop()
@@ -96,12 +97,12 @@ func TestExchangedClusterOfTwo(t *testing.T) {
 		id.Store("two")
 		for _, step := range []struct {
 			srv *server
-			i   *Informer
+			i   *informer.Informer
 		}{{other, i}, {r.srv, first}} {
 			step.srv.disconnect()
 			time.Sleep(40 * time.Second)
 			synctest.Wait()
-			if s := step.i.Status(); s.Err != nil || s.Source != Live || s.Reflector.Relists[reflector.ReasonCluster] != 1 {
+			if s := step.i.Status(); s.Err != nil || s.Source != informer.Live || s.Reflector.Relists[reflector.ReasonCluster] != 1 {
 				t.Errorf("%+v", s)
 			}
 		}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/hook"
 )
 
@@ -33,7 +34,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.restoreQuietly()
-				r.i.deltasMu.Lock() // the pump is behind
+				informer.Deltas(r.i).Lock() // the pump is behind
 				r.srv.write("a/lost", "y")
 				synctest.Wait()
 				r.srv.setSilent(true)
@@ -43,7 +44,7 @@ func TestContradictionBesideAnExpiredList(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				left.Store(n + 1)
-				r.i.deltasMu.Unlock()
+				informer.Deltas(r.i).Unlock()
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				r.close()

@@ -49,10 +49,10 @@ func (p *process) relisted(n int) {
 // TestContradictedByTheStream: an event that cannot follow what is held is a rewind, and one list heals all of it.
 // (Issue 16, A13.)
 func TestContradictedByTheStream(t *testing.T) {
-	for name, event := range map[string]func(srv informer.TestServer){
-		"MODIFIED, not held":    func(srv informer.TestServer) { srv.Write("a/lost", "y") },
-		"DELETED, not held":     func(srv informer.TestServer) { srv.Delete("a/lost") },
-		"ADDED for another one": func(srv informer.TestServer) { srv.Write("a/00", "new") },
+	for name, event := range map[string]func(srv TestServer){
+		"MODIFIED, not held":    func(srv TestServer) { srv.Write("a/lost", "y") },
+		"DELETED, not held":     func(srv TestServer) { srv.Delete("a/lost") },
+		"ADDED for another one": func(srv TestServer) { srv.Write("a/00", "new") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

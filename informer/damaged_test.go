@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/reflector"
@@ -46,7 +47,7 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				s := i.Status()
-				if !s.Synced || s.Source != Live || s.Err != nil || s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.Reflector.Lists != 1 {
+				if !s.Synced || s.Source != informer.Live || s.Err != nil || s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.Reflector.Lists != 1 {
 					t.Errorf("status %+v", s)
 				}
 				equal(t, "store", r.stored(), r.srv.state())
@@ -54,7 +55,7 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				if n := len(slices.DeleteFunc(slices.Clone(told), func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
 					t.Errorf("told %d times of a/03: %q", n, told)
 				}
-				if len(s.Incidents) != 1 || s.Incidents[0].Cause != CauseDamaged || s.IncidentTotals[CauseDamaged] != 1 {
+				if len(s.Incidents) != 1 || s.Incidents[0].Cause != informer.CauseDamaged || s.IncidentTotals[informer.CauseDamaged] != 1 {
 					t.Fatalf("incidents %+v", s.Incidents)
 				}
 				equal(t, "findings", kinds(s.Incidents[0].Findings), []string{"Missing a/03  104"})
@@ -100,7 +101,7 @@ func TestAuditFindsHoles(t *testing.T) {
 					equal(t, "findings", kinds(report.Findings), want)
 					equal(t, "store", r.stored(), r.srv.state())
 					equal(t, "handler", h.take(), []string{"add a/03@104=x", "add a/05@106=x", "add a/07@108=x"})
-					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.IncidentTotals[CauseDamaged] != 1 {
+					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.IncidentTotals[informer.CauseDamaged] != 1 {
 						t.Errorf("status %+v", s)
 					}
 					r.close()
@@ -201,7 +202,7 @@ func TestKilledBetweenRepairAndList(t *testing.T) {
 				i := r.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if info, err := i.store.Info(context.Background()); err != nil || info.MustRelist != store.MustRelistDamaged || info.Objects != objects-2 {
+				if info, err := informer.Store(i).Info(context.Background()); err != nil || info.MustRelist != store.MustRelistDamaged || info.Objects != objects-2 {
 					t.Fatalf("the file is not repaired yet, or whole: %+v, %v", info, err)
 				}
 				between := len(at.images)
@@ -209,7 +210,7 @@ func TestKilledBetweenRepairAndList(t *testing.T) {
 				r.srv.setFail(nil)
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
-				if info, err := i.store.Info(context.Background()); err != nil || info.MustRelist != "" || info.Objects != objects {
+				if info, err := informer.Store(i).Info(context.Background()); err != nil || info.MustRelist != "" || info.Objects != objects {
 					t.Fatalf("the objects have not been listed: %+v, %v", info, err)
 				}
 				r.close()
@@ -224,7 +225,7 @@ func TestKilledBetweenRepairAndList(t *testing.T) {
 					time.Sleep(5 * time.Minute)
 					synctest.Wait()
 					s := i.Status()
-					if !s.Synced || s.Source != Live || s.Err != nil {
+					if !s.Synced || s.Source != informer.Live || s.Err != nil {
 						t.Errorf("image %d of %d: %+v", n, len(images), s)
 					}
 					equal(t, fmt.Sprintf("image %d of %d", n, len(images)), next.stored(), r.srv.state())

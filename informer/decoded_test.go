@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -30,7 +31,7 @@ func (c countingCodec) Decode(data []byte) (runtime.Object, error) {
 func TestRestartDecodesNothing(t *testing.T) {
 	const objects = 700 // more than a page
 	for _, residency := range []store.Residency{store.None, store.Bounded(1 << 20)} {
-		for _, policy := range []SyncPolicy{Disk, Resumed} {
+		for _, policy := range []informer.SyncPolicy{informer.Disk, informer.Resumed} {
 			for _, handled := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %s handler %v", residency, policy, handled), func(t *testing.T) {
 					bubble(t, func(t *testing.T) { testRestartDecodes(t, residency, policy, handled, objects) })
@@ -40,7 +41,7 @@ func TestRestartDecodesNothing(t *testing.T) {
 	}
 }
 
-func testRestartDecodes(t *testing.T, residency store.Residency, policy SyncPolicy, handled bool, objects int) {
+func testRestartDecodes(t *testing.T, residency store.Residency, policy informer.SyncPolicy, handled bool, objects int) {
 	r := newRig(t)
 	r.unread = true
 	codec, err := codec.For(&corev1.Pod{})
@@ -65,7 +66,7 @@ func testRestartDecodes(t *testing.T, residency store.Residency, policy SyncPoli
 	i := r.start(handlers...)
 	time.Sleep(10 * time.Second) // the drain
 	synctest.Wait()
-	if s := i.Status(); !i.HasSynced() || s.Source != Live || s.Reflector.Resumes != 1 || len(s.Reflector.Relists) != 0 {
+	if s := i.Status(); !i.HasSynced() || s.Source != informer.Live || s.Reflector.Resumes != 1 || len(s.Reflector.Relists) != 0 {
 		t.Errorf("status: %+v", s)
 	}
 	if keys := i.GetIndexer().ListKeys(); len(keys) != objects || i.LastSyncResourceVersion() == "" {

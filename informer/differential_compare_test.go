@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing/synctest"
 	"time"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // evidence fills in what can make a difference in this phase.
@@ -39,10 +41,9 @@ func (r *runner) evidence() *phase {
 		s.mu.Unlock()
 	}
 	for _, p := range r.sides[0].taps {
-		if l, ok := p.reg.(*listener); ok {
-			n := l.status().Merged
-			ph.flooded = ph.flooded || n != p.merged
-			p.merged = n
+		if s, ours := informer.StatusOf(p.reg); ours {
+			ph.flooded = ph.flooded || s.Merged != p.merged
+			p.merged = s.Merged
 		}
 	}
 	ph.paged = ph.cold && r.s.config.pageDelay > 0

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -14,44 +15,36 @@ type mutant struct {
 	// changes alters what a transaction says that it changed; nil leaves it. done reports that it has.
 	changes func(changes []store.Change) (out []store.Change, done bool)
 	// forget drops a handler that has registered while the informer runs, after its replay.
-	forget    bool
-	forgotten []*listener
+	forget   bool
+	restores []func() // give back what was forgotten, so that the processor ends it
 
 	mu   sync.Mutex
 	done bool // guarded by mu; it has done so once
 }
 
-func (m *mutant) install(i *Informer) {
+func (m *mutant) install(i *informer.Informer) {
 	if m != nil && m.changes != nil && i != nil {
-		i.store = &mutantStore{Interface: i.store, m: m}
+		informer.SetStore(i, &mutantStore{Interface: informer.Store(i), m: m})
 	}
 }
 
 // added is told of each handler that has been registered.
-func (m *mutant) added(i *Informer, p *tap, running bool) {
+func (m *mutant) added(i *informer.Informer, p *tap, running bool) {
 	if m == nil || !m.forget || !running || i == nil || p.reg == nil {
 		return
 	}
-	l := p.reg.(*listener)
-	i.processor.mu.Lock()
-	defer i.processor.mu.Unlock()
-	delete(i.processor.listeners, l)
-	m.forgotten = append(m.forgotten, l)
+	m.restores = append(m.restores, informer.Forget(i, p.reg))
 }
 
 // restore gives back what was forgotten, so that the processor ends it.
-func (m *mutant) restore(i *Informer) {
+func (m *mutant) restore(i *informer.Informer) {
 	if m == nil || i == nil {
 		return
 	}
-	i.processor.mu.Lock()
-	defer i.processor.mu.Unlock()
-	for _, l := range m.forgotten {
-		if i.processor.listeners != nil {
-			i.processor.listeners[l] = true
-		}
+	for _, restore := range m.restores {
+		restore()
 	}
-	m.forgotten = nil
+	m.restores = nil
 }
 
 // mutantStore passes on changes as its mutant wants them.

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,7 +27,7 @@ type side struct {
 	w    *world
 	f    *front
 	inf  cache.SharedIndexInformer
-	mine *Informer // nil if it is client-go's
+	mine *informer.Informer // nil if it is client-go's
 	taps []*tap
 
 	runs   int
@@ -46,7 +47,7 @@ func (s *side) open(st *store.Store) error {
 	s.syncedAt, s.endedAt, s.runs = -1, -1, 0
 	s.cancel, s.done = nil, nil
 	if s.name == "ours" {
-		inf, err := New(s.f, &corev1.Pod{}, Options{
+		inf, err := informer.New(s.f, &corev1.Pod{}, informer.Options{
 			Store: st, InMemory: st == nil, Residency: s.c.residency, Identity: podsIdentity, PageSize: s.c.pageSize,
 			ResyncPeriod: s.c.resync, Indexers: s.c.indexers(), TransformVersion: s.c.transform,
 		})

@@ -1,7 +1,6 @@
-package informer
+package informer_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,49 +11,14 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
-// noFeed takes everything.
-type noFeed struct{ feed }
-
-func (noFeed) Place() (place store.Place, resets int, err error) { return place, 0, nil }
-
-func (noFeed) Acknowledge(store.Place, int) error { return nil }
-
-func (noFeed) Load(_ context.Context, c Change) (store.FeedPage, error) {
-	return store.FeedPage{Changes: []store.FeedChange{c}}, nil
-}
-
-// An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory without bound.
-func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		synced := make(chan struct{})
-		close(synced)
-		d := &durable{
-			informer: &Informer{clock: clock.RealClock{}, synced: synced}, name: "h", works: map[string]*work{}, feed: noFeed{},
-			handler: &callHandler{handler: DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error { return errRefused }}},
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		taken := 0
-		for ; taken < 10*maxWorks && ctx.Err() == nil; taken++ {
-			c := Change{Type: Delete, Key: "a/1", UID: fmt.Sprint(taken), Seq: uint64(taken + 1)}
-			if err := d.take(ctx, c, func() { d.place.Seq = c.Seq }); err != nil {
-				break
-			}
-		}
-		if n := len(d.works["a/1"].changes); n > maxChanges || !d.status().Stalled {
-			t.Errorf("it holds %d changes, status %+v", n, d.status())
-		}
-	})
-}
-
 // countedFeed counts how many failing keys are noted, each time that they are.
 type countedFeed struct {
-	feed
+	informer.Feed
 	mu    sync.Mutex
 	last  map[string]uint64 // guarded by mu
 	noted int               // guarded by mu
@@ -66,7 +30,7 @@ func (f *countedFeed) Acknowledge(place store.Place, resets int) error {
 	if fmt.Sprintf("%p", f.last) != fmt.Sprintf("%p", place.Failing) {
 		f.last, f.noted = place.Failing, f.noted+len(place.Failing)
 	}
-	return f.feed.Acknowledge(place, resets)
+	return f.Feed.Acknowledge(place, resets)
 }
 
 // A full queue whose keys are done one by one is not noted anew, as a whole, for each of them.
@@ -79,10 +43,10 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 		}
 		counted := &countedFeed{}
 		i := r.open()
-		i.feeds = mutantFeeds{i.feeds, func(f feed) feed {
-			counted.feed = f
+		informer.WrapFeeds(i, func(f informer.Feed) informer.Feed {
+			counted.Feed = f
 			return counted
-		}}
+		})
 		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +91,7 @@ func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
 		logger := funcr.New(func(_, args string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if strings.Contains(args, errStalled.Error()) {
+			if strings.Contains(args, "too many keys are not acknowledged") {
 				stalls++
 			}
 		}, funcr.Options{})

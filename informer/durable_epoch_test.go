@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that began before that, at a higher
@@ -70,7 +72,7 @@ func (d *dueKeys) take() []string {
 }
 
 // startKeys runs the informer with durable keys.
-func (r *rig) startKeys(due *dueKeys) *DurableKeys {
+func (r *rig) startKeys(due *dueKeys) *informer.DurableKeys {
 	r.t.Helper()
 	keys, err := r.open().AddDurableKeys("keys", due.enqueue)
 	if err != nil {

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // Run waits for the call of a handler that was removed, too.
@@ -18,7 +20,7 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		r.srv.write("a/1", "x")
 		var returned atomic.Bool
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context, informer.Change) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
 			return nil
@@ -48,7 +50,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context, informer.Change) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -43,11 +44,11 @@ func drawDurableScript(t *rapid.T) []durableStep {
 type durableView struct {
 	mu       sync.Mutex
 	random   *rand.Rand
-	failing  float64           // guarded by mu; the share of calls that fail
-	objects  map[string]string // guarded by mu; uid@rv by key
-	last     map[string]int    // guarded by mu; the newest resourceVersion told of each key since the informer was made
-	problems []string          // guarded by mu
-	resets   []ResetReason     // guarded by mu
+	failing  float64                // guarded by mu; the share of calls that fail
+	objects  map[string]string      // guarded by mu; uid@rv by key
+	last     map[string]int         // guarded by mu; the newest resourceVersion told of each key since the informer was made
+	problems []string               // guarded by mu
+	resets   []informer.ResetReason // guarded by mu
 }
 
 func newDurableView(seed uint64, failing float64) *durableView {
@@ -56,7 +57,7 @@ func newDurableView(seed uint64, failing float64) *durableView {
 	}
 }
 
-func (v *durableView) OnChange(_ context.Context, c Change) error {
+func (v *durableView) OnChange(_ context.Context, c informer.Change) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch x := v.random.Float64(); {
@@ -75,10 +76,10 @@ func (v *durableView) OnChange(_ context.Context, c Change) error {
 	v.last[c.Key] = rv
 	uid, _, _ := cutVersion(v.objects[c.Key])
 	switch {
-	case c.Type == Upsert && uid != "" && uid != c.UID:
+	case c.Type == informer.Upsert && uid != "" && uid != c.UID:
 		v.problems = append(v.problems, fmt.Sprintf("%s: %s was not told to be gone before %s came", c.Key, uid, c.UID))
 		fallthrough
-	case c.Type == Upsert:
+	case c.Type == informer.Upsert:
 		v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 	case uid == c.UID:
 		delete(v.objects, c.Key)
@@ -95,7 +96,7 @@ func cutVersion(s string) (uid, rv string, ok bool) {
 	return "", "", false
 }
 
-func (v *durableView) OnReset(_ context.Context, why ResetReason) error {
+func (v *durableView) OnReset(_ context.Context, why informer.ResetReason) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.resets = append(v.resets, why)
@@ -146,13 +147,13 @@ func (s *server) versions() map[string]string {
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(feed) feed // nil: none
+	mutant func(informer.Feed) informer.Feed // nil: none
 }
 
 func (m *durableModel) begin() {
 	i := m.open()
 	if m.mutant != nil {
-		i.feeds = mutantFeeds{i.feeds, m.mutant}
+		informer.WrapFeeds(i, m.mutant)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.views)) {
 		m.views[name].begin()
@@ -235,7 +236,7 @@ func TestDurableModel(t *testing.T) {
 	})
 }
 
-func playDurable(t *testing.T, rt *rapid.T, mutant func(feed) feed) (problems []string) {
+func playDurable(t *testing.T, rt *rapid.T, mutant func(informer.Feed) informer.Feed) (problems []string) {
 	script := drawDurableScript(rt)
 	seed := rapid.Uint64().Draw(rt, "seed")
 	interval := rapid.SampledFrom([]time.Duration{0, 0, -1}).Draw(rt, "commit")
@@ -249,28 +250,14 @@ func playDurable(t *testing.T, rt *rapid.T, mutant func(feed) feed) (problems []
 	return problems
 }
 
-// mutantFeeds breaks the feeds of the handlers.
-type mutantFeeds struct {
-	feeds
-	mutant func(feed) feed
-}
-
-func (m mutantFeeds) open(ctx context.Context, name string, keysOnly bool) (feed, error) {
-	f, err := m.feeds.open(ctx, name, keysOnly)
-	if err != nil {
-		return nil, err
-	}
-	return m.mutant(f), nil
-}
-
 // ackEarly acknowledges a page when it has been read.
 type ackEarly struct {
-	feed
+	informer.Feed
 	end uint64
 }
 
 func (f *ackEarly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.feed.Read(ctx, after)
+	p, err := f.Feed.Read(ctx, after)
 	f.end = p.End
 	return p, err
 }
@@ -279,36 +266,36 @@ func (f *ackEarly) Acknowledge(place store.Place, resets int) error {
 	if !place.Replaying {
 		place.Seq, place.Failing = max(place.Seq, f.end), nil
 	}
-	return f.feed.Acknowledge(place, resets)
+	return f.Feed.Acknowledge(place, resets)
 }
 
 // ackNothingFails forgets which keys fail.
-type ackNothingFails struct{ feed }
+type ackNothingFails struct{ informer.Feed }
 
 func (f ackNothingFails) Acknowledge(place store.Place, resets int) error {
 	place.Failing = nil
-	return f.feed.Acknowledge(place, resets)
+	return f.Feed.Acknowledge(place, resets)
 }
 
 // lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
-type lastOnly struct{ feed }
+type lastOnly struct{ informer.Feed }
 
 func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.feed.Read(ctx, after)
+	p, err := f.Feed.Read(ctx, after)
 	last := map[string]uint64{}
 	for _, c := range p.Changes {
 		last[c.Key] = c.Seq
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool { return last[c.Key] != c.Seq })
+	p.Changes = slices.DeleteFunc(p.Changes, func(c informer.Change) bool { return last[c.Key] != c.Seq })
 	return p, err
 }
 
 // TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
-	for name, mutant := range map[string]func(feed) feed{
-		"acknowledged when read":    func(f feed) feed { return &ackEarly{feed: f} },
-		"failing keys not stored":   func(f feed) feed { return ackNothingFails{f} },
-		"deletes before a creation": func(f feed) feed { return lastOnly{f} },
+	for name, mutant := range map[string]func(informer.Feed) informer.Feed{
+		"acknowledged when read":    func(f informer.Feed) informer.Feed { return &ackEarly{Feed: f} },
+		"failing keys not stored":   func(f informer.Feed) informer.Feed { return ackNothingFails{f} },
+		"deletes before a creation": func(f informer.Feed) informer.Feed { return lastOnly{f} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripts := rapid.Custom(func(rt *rapid.T) int { return len(playDurable(t, rt, mutant)) })

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -19,7 +20,7 @@ import (
 type queueWorker struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
-	work  func(q *DurableQueue, key string) (done bool)
+	work  func(q *informer.DurableQueue, key string) (done bool)
 }
 
 func (w *queueWorker) take() []string {
@@ -30,7 +31,7 @@ func (w *queueWorker) take() []string {
 	return slices.Compact(w.lines)
 }
 
-func (w *queueWorker) run(q *DurableQueue) {
+func (w *queueWorker) run(q *informer.DurableQueue) {
 	for {
 		key, shutdown := q.Get()
 		if shutdown {
@@ -47,7 +48,7 @@ func (w *queueWorker) run(q *DurableQueue) {
 }
 
 // startQueue runs the informer with a queue and a worker; the returned function ends both.
-func (r *rig) startQueue(w *queueWorker) (q *DurableQueue, end func()) {
+func (r *rig) startQueue(w *queueWorker) (q *informer.DurableQueue, end func()) {
 	r.t.Helper()
 	i := r.open()
 	inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -75,7 +76,7 @@ func TestDurableQueue(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3", "a/4"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(q *DurableQueue, key string) bool {
+		w := &queueWorker{work: func(q *informer.DurableQueue, key string) bool {
 			switch key {
 			case "a/2": // fails
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
@@ -116,7 +117,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		begun, goOn := make(chan struct{}, 10), make(chan struct{})
-		w := &queueWorker{work: func(*DurableQueue, string) bool {
+		w := &queueWorker{work: func(*informer.DurableQueue, string) bool {
 			begun <- struct{}{}
 			<-goOn
 			return true
@@ -174,12 +175,12 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 
 // heldFeed holds when what has changed has been read, until a second after the end of the run.
 type heldFeed struct {
-	feed
+	informer.Feed
 	held chan struct{} // closed when it holds
 }
 
 func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
-	p, err := f.feed.Read(ctx, after)
+	p, err := f.Feed.Read(ctx, after)
 	if err == nil && after > 0 && len(p.Changes) == 0 {
 		close(f.held)
 		<-ctx.Done()
@@ -193,7 +194,7 @@ func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, erro
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
-	i.feeds = mutantFeeds{i.feeds, func(f feed) feed { return &heldFeed{feed: f, held: held} }}
+	informer.WrapFeeds(i, func(f informer.Feed) informer.Feed { return &heldFeed{Feed: f, held: held} })
 	q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 	if err != nil {
 		r.t.Fatal(err)
@@ -219,7 +220,7 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(_ *DurableQueue, key string) bool { return key != "a/2" }}
+		w := &queueWorker{work: func(_ *informer.DurableQueue, key string) bool { return key != "a/2" }}
 		end := r.startHeldQueue(w)
 		equal(t, "at first", w.take(), []string{"a/1", "a/2", "a/3"})
 		end()
@@ -239,7 +240,7 @@ func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 			r.srv.write(key, "x")
 		}
 		stopped := make(chan struct{})
-		w := &queueWorker{work: func(_ *DurableQueue, key string) bool {
+		w := &queueWorker{work: func(_ *informer.DurableQueue, key string) bool {
 			if key == "a/2" {
 				<-stopped
 			}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -15,15 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
 // durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                  // guarded by mu
-	fails map[string]int                            // how often changes of a key fail; guarded by mu
-	hook  func(ctx context.Context, c Change) error // called first, outside mu
+	lines []string                                           // guarded by mu
+	fails map[string]int                                     // how often changes of a key fail; guarded by mu
+	hook  func(ctx context.Context, c informer.Change) error // called first, outside mu
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -41,14 +42,14 @@ func (r *durableRecorder) take() []string {
 
 var errRefused = errors.New("refused")
 
-func (r *durableRecorder) OnChange(ctx context.Context, c Change) error {
+func (r *durableRecorder) OnChange(ctx context.Context, c informer.Change) error {
 	if r.hook != nil {
 		if err := r.hook(ctx, c); err != nil {
 			return err
 		}
 	}
 	verb := "+"
-	if c.Type == Delete {
+	if c.Type == informer.Delete {
 		verb = "-"
 	}
 	r.mu.Lock()
@@ -65,7 +66,7 @@ func (r *durableRecorder) OnChange(ctx context.Context, c Change) error {
 	return nil
 }
 
-func (r *durableRecorder) OnReset(_ context.Context, why ResetReason) error {
+func (r *durableRecorder) OnReset(_ context.Context, why informer.ResetReason) error {
 	r.note("reset %s", why)
 	return nil
 }
@@ -76,7 +77,7 @@ func (r *durableRecorder) OnReplayed(context.Context) error {
 }
 
 // startDurable opens the informer, registers a durable handler and runs.
-func (r *rig) startDurable(name string, h DurableHandler) *Informer {
+func (r *rig) startDurable(name string, h informer.DurableHandler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
 	if _, err := i.AddDurableHandler(name, h); err != nil {
@@ -193,13 +194,13 @@ func TestDurableHandlerRetries(t *testing.T) {
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		slow := &durableRecorder{hook: func(ctx context.Context, _ Change) error {
+		slow := &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error {
 			<-ctx.Done()
 			return nil // what is said after the end counts as not said
 		}}
 		fast := &durableRecorder{}
 		i := r.open()
-		for name, h := range map[string]DurableHandler{"slow": slow, "fast": fast} {
+		for name, h := range map[string]informer.DurableHandler{"slow": slow, "fast": fast} {
 			if _, err := i.AddDurableHandler(name, h); err != nil {
 				t.Fatal(err)
 			}
@@ -218,11 +219,11 @@ func TestDurableHandlersAreIndependent(t *testing.T) {
 }
 
 func TestDurableHandlerNeedsAFile(t *testing.T) {
-	i, err := New(newServer(), &corev1.Pod{}, Options{Identity: podsIdentity, InMemory: true})
+	i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{Identity: podsIdentity, InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.AddDurableHandler("h", DurableHandlerFuncs{}); !errors.Is(err, ErrNotDurable) {
+	if _, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{}); !errors.Is(err, informer.ErrNotDurable) {
 		t.Errorf("in memory: %v", err)
 	}
 }
@@ -233,7 +234,7 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		r.srv.write("a/1", "x")
 		seen := map[string]runtime.Object{}
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c informer.Change) error {
 			seen[c.Key] = c.Object
 			return nil
 		}})
@@ -282,10 +283,10 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		r.startDurable("h", DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ ResetReason) error { return untilTheEnd(ctx) }})
+		r.startDurable("h", informer.DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ informer.ResetReason) error { return untilTheEnd(ctx) }})
 		r.close()
 		var tries atomic.Int32
-		h := &durableRecorder{hook: func(ctx context.Context, _ Change) error {
+		h := &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error {
 			if tries.Add(1) == 1 {
 				return errRefused
 			}
@@ -301,7 +302,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
-			h = &durableRecorder{hook: func(ctx context.Context, _ Change) error { return untilTheEnd(ctx) }}
+			h = &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error { return untilTheEnd(ctx) }}
 			r.startDurable("h", h)
 			r.close()
 			equal(t, restart, h.take(), []string{"+ a/1@101=x"})

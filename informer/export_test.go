@@ -1,63 +1,106 @@
 package informer
 
 import (
-	"sync"
+	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
 )
 
-// TestServer is the API server of pods that the tests have, for those that use exported names only.
-type TestServer struct{ *server }
+// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside anew
+// has to provide the same.
 
-// NewTestServer returns a server without pods.
-func NewTestServer() TestServer { return TestServer{newServer()} }
+// Store returns what i keeps its objects in: tests look what has reached it, and write what another program would.
+func Store(i *Informer) store.Interface { return i.store }
 
-// Write creates or updates a pod; value is that of its label of the same name.
-func (s TestServer) Write(key, value string) { s.write(key, value) }
+// SetStore has i, which does not run yet, keep its objects in s: a store that refuses a write, loses its outcome, is slow or
+// finds damage, at the call that a test wants.
+func SetStore(i *Informer, s store.Interface) { i.store = s }
 
-// Delete removes a pod.
-func (s TestServer) Delete(key string) { s.delete(key) }
+// SetRebuild has i call fn to have the file of such a store written anew.
+func SetRebuild(i *Informer, fn func(ctx context.Context) error) { i.rebuild = fn }
 
-// Compact forgets the history, and disconnects everybody.
-func (s TestServer) Compact() { s.compact() }
+// SetLosses has i ask fn how often that has lost something.
+func SetLosses(i *Informer, fn func() int) { i.losses = fn }
 
-// Disconnect ends all watches.
-func (s TestServer) Disconnect() { s.disconnect() }
-
-// Silently makes fn's changes without an event, as those that a restored server has lost.
-func (s TestServer) Silently(fn func()) {
-	s.setSilent(true)
-	defer s.setSilent(false)
-	fn()
+// SetFailure has i watch f for the failure of such a store.
+func SetFailure(i *Informer, f interface {
+	Err() error
+	Failed() <-chan struct{}
+}) {
+	i.failure = f
 }
 
-// Bookmark sends one on every watch.
-func (s TestServer) Bookmark() { s.bookmark() }
+// SetListerWatcher has i, which does not run yet, list and watch with lw: one that comes after a restart.
+func SetListerWatcher(i *Informer, lw cache.ListerWatcher) { i.lw = lw }
 
-// AtPage calls fn before the second page that is asked for.
-func (s TestServer) AtPage(fn func()) { s.atPage = sync.OnceFunc(fn) }
+// OptionsOf returns those that i has: another one is made with them.
+func OptionsOf(i *Informer) Options { return i.o }
 
-// Fail ends all watches with an error.
-func (s TestServer) Fail() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.watches {
-		w.send(watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError}})
+// SetPages has what is stored read for handlers in pages of so many objects: a replay of several, of few objects.
+func SetPages(i *Informer, objects int) { i.pages.limit = objects }
+
+// Lock is one that a goroutine may find taken.
+type Lock interface {
+	TryLock() bool
+	Unlock()
+}
+
+// Locks are those of i, by name: no callback runs under one.
+func Locks(i *Informer) map[string]Lock {
+	return map[string]Lock{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": &i.processor.mu}
+}
+
+// Deltas is the lock under which i takes in what has arrived: who holds it has it wait.
+func Deltas(i *Informer) patient.Mutex { return i.deltasMu }
+
+// Relist has i list anew, as for a reason of the reflector's.
+func Relist(i *Informer, reason reflector.Reason) { i.currentReflector().Relist(reason) }
+
+// StatusOf returns that of one registration: those of handlers of one type share their name in Status.
+func StatusOf(reg cache.ResourceEventHandlerRegistration) (status HandlerStatus, ours bool) {
+	l, ours := reg.(*listener)
+	if ours {
+		status = l.status()
+	}
+	return status, ours
+}
+
+// Forget drops a handler as if it had never registered, until it is restored: a fault that the differential test has to
+// find.
+func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore func()) {
+	l := reg.(*listener)
+	i.processor.mu.Lock()
+	defer i.processor.mu.Unlock()
+	delete(i.processor.listeners, l)
+	return func() {
+		i.processor.mu.Lock()
+		defer i.processor.mu.Unlock()
+		if i.processor.listeners != nil {
+			i.processor.listeners[l] = true
+		}
 	}
 }
 
-// Lists returns how many lists have been begun. Look-ups and probes are none.
-func (s TestServer) Lists() int {
-	n, _ := s.requests()
-	return n
+// Feed is what a durable handler reads its changes from.
+type Feed = feed
+
+// WrapFeeds has durable handlers of i read from what wrap makes of their feeds: faults that the model of durable handlers
+// has to find, and costs that can be counted there alone.
+func WrapFeeds(i *Informer, wrap func(Feed) Feed) { i.feeds = wrappedFeeds{i.feeds, wrap} }
+
+type wrappedFeeds struct {
+	feeds
+	wrap func(Feed) Feed
 }
 
-// State returns key@resourceVersion=value of each pod.
-func (s TestServer) State() []string { return s.state() }
-
-// SetFail has requests fail with what fn returns.
-func (s TestServer) SetFail(fn func(verb string, o metav1.ListOptions) error) { s.setFail(fn) }
-
-// Describe returns key@resourceVersion=value of a pod.
-func Describe(obj any) string { return describe(obj) }
+func (w wrappedFeeds) open(ctx context.Context, name string, keysOnly bool) (feed, error) {
+	f, err := w.feeds.open(ctx, name, keysOnly)
+	if err == nil {
+		f = w.wrap(f)
+	}
+	return f, err
+}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -28,8 +29,8 @@ func TestNoSpace(t *testing.T) {
 		var reported []error
 		h := &recorder{}
 		i := r.open()
-		f := &faultyStore{Interface: i.store}
-		i.store = f
+		f := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, f)
 		if err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { reported = append(reported, err) }); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func TestNoSpace(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrNoSpace) || s.Pending == 0 || s.ResourceVersion != "101" || s.Source == Live {
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Pending == 0 || s.ResourceVersion != "101" || s.Source == informer.Live {
 			t.Errorf("status with a full disk: %+v", s)
 		}
 		equal(t, "reads", r.stored(), before)
@@ -66,7 +67,7 @@ func TestNoSpace(t *testing.T) {
 		equal(t, "calls after space has returned", h.take(), want)
 		equal(t, "the late handler", late.take(), want)
 		equal(t, "store", r.stored(), r.srv.state())
-		if s := i.Status(); s.Err != nil || s.Source != Live || s.Pending != 0 {
+		if s := i.Status(); s.Err != nil || s.Source != informer.Live || s.Pending != 0 {
 			t.Errorf("status after space has returned: %+v", s)
 		}
 		if len(reported) != 1 || !errors.Is(reported[0], store.ErrNoSpace) {
@@ -81,8 +82,8 @@ func TestNoSpaceBlocksTheReflector(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
-		f := &faultyStore{Interface: i.store}
-		i.store = f
+		f := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, f)
 		h := &recorder{}
 		r.run(h)
 		f.set(store.ErrNoSpace, -1, false)
@@ -115,8 +116,8 @@ func TestNoSpaceDuringAList(t *testing.T) {
 		}
 		h := &recorder{}
 		i := r.open()
-		f := &faultyStore{Interface: i.store}
-		i.store = f
+		f := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, f)
 		f.set(store.ErrNoSpace, 3, false)
 		r.run(h)
 		time.Sleep(time.Minute)
@@ -152,16 +153,16 @@ func TestOutcomeUnknown(t *testing.T) {
 				r.srv.write("a/2", "x")
 				h := &recorder{}
 				i := r.open()
-				f := &faultyStore{Interface: i.store}
-				i.store = f
+				f := &faultyStore{Interface: informer.Store(i)}
+				informer.SetStore(i, f)
 				rebuilds := 0
-				i.rebuild = func(context.Context) error {
+				informer.SetRebuild(i, func(context.Context) error {
 					if rebuilds++; rebuilds < 3 {
 						return errors.New("from the test")
 					}
 					f.set(nil, 0, false)
 					return nil
-				}
+				})
 				r.run(h)
 				h.take()
 				f.set(store.ErrOutcomeUnknown, -1, applied)
@@ -198,9 +199,9 @@ func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 					r.srv.write(fmt.Sprintf("a/%02d", n), "x")
 				}
 				i := r.open()
-				f := &faultyStore{Interface: i.store}
-				i.store = f
-				i.rebuild = func(context.Context) error { f.set(nil, 0, false); return nil }
+				f := &faultyStore{Interface: informer.Store(i)}
+				informer.SetStore(i, f)
+				informer.SetRebuild(i, func(context.Context) error { f.set(nil, 0, false); return nil })
 				r.run()
 				r.srv.setSilent(true)
 				r.srv.write("a/lost", "x")
@@ -212,7 +213,7 @@ func TestContradictedByAWriteOfUnknownOutcome(t *testing.T) {
 				synctest.Wait()
 				equal(t, "store", r.stored(), r.srv.state())
 				s := i.Status()
-				if rs := s.Reflector.Relists; rs[reflector.ReasonRewound] != 1 || len(rs) != 1 || s.Source != Live {
+				if rs := s.Reflector.Relists; rs[reflector.ReasonRewound] != 1 || len(rs) != 1 || s.Source != informer.Live {
 					t.Errorf("relists %v, source %s", rs, s.Source)
 				}
 				r.close()
@@ -249,9 +250,9 @@ func TestDamage(t *testing.T) {
 		}
 		h := &recorder{}
 		i := r.open()
-		f := &lossyStore{faultyStore: &faultyStore{Interface: i.store}}
-		i.store = f
-		i.rebuild = func(ctx context.Context) error {
+		f := &lossyStore{faultyStore: &faultyStore{Interface: informer.Store(i)}}
+		informer.SetStore(i, f)
+		informer.SetRebuild(i, func(ctx context.Context) error {
 			f.lost = map[string]bool{"a/1": true, "a/2": true}
 			for key := range f.lost {
 				op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
@@ -262,7 +263,7 @@ func TestDamage(t *testing.T) {
 			r.srv.delete("a/2")
 			r.srv.compact()
 			return f.Interface.SetMustRelist(ctx, store.MustRelistDamaged)
-		}
+		})
 		r.run(h)
 		h.take()
 		f.set(fmt.Errorf("record: %w", entry.ErrDamaged), 1, false)
@@ -348,7 +349,7 @@ func TestStoreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-r.done
-		if s := i.Status(); !errors.Is(s.Err, store.ErrClosed) || !i.IsStopped() || s.Source == Live || time.Since(begun) > time.Second {
+		if s := i.Status(); !errors.Is(s.Err, store.ErrClosed) || !i.IsStopped() || s.Source == informer.Live || time.Since(begun) > time.Second {
 			t.Errorf("stopped %v after %v, status %+v", i.IsStopped(), time.Since(begun), s)
 		}
 	})

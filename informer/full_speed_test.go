@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -46,7 +47,7 @@ func rssAnon() int64 {
 
 // fullSpeed is a handler that reads, and watches the memory of the process while it is told of updates.
 type fullSpeed struct {
-	informer *Informer
+	informer *informer.Informer
 	store    *store.Store
 	updates  int // to come
 	calls    int
@@ -95,7 +96,7 @@ func TestMemoryAtFullSpeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		i, err := New(s, &corev1.Pod{}, Options{
+		i, err := informer.New(s, &corev1.Pod{}, informer.Options{
 			Store: st, Identity: podsIdentity, Logger: &discard, Residency: store.None,
 			Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 		})

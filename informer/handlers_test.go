@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestLateHandlers registers handlers while the server changes all the time: what each is told from its first
@@ -67,13 +69,13 @@ func TestOneLock(t *testing.T) {
 		r.srv.write("a/2", "x")
 		i := r.open()
 		calls := 0
-		i.store = &lockedStore{Interface: i.store, check: func(what string) {
+		informer.SetStore(i, &lockedStore{Interface: informer.Store(i), check: func(what string) {
 			calls++
-			if i.deltasMu.TryLock() {
-				i.deltasMu.Unlock()
+			if informer.Deltas(i).TryLock() {
+				informer.Deltas(i).Unlock()
 				t.Errorf("%s without deltasMu", what)
 			}
-		}}
+		}})
 		r.run(&recorder{})
 		r.srv.write("a/3", "x")
 		synctest.Wait()
@@ -97,8 +99,8 @@ func TestLateHandlerDuringRestore(t *testing.T) {
 		early, late := &recorder{}, &recorder{}
 		i := r.open()
 		joined := make(chan error, 1)
-		slow := &slowStore{Interface: i.store, at: "a/2", reached: make(chan struct{}), resume: make(chan struct{})}
-		i.store = slow
+		slow := &slowStore{Interface: informer.Store(i), at: "a/2", reached: make(chan struct{}), resume: make(chan struct{})}
+		informer.SetStore(i, slow)
 		go func() {
 			<-slow.reached
 			go func() {
@@ -254,18 +256,6 @@ func TestHandlerPanics(t *testing.T) {
 	})
 }
 
-// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
-func TestHandlerCrash(t *testing.T) {
-	quietHandlers(t)
-	l := newListener(&recorder{hook: func(string) { panic("from the test") }}, discard, realClock, doneNow{})
-	defer func() {
-		if recover() == nil {
-			t.Error("the panic was swallowed")
-		}
-	}()
-	l.deliver(notification{typ: cache.Deleted, old: cache.DeletedFinalStateUnknown{Key: "a/1"}})
-}
-
 func TestRunDoesNotWaitForTheRestAfterAPanic(t *testing.T) {
 	survivePanics(t)
 	bubble(t, func(t *testing.T) {
@@ -286,7 +276,7 @@ func TestAddDuringHandler(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		inner := &recorder{}
-		var i *Informer
+		var i *informer.Informer
 		var errs []error
 		h := &recorder{hook: func(string) {
 			reg, err := i.AddEventHandler(inner)

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/store"
 )
@@ -78,7 +79,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		r.start()
-		r.i.pages.limit = 1
+		informer.SetPages(r.i, 1)
 		called, behind := make(chan struct{}, 10), make(chan struct{}) // a handler with a backlog
 		if _, err := r.i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { called <- struct{}{}; <-behind }}); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,7 @@ func TestStopWhileAListHangs(t *testing.T) {
 			t.Errorf("a handler was added to an informer that has stopped: %v", err)
 		}
 		begun := time.Now()
-		if _, err := New(r.srv, &corev1.Pod{}, r.i.o); err == nil || time.Since(begun) > 0 {
+		if _, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(r.i)); err == nil || time.Since(begun) > 0 {
 			t.Errorf("another informer on the collection: %v after %v", err, time.Since(begun))
 		}
 		r.goesOnAfter(release, 0)
@@ -154,7 +155,7 @@ func TestHungCommit(t *testing.T) {
 		}
 		synctest.Wait()
 		equal(t, "a late handler", late.take(), []string{"add a/1@103=y initial", "add a/3@104=x initial"})
-		if s := i.Status(); s.Err != nil || s.Source != Live {
+		if s := i.Status(); s.Err != nil || s.Source != informer.Live {
 			t.Errorf("at first: %+v", s)
 		}
 		time.Sleep(30 * time.Second)
@@ -163,7 +164,7 @@ func TestHungCommit(t *testing.T) {
 			t.Errorf("resyncs: %q", resyncs)
 		}
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrSlowDisk) || s.Source != Live || s.ResourceVersion != "105" {
+		if !errors.Is(s.Err, store.ErrSlowDisk) || s.Source != informer.Live || s.ResourceVersion != "105" {
 			t.Errorf("status: %+v", s)
 		}
 		release()
@@ -196,11 +197,11 @@ func TestHungCommit(t *testing.T) {
 }
 
 // beside makes and starts another informer on the rig's store, on objects that another server calls by another name.
-func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *Informer, stop func()) {
+func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer, stop func()) {
 	r.t.Helper()
-	o := r.i.o
+	o := informer.OptionsOf(r.i)
 	o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}
-	i, err := New(srv, &corev1.Pod{}, o)
+	i, err := informer.New(srv, &corev1.Pod{}, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.take()
-		other := r.i.o.Identity
+		other := r.i.Identity()
 		other.Resource = "others"
 		codec, err := codec.For(&corev1.Pod{})
 		if err != nil {
@@ -300,7 +301,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		entered, release := g.Hold()
-		r.i.deltasMu.Lock()
+		informer.Deltas(r.i).Lock()
 		r.srv.write("a/1", "y")
 		synctest.Wait() // the pump has found room, and waits for the lock
 		var b store.Batch
@@ -312,7 +313,7 @@ func TestHandlersWhileAnApplyIsDue(t *testing.T) {
 			t.Fatalf("%d bytes are pending, %v", r.st.Pending(), err)
 		}
 		<-entered
-		r.i.deltasMu.Unlock()
+		informer.Deltas(r.i).Unlock()
 		begun := time.Now()
 		if _, err := r.i.AddEventHandler(&recorder{}); err != nil || time.Since(begun) > 0 {
 			t.Errorf("a handler was added after %v, %v", time.Since(begun), err)

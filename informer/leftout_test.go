@@ -36,7 +36,7 @@ const (
 // process is one program after another on one file.
 type process struct {
 	t    *testing.T
-	srv  informer.TestServer
+	srv  TestServer
 	path string
 
 	st    *store.Store
@@ -48,7 +48,7 @@ type process struct {
 }
 
 func newProcess(t *testing.T) *process {
-	return &process{t: t, srv: informer.NewTestServer(), path: filepath.Join(t.TempDir(), "larder.db")}
+	return &process{t: t, srv: NewTestServer(), path: filepath.Join(t.TempDir(), "larder.db")}
 }
 
 // start runs a program with that bug until nothing moves, and past the drain of a resume.
@@ -84,9 +84,9 @@ func (p *process) start(b bug) {
 	}
 	if err == nil {
 		_, err = p.i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(obj any) { p.calls = append(p.calls, "add "+informer.Describe(obj)) },
+			AddFunc: func(obj any) { p.calls = append(p.calls, "add "+Describe(obj)) },
 			UpdateFunc: func(old, new any) {
-				p.calls = append(p.calls, "update "+informer.Describe(old)+" to "+informer.Describe(new))
+				p.calls = append(p.calls, "update "+Describe(old)+" to "+Describe(new))
 			},
 			DeleteFunc: func(obj any) { p.calls = append(p.calls, fmt.Sprintf("delete %T", obj)) },
 		})
@@ -127,7 +127,7 @@ func (p *process) holds(want ...string) {
 	p.t.Helper()
 	var got []string
 	for _, obj := range p.i.GetIndexer().List() {
-		got = append(got, informer.Describe(obj))
+		got = append(got, Describe(obj))
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		p.t.Errorf("it holds %q, want %q", got, want)

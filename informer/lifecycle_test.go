@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -174,17 +175,17 @@ func TestStopped(t *testing.T) {
 // TestReplaceInformer: an informer can be made on the collection of one that is about to end, although
 // a handler of that one takes its time; on that of one that goes on it can not, and New says so at once.
 func TestReplaceInformer(t *testing.T) {
-	inContext := func(i *Informer) (run, end func()) {
+	inContext := func(i *informer.Informer) (run, end func()) {
 		ctx, cancel := context.WithCancel(context.Background())
 		return func() { i.RunWithContext(ctx) }, cancel
 	}
-	for name, runs := range map[string]func(i *Informer) (run, end func()){
+	for name, runs := range map[string]func(i *informer.Informer) (run, end func()){
 		"the context ends": inContext,
-		"the channel closes": func(i *Informer) (run, end func()) {
+		"the channel closes": func(i *informer.Informer) (run, end func()) {
 			stopCh := make(chan struct{})
 			return func() { i.Run(stopCh) }, func() { close(stopCh) }
 		},
-		"closed, and then the context ends": func(i *Informer) (run, end func()) {
+		"closed, and then the context ends": func(i *informer.Informer) (run, end func()) {
 			run, cancel := inContext(i)
 			return run, func() {
 				time.AfterFunc(time.Second, cancel)
@@ -208,11 +209,11 @@ func TestReplaceInformer(t *testing.T) {
 				go func() { defer close(ended); run() }()
 				synctest.Wait()
 				begun := time.Now()
-				if _, err := New(r.srv, &corev1.Pod{}, i.o); !errors.Is(err, store.ErrCollectionOpen) || time.Since(begun) > 0 {
+				if _, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i)); !errors.Is(err, store.ErrCollectionOpen) || time.Since(begun) > 0 {
 					t.Errorf("while the other runs: %v after %v", err, time.Since(begun))
 				}
 				end()
-				next, err := New(r.srv, &corev1.Pod{}, i.o)
+				next, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +263,7 @@ func TestReplaceInformerOfADeafListerWatcher(t *testing.T) {
 		r.srv.write("a/2", "x")
 		i := r.open()
 		d := &deaf{server: r.srv, released: make(chan struct{})}
-		i.lw = d
+		informer.SetListerWatcher(i, d)
 		r.run()
 		time.Sleep(time.Minute)
 		if n := d.held.Load(); n != 2 {
@@ -270,7 +271,7 @@ func TestReplaceInformerOfADeafListerWatcher(t *testing.T) {
 		}
 		ended := r.done
 		r.cancel()
-		next, err := New(r.srv, &corev1.Pod{}, i.o)
+		next, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestReplaceInformerThatDoesNotEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		_, err := New(r.srv, &corev1.Pod{}, i.o)
+		_, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i))
 		if !errors.Is(err, store.ErrCollectionOpen) || !strings.Contains(err.Error(), "is about to close it") || time.Since(begun) != openWait {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
@@ -317,7 +318,7 @@ func TestClose(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		next, err := New(r.srv, &corev1.Pod{}, unused.o)
+		next, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(unused))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +356,7 @@ func TestNewOnAReadOnlyStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		i, err := New(r.srv, &corev1.Pod{}, Options{Store: st, Identity: podsIdentity})
+		i, err := informer.New(r.srv, &corev1.Pod{}, informer.Options{Store: st, Identity: podsIdentity})
 		if !errors.Is(err, store.ErrReadOnly) {
 			t.Errorf("new: %v", err)
 		}
@@ -377,7 +378,7 @@ func TestNewOnAClosedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		_, err := New(r.srv, &corev1.Pod{}, i.o)
+		_, err := informer.New(r.srv, &corev1.Pod{}, informer.OptionsOf(i))
 		if !errors.Is(err, store.ErrClosed) || !time.Now().Equal(begun) {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}

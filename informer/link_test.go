@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -36,7 +37,7 @@ func TestInformersShareALink(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		var servers []*server
-		var informers []*Informer
+		var informers []*informer.Informer
 		for n := range 30 {
 			namespace := fmt.Sprintf("ns-%02d", n)
 			srv := newServer()
@@ -48,7 +49,7 @@ func TestInformersShareALink(t *testing.T) {
 				}
 				return nil
 			}
-			i, err := New(srv, &corev1.Pod{}, Options{
+			i, err := informer.New(srv, &corev1.Pod{}, informer.Options{
 				Store: st, InMemory: n%3 == 0, Logger: &quiet, Residency: testresidency.Of(t),
 				Identity: entry.Identity{GroupVersionResource: podsIdentity.GroupVersionResource, Namespace: namespace},
 			})
@@ -60,7 +61,7 @@ func TestInformersShareALink(t *testing.T) {
 		}
 		live := func() (n int) {
 			for _, i := range informers {
-				if i.Status().Source == Live {
+				if i.Status().Source == informer.Live {
 					n++
 				}
 			}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -29,7 +30,7 @@ func fat(obj any) (any, error) {
 
 // openBehind returns an informer whose store is behind the server by a difference that takes three transactions or more, and
 // what a handler is to be told of it.
-func openBehind(t *testing.T, r *rig) (i *Informer, changes []string) {
+func openBehind(t *testing.T, r *rig) (i *informer.Informer, changes []string) {
 	t.Helper()
 	r.o.Residency = store.None
 	key := func(ns string, n int) string { return fmt.Sprintf("%s/%02d", ns, n) }
@@ -85,7 +86,7 @@ func TestListInSeveralTransactions(t *testing.T) {
 		w.take()
 		var mu sync.Mutex
 		var late []*recorder
-		w.check = func(i *Informer) {
+		w.check = func(i *informer.Informer) {
 			mu.Lock()
 			defer mu.Unlock()
 			h := &recorder{}
@@ -176,9 +177,9 @@ func TestListFailsBetweenTransactions(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					r := newRig(t)
 					i, want := openBehind(t, r)
-					f := &commitFaults{Interface: i.store, err: fault.err, applied: fault.applied, at: at}
-					i.store = f
-					i.rebuild = func(context.Context) error { return nil }
+					f := &commitFaults{Interface: informer.Store(i), err: fault.err, applied: fault.applied, at: at}
+					informer.SetStore(i, f)
+					informer.SetRebuild(i, func(context.Context) error { return nil })
 					h := &recorder{}
 					r.run(h)
 					time.Sleep(10 * time.Minute)

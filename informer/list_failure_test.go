@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -22,10 +23,10 @@ func TestListOutcomeUnknown(t *testing.T) {
 				r.srv.write("a/3", "x")
 				h := &recorder{}
 				i := r.open()
-				f := &faultyStore{Interface: i.store, skip: skip}
+				f := &faultyStore{Interface: informer.Store(i), skip: skip}
 				f.set(store.ErrOutcomeUnknown, 1, true)
-				i.store = f
-				i.rebuild = func(context.Context) error { return nil }
+				informer.SetStore(i, f)
+				informer.SetRebuild(i, func(context.Context) error { return nil })
 				r.run(h)
 				time.Sleep(time.Minute)
 				synctest.Wait()

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"net/http"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestListWatchRequests: path and query are those of the identity; what a request asks for itself is added. A client of
@@ -54,7 +55,7 @@ func TestListWatchRequests(t *testing.T) {
 			"/apis/apps/v1/deployments", url.Values{"watch": {"true"}, "resourceVersion": {"7"}, "fieldSelector": {"metadata.name=x"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lw := ListWatch(client.CoreV1().RESTClient(), tt.id)
+			lw := informer.ListWatch(client.CoreV1().RESTClient(), tt.id)
 			if tt.watch {
 				w, err := lw.WatchWithContext(t.Context(), tt.o)
 				if err != nil {

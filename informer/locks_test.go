@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,8 +27,8 @@ import (
 // the test instead.
 type caller struct {
 	t        *testing.T
-	informer atomic.Pointer[Informer] // nil until it has been made
-	busy     atomic.Bool              // the informer logs what it is called by this logger for
+	informer atomic.Pointer[informer.Informer] // nil until it has been made
+	busy     atomic.Bool                       // the informer logs what it is called by this logger for
 
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -48,10 +49,7 @@ func (c *caller) call(line string) {
 		return
 	}
 	defer c.busy.Store(false)
-	for name, l := range map[string]interface {
-		TryLock() bool
-		Unlock()
-	}{"mu": &i.mu, "deltasMu": i.deltasMu, "processor.mu": &i.processor.mu} {
+	for name, l := range informer.Locks(i) {
 		if !isFree(l) {
 			c.t.Errorf("logged under %s: %s", name, line)
 			return
@@ -67,10 +65,7 @@ func (c *caller) call(line string) {
 }
 
 // isFree reports whether a lock can be had. Others give it back after a while; one that the goroutine holds itself never comes free.
-func isFree(l interface {
-	TryLock() bool
-	Unlock()
-}) bool {
+func isFree(l informer.Lock) bool {
 	for range 100_000 {
 		if l.TryLock() {
 			l.Unlock()
@@ -203,7 +198,7 @@ func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
 		c := &caller{t: t}
 		logger := c.logger()
 		i := r.start()
-		i.store = &badStore{Interface: i.store, bad: "a/1"}
+		informer.SetStore(i, &badStore{Interface: informer.Store(i), bad: "a/1"})
 		c.informer.Store(i)
 		h := &recorder{}
 		if _, err := i.AddEventHandlerWithOptions(h, cache.HandlerOptions{Logger: &logger}); err != nil {
@@ -230,10 +225,10 @@ func TestLoggerCallsTheInformerWhenAllIsTold(t *testing.T) {
 		r.o.Logger = &logger
 		i := r.open()
 		c.informer.Store(i)
-		f := &faultyStore{Interface: i.store, skip: 1}
+		f := &faultyStore{Interface: informer.Store(i), skip: 1}
 		f.set(store.ErrOutcomeUnknown, 1, true)
-		i.store = &badStore{Interface: f, bad: "a/2"}
-		i.rebuild = func(context.Context) error { return nil }
+		informer.SetStore(i, &badStore{Interface: f, bad: "a/2"})
+		informer.SetRebuild(i, func(context.Context) error { return nil })
 		r.run()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -263,7 +258,7 @@ func TestStartCallsTheListerWatcher(t *testing.T) {
 		i := r.open()
 		c.informer.Store(i)
 		asked := 0
-		i.lw = &asking{r.srv, func() { asked++; c.call("asked what it supports") }}
+		informer.SetListerWatcher(i, &asking{r.srv, func() { asked++; c.call("asked what it supports") }})
 		r.run()
 		if asked == 0 {
 			t.Error("it was not asked")

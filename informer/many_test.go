@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -21,13 +22,13 @@ import (
 // one is one of many informers on a store.
 type one struct {
 	srv    *server
-	i      *Informer
+	i      *informer.Informer
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// many are informers on one store, by the resource that each is on.
-type many struct {
+// crowd are informers on one store, by the resource that each is on.
+type crowd struct {
 	r       *rig
 	random  *rand.Rand
 	servers map[string]*server
@@ -36,7 +37,7 @@ type many struct {
 }
 
 // start makes and starts an informer. If another one has the collection it must be about to end.
-func (m *many) start(resource string) {
+func (m *crowd) start(resource string) {
 	m.r.t.Helper()
 	srv := m.servers[resource]
 	if srv == nil {
@@ -46,7 +47,7 @@ func (m *many) start(resource string) {
 			srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 	}
-	i, err := New(srv, &corev1.Pod{}, Options{
+	i, err := informer.New(srv, &corev1.Pod{}, informer.Options{
 		Store: m.r.st, Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}, Logger: &discard,
 		Residency: testresidency.Of(m.r.t),
 	})
@@ -62,19 +63,19 @@ func (m *many) start(resource string) {
 	m.running[resource] = o
 }
 
-func (m *many) startNew() {
+func (m *crowd) startNew() {
 	m.made++
 	m.start(fmt.Sprintf("r-%03d", m.made))
 }
 
 // pick returns the resource of an informer that runs.
-func (m *many) pick() string {
+func (m *crowd) pick() string {
 	all := slices.Sorted(maps.Keys(m.running))
 	return all[m.random.IntN(len(all))]
 }
 
 // change makes changes at servers of informers that run and that do not.
-func (m *many) change(n int) {
+func (m *crowd) change(n int) {
 	all := slices.Sorted(maps.Keys(m.servers))
 	for range n {
 		srv, key := m.servers[all[m.random.IntN(len(all))]], fmt.Sprintf("a/%d", m.random.IntN(12))
@@ -96,7 +97,7 @@ func TestManyInformers(t *testing.T) {
 		if err := r.i.Close(); err != nil {
 			t.Fatal(err)
 		}
-		m := &many{r: r, random: rand.New(rand.NewPCG(1, 2)), servers: map[string]*server{}, running: map[string]*one{}}
+		m := &crowd{r: r, random: rand.New(rand.NewPCG(1, 2)), servers: map[string]*server{}, running: map[string]*one{}}
 		for range informers {
 			m.startNew()
 		}
@@ -131,10 +132,10 @@ func TestManyInformers(t *testing.T) {
 		for resource, o := range m.running {
 			r.i, stored[resource] = o.i, true
 			equal(t, resource, r.stored(), o.srv.state())
-			if s := o.i.Status(); s.Err != nil || s.Source != Live || s.Pending != 0 {
+			if s := o.i.Status(); s.Err != nil || s.Source != informer.Live || s.Pending != 0 {
 				t.Errorf("%s: %+v", resource, s)
 			}
-			if _, err := New(o.srv, &corev1.Pod{}, o.i.o); !errors.Is(err, store.ErrCollectionOpen) {
+			if _, err := informer.New(o.srv, &corev1.Pod{}, informer.OptionsOf(o.i)); !errors.Is(err, store.ErrCollectionOpen) {
 				t.Errorf("%s: another informer on it: %v", resource, err)
 			}
 			o.cancel()

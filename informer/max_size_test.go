@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -29,7 +30,7 @@ func TestMaxSize(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s := i.Status(); !errors.Is(s.Err, store.ErrNoSpace) || s.Objects != 4500 || s.Source != Live {
+		if s := i.Status(); !errors.Is(s.Err, store.ErrNoSpace) || s.Objects != 4500 || s.Source != informer.Live {
 			t.Errorf("with more than fits: %d objects, source %s, %v", s.Objects, s.Source, s.Err)
 		}
 		if n := len(h.take()); n != 4500 {
@@ -81,7 +82,7 @@ func TestMaxSizeThatNeverFits(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Source != None || s.Objects == 0 || s.Objects == 4000 {
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Source != informer.None || s.Objects == 0 || s.Objects == 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}
 		if got := r.stored(); len(got) != s.Objects {
@@ -90,7 +91,7 @@ func TestMaxSizeThatNeverFits(t *testing.T) {
 		r.close()
 		r.so.MaxSize = 64 << 20
 		i = r.start()
-		if s := i.Status(); s.Err != nil || !s.Synced || s.Source != Live {
+		if s := i.Status(); s.Err != nil || !s.Synced || s.Source != informer.Live {
 			t.Errorf("with room: synced %v, source %s, %v", s.Synced, s.Source, s.Err)
 		}
 		equal(t, "what is stored in the end", r.stored(), r.srv.state())

@@ -43,7 +43,7 @@ var forms = map[entry.Representation]struct {
 
 // formed is a server whose pods come in another form.
 type formed struct {
-	informer.TestServer
+	TestServer
 	of func(pod *corev1.Pod) runtime.Object
 }
 
@@ -113,7 +113,7 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 		for name, residency := range residencies {
 			t.Run(fmt.Sprintf("%s/%s", representation, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					srv, path := informer.NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
+					srv, path := NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
 					open := func() (*store.Store, *informer.Informer) {
 						quiet := logr.Discard()
 						st, err := store.Open(path, store.Options{Logger: &quiet})

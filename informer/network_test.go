@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -64,7 +65,7 @@ func TestOverTheNetwork(t *testing.T) {
 	if c := api.Counts(podsResource); c.Lists != 0 || len(lines) != 30+15 || len(known) != 30 {
 		t.Errorf("resume: %d calls, %d objects, %+v, requests %q", len(lines), len(known), c, api.Requests())
 	}
-	if s := second.i.Status(); s.Source != Live || s.Reflector.Resumes == 0 {
+	if s := second.i.Status(); s.Source != informer.Live || s.Reflector.Resumes == 0 {
 		t.Errorf("resume: %+v", s)
 	}
 	pods, err := second.factory.Core().V1().Pods().Lister().Pods("default").List(labels.SelectorFromSet(labels.Set{"value": "new"}))
@@ -98,7 +99,7 @@ func must(t *testing.T) func(any, error) {
 }
 
 type networkRun struct {
-	i       *Informer
+	i       *informer.Informer
 	handler *recorder
 	factory informers.SharedInformerFactory
 	stop    func()
@@ -120,10 +121,10 @@ func runOnNetwork(t *testing.T, api *fakeapi.Server, path string) *networkRun {
 	build := func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
 		rc := client.CoreV1().RESTClient()
 		lw := cache.NewListWatchFromClient(rc, "pods", metav1.NamespaceAll, fields.Everything())
-		i, err := New(lw, &corev1.Pod{}, Options{
+		i, err := informer.New(lw, &corev1.Pod{}, informer.Options{
 			Store: st, Identity: podsIdentity, Logger: &quiet, PageSize: 7, Residency: testresidency.Of(t),
 			Indexers:  cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			ClusterID: KubeSystemUID(rc), OpenAPIHash: OpenAPIHash(rc, corev1.SchemeGroupVersion),
+			ClusterID: informer.KubeSystemUID(rc), OpenAPIHash: informer.OpenAPIHash(rc, corev1.SchemeGroupVersion),
 		})
 		if err != nil {
 			t.Fatal(err)

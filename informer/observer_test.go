@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
 // witness is an Observer that writes down what it is told.
 type witness struct {
 	mu    sync.Mutex
-	lines []string        // guarded by mu
-	check func(*Informer) // called with each commit
+	lines []string                 // guarded by mu
+	check func(*informer.Informer) // called with each commit
 }
 
 func (w *witness) note(format string, args ...any) {
@@ -36,11 +37,11 @@ func (w *witness) take() []string {
 	return w.lines
 }
 
-func (w *witness) InformerMade(i *Informer) { w.note("made %d", i.Status().Objects) }
+func (w *witness) InformerMade(i *informer.Informer) { w.note("made %d", i.Status().Objects) }
 
 // InformerEnded shows whether the collection is free.
-func (w *witness) InformerEnded(i *Informer) {
-	o := i.o
+func (w *witness) InformerEnded(i *informer.Informer) {
+	o := informer.OptionsOf(i)
 	o.Observer = nil
 	next := "open"
 	atOnce, cancel := context.WithCancel(context.Background())
@@ -51,14 +52,14 @@ func (w *witness) InformerEnded(i *Informer) {
 	w.note("ended, collection %s", next)
 }
 
-func (w *witness) Committed(i *Informer, c Commit) {
+func (w *witness) Committed(i *informer.Informer, c informer.Commit) {
 	if w.check != nil {
 		w.check(i)
 	}
 	w.note("commit %d, %v, failed %v", c.Changes, c.Took, c.Err != nil)
 }
 
-func (w *witness) HandlerCalled(_ *Informer, handler string, took time.Duration) {
+func (w *witness) HandlerCalled(_ *informer.Informer, handler string, took time.Duration) {
 	w.note("%s %v", handler, took)
 }
 
@@ -68,18 +69,18 @@ func TestObserver(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		r.srv.write("a/2", "x")
-		w := &witness{check: func(i *Informer) {
-			if !i.deltasMu.TryLock() {
+		w := &witness{check: func(i *informer.Informer) {
+			if !informer.Deltas(i).TryLock() {
 				t.Error("told under deltasMu")
 				return
 			}
-			i.deltasMu.Unlock()
+			informer.Deltas(i).Unlock()
 		}}
 		r.o.Observer, r.o.PageSize, r.so.CommitInterval = w, 1, -1
 		i := r.open()
 		equal(t, "New", w.take(), []string{"made 0"})
-		faulty := &faultyStore{Interface: i.store}
-		i.store = faulty
+		faulty := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, faulty)
 		r.run()
 		equal(t, "a cold start: two pages and the end of the list", w.take(), []string{"commit 1, 0s, failed false", "commit 1, 0s, failed false", "commit 0, 0s, failed false"})
 		if _, err := i.AddEventHandler(&recorder{hook: func(line string) {
@@ -88,12 +89,12 @@ func TestObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		equal(t, "a handler", w.take(), []string{"github.com/larder-dev/larder/informer.recorder 3s", "github.com/larder-dev/larder/informer.recorder 3s"})
+		equal(t, "a handler", w.take(), []string{"github.com/larder-dev/larder/informer_test.recorder 3s", "github.com/larder-dev/larder/informer_test.recorder 3s"})
 		faulty.set(store.ErrNoSpace, 1, false)
 		r.srv.delete("a/1")
 		time.Sleep(time.Minute)
 		got := w.take()
-		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "github.com/larder-dev/larder/informer.recorder 2s"}) {
+		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "github.com/larder-dev/larder/informer_test.recorder 2s"}) {
 			t.Errorf("a write that fails once: %q", got)
 		}
 		r.stop()

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"errors"
@@ -6,28 +6,30 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestOf finds the informer in what factories return, and the reason where there is none.
 func TestOf(t *testing.T) {
-	i, err := New(newServer(), &corev1.Pod{}, Options{InMemory: true, Identity: podsIdentity})
+	i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, inf := range []cache.SharedIndexInformer{i, cache.NewTypedSharedIndexInformer[*corev1.Pod](i)} {
-		if got, err := Of(inf); got != i || err != nil {
+		if got, err := informer.Of(inf); got != i || err != nil {
 			t.Errorf("%T: %v, %v", inf, got, err)
 		}
 	}
 	why := errors.New("the reason")
-	r := Refused(&corev1.Pod{}, why)
+	r := informer.Refused(&corev1.Pod{}, why)
 	for _, inf := range []cache.SharedIndexInformer{r, cache.NewTypedSharedIndexInformer[*corev1.Pod](r)} {
-		if got, err := Of(inf); got != nil || !errors.Is(err, why) {
+		if got, err := informer.Of(inf); got != nil || !errors.Is(err, why) {
 			t.Errorf("%T: %v, %v", inf, got, err)
 		}
 	}
 	for _, inf := range []cache.SharedIndexInformer{nil, cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})} {
-		if got, err := Of(inf); got != nil || !errors.Is(err, ErrForeign) {
+		if got, err := informer.Of(inf); got != nil || !errors.Is(err, informer.ErrForeign) {
 			t.Errorf("%T: %v, %v", inf, got, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"bytes"
@@ -13,13 +13,12 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -27,19 +26,27 @@ func watchModified(p *corev1.Pod) watch.Event { return watch.Event{Type: watch.M
 
 func TestNewRefuses(t *testing.T) {
 	pod, id := &corev1.Pod{}, podsIdentity
-	for name, try := range map[string]func() (*Informer, error){
-		"no ListerWatcher": func() (*Informer, error) { return New(nil, pod, Options{InMemory: true, Identity: id}) },
-		"no example":       func() (*Informer, error) { return New(newServer(), nil, Options{InMemory: true, Identity: id}) },
-		"no resource":      func() (*Informer, error) { return New(newServer(), pod, Options{InMemory: true}) },
-		"no store":         func() (*Informer, error) { return New(newServer(), pod, Options{Identity: id}) },
-		"unknown policy": func() (*Informer, error) {
-			return New(newServer(), pod, Options{InMemory: true, Identity: id, SyncPolicy: "Soon"})
+	for name, try := range map[string]func() (*informer.Informer, error){
+		"no ListerWatcher": func() (*informer.Informer, error) {
+			return informer.New(nil, pod, informer.Options{InMemory: true, Identity: id})
 		},
-		"negative page size": func() (*Informer, error) {
-			return New(newServer(), pod, Options{InMemory: true, Identity: id, PageSize: -1})
+		"no example": func() (*informer.Informer, error) {
+			return informer.New(newServer(), nil, informer.Options{InMemory: true, Identity: id})
 		},
-		"negative resync period": func() (*Informer, error) {
-			return New(newServer(), pod, Options{InMemory: true, Identity: id, ResyncPeriod: -1})
+		"no resource": func() (*informer.Informer, error) {
+			return informer.New(newServer(), pod, informer.Options{InMemory: true})
+		},
+		"no store": func() (*informer.Informer, error) {
+			return informer.New(newServer(), pod, informer.Options{Identity: id})
+		},
+		"unknown policy": func() (*informer.Informer, error) {
+			return informer.New(newServer(), pod, informer.Options{InMemory: true, Identity: id, SyncPolicy: "Soon"})
+		},
+		"negative page size": func() (*informer.Informer, error) {
+			return informer.New(newServer(), pod, informer.Options{InMemory: true, Identity: id, PageSize: -1})
+		},
+		"negative resync period": func() (*informer.Informer, error) {
+			return informer.New(newServer(), pod, informer.Options{InMemory: true, Identity: id, ResyncPeriod: -1})
 		},
 	} {
 		if i, err := try(); err == nil || i != nil {
@@ -60,7 +67,7 @@ func TestBeforeRun(t *testing.T) {
 		if len(r.stored()) != 2 || i.HasSynced() || i.LastSyncResourceVersion() != "" || i.GetController().HasSynced() {
 			t.Errorf("store %q, synced %v, resourceVersion %q", r.stored(), i.HasSynced(), i.LastSyncResourceVersion())
 		}
-		if s := i.Status(); s.Source != FromDisk || s.ResourceVersion != "102" || s.Objects != 2 || s.LastContact.IsZero() || !s.Persistent {
+		if s := i.Status(); s.Source != informer.FromDisk || s.ResourceVersion != "102" || s.Objects != 2 || s.LastContact.IsZero() || !s.Persistent {
 			t.Errorf("status: %+v", s)
 		}
 		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -164,34 +171,6 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-func TestSecrets(t *testing.T) {
-	secrets := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
-	u := &unstructured.Unstructured{}
-	u.SetAPIVersion("v1")
-	u.SetKind("Secret")
-	crd := &unstructured.Unstructured{}
-	crd.SetAPIVersion("example.com/v1")
-	crd.SetKind("Secret")
-	for _, tc := range []struct {
-		name    string
-		id      entry.Identity
-		example runtime.Object
-		want    bool
-	}{
-		{"typed", secrets, &corev1.Secret{}, true},
-		{"metadata", secrets, &metav1.PartialObjectMetadata{}, true},
-		{"unstructured", secrets, u, true},
-		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
-		{"called otherwise, unstructured", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
-		{"custom resource of that name", entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
-		{"pods", podsIdentity, &corev1.Pod{}, false},
-	} {
-		if got := holdsSecrets(tc.id, tc.example); got != tc.want {
-			t.Errorf("%s: %v", tc.name, got)
-		}
-	}
-}
-
 // secretServer lists one Secret.
 type secretServer struct{ *server }
 
@@ -215,7 +194,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
+			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{}, informer.Options{
 				Store: st, PersistSecrets: persist, Logger: &quiet, Residency: r.o.Residency,
 				Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")},
 			})
@@ -255,7 +234,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{
+			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{}, informer.Options{
 				Store: st, Logger: &quiet, Residency: r.o.Residency,
 				Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)},
 			})
@@ -297,7 +276,7 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := New(secretServer{r.srv}, &corev1.Secret{}, Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
+			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{}, informer.Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
 			if encryption == nil {
 				if !errors.Is(err, store.ErrSealed) || !strings.Contains(err.Error(), "it needs key") {
 					t.Errorf("without a key: %v", err)
@@ -322,7 +301,7 @@ func TestInMemory(t *testing.T) {
 		srv := newServer()
 		srv.write("a/1", "x")
 		quiet := logr.Discard()
-		i, err := New(srv, &corev1.Pod{}, Options{InMemory: true, Identity: podsIdentity, Logger: &quiet})
+		i, err := informer.New(srv, &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity, Logger: &quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +311,7 @@ func TestInMemory(t *testing.T) {
 		srv.delete("a/1")
 		synctest.Wait()
 		equal(t, "calls", h.take(), []string{"add a/1@101=x initial", "delete a/1@102=x"})
-		if s := i.Status(); s.Persistent || !strings.Contains(s.NotPersistent, "InMemory") || s.Source != Live {
+		if s := i.Status(); s.Persistent || !strings.Contains(s.NotPersistent, "InMemory") || s.Source != informer.Live {
 			t.Errorf("status: %+v", s)
 		}
 		r.stop()
@@ -345,12 +324,12 @@ func TestTwoInformersOneStore(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		r.start()
-		o := Options{Store: r.st, Identity: podsIdentity, Residency: r.o.Residency}
-		if _, err := New(r.srv, &corev1.Pod{}, o); err == nil {
+		o := informer.Options{Store: r.st, Identity: podsIdentity, Residency: r.o.Residency}
+		if _, err := informer.New(r.srv, &corev1.Pod{}, o); err == nil {
 			t.Error("a second informer on an open collection")
 		}
 		r.stop()
-		second, err := New(r.srv, &corev1.Pod{}, o)
+		second, err := informer.New(r.srv, &corev1.Pod{}, o)
 		if err != nil {
 			t.Fatalf("after the first one stopped: %v", err)
 		}

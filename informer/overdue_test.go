@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -38,10 +39,10 @@ func (h *handled) all() []error {
 }
 
 // runOn runs an informer in memory on lw. The function that is returned ends it, and returns how long that took.
-func runOn(t *testing.T, lw cache.ListerWatcher, o Options, h *handled) (i *Informer, stop func() time.Duration) {
+func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled) (i *informer.Informer, stop func() time.Duration) {
 	t.Helper()
 	o.InMemory, o.Identity, o.Logger = true, podsIdentity, &discard
-	i, err := New(lw, &corev1.Pod{}, o)
+	i, err := informer.New(lw, &corev1.Pod{}, o)
 	if err == nil {
 		err = i.SetWatchErrorHandler(h.handle)
 	}
@@ -70,7 +71,7 @@ func TestListThatHangs(t *testing.T) {
 		i, stop := runOn(t, &cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			<-released
 			return nil, errors.New("released")
-		}}, Options{}, h)
+		}}, informer.Options{}, h)
 		time.Sleep(time.Minute)
 		if s := i.Status(); s.Err != nil {
 			t.Errorf("in time: %v", s.Err)
@@ -97,10 +98,10 @@ func TestCallbackThatHangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		errs      int
 		unguarded bool
-		set       func(o *Options, fn func(context.Context) (string, error))
+		set       func(o *informer.Options, fn func(context.Context) (string, error))
 	}{
-		"ClusterID":   {errs: 1, set: func(o *Options, fn func(context.Context) (string, error)) { o.ClusterID = fn }},
-		"OpenAPIHash": {unguarded: true, set: func(o *Options, fn func(context.Context) (string, error)) { o.OpenAPIHash = fn }},
+		"ClusterID":   {errs: 1, set: func(o *informer.Options, fn func(context.Context) (string, error)) { o.ClusterID = fn }},
+		"OpenAPIHash": {unguarded: true, set: func(o *informer.Options, fn func(context.Context) (string, error)) { o.OpenAPIHash = fn }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestCallbackThatHangs(t *testing.T) {
 				srv.write("a/1", "x")
 				released := make(chan struct{})
 				var calls atomic.Int32
-				o := Options{ClusterID: answers("a cluster"), OpenAPIHash: answers("a schema")}
+				o := informer.Options{ClusterID: answers("a cluster"), OpenAPIHash: answers("a schema")}
 				tt.set(&o, func(context.Context) (string, error) {
 					if calls.Add(1) != 2 {
 						<-released
@@ -120,7 +121,7 @@ func TestCallbackThatHangs(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				s := i.Status()
 				unguarded := slices.ContainsFunc(s.Unguarded, func(line string) bool { return strings.Contains(line, "has not returned for") })
-				if !s.Synced || s.Source != Live || s.Err != nil || unguarded != tt.unguarded {
+				if !s.Synced || s.Source != informer.Live || s.Err != nil || unguarded != tt.unguarded {
 					t.Errorf("%+v", s)
 				}
 				if errs := h.all(); len(errs) != tt.errs || tt.errs > 0 && !errors.Is(errs[0], reflector.ErrOverdue) {
@@ -151,7 +152,7 @@ func TestCallbackThatPanics(t *testing.T) {
 		srv.write("a/1", "x")
 		var calls atomic.Int32
 		h := &handled{}
-		i, stop := runOn(t, srv, Options{
+		i, stop := runOn(t, srv, informer.Options{
 			ClusterID: func(context.Context) (string, error) {
 				if calls.Add(1) == 1 {
 					panic("from the test")

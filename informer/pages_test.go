@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/reflector"
@@ -156,13 +157,13 @@ func TestPagesHeld(t *testing.T) {
 			for n := range pagesOfList * perPage {
 				must(t)(api.Create(podsResource, pod(n, "old")))
 			}
-			p := newPress(t, ListWatch(client.CoreV1().RESTClient(), podsIdentity))
+			p := newPress(t, informer.ListWatch(client.CoreV1().RESTClient(), podsIdentity))
 			st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{Logger: &discard})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer st.Close()
-			i, err := New(p, &corev1.Pod{}, Options{
+			i, err := informer.New(p, &corev1.Pod{}, informer.Options{
 				Store: st, InMemory: memory, Identity: podsIdentity, PageSize: perPage, Logger: &discard, Indexers: cache.Indexers{"name": p.index},
 				Residency: testresidency.Of(t),
 			})
@@ -188,7 +189,7 @@ func TestPagesHeld(t *testing.T) {
 			}
 			within(t, func() bool {
 				s := i.Status()
-				return s.Reflector.Relists[reflector.ReasonExpired] == 1 && s.Source == Live
+				return s.Reflector.Relists[reflector.ReasonExpired] == 1 && s.Source == informer.Live
 			})
 			p.want()
 		})

@@ -107,7 +107,7 @@ func TestPendingModel(t *testing.T) {
 			t.Errorf("%d notifications of the first sync were not delivered", m.firsts)
 		}
 		for key, happened := range m.happened {
-			if err := legalMerging(happened, m.delivered[key]); err != nil {
+			if err := LegalMerging(toldOf(happened), toldOf(m.delivered[key])); err != nil {
 				t.Errorf("key %s: %v\nhappened  %v\ndelivered %v", key, err, happened, m.delivered[key])
 			}
 		}
@@ -182,24 +182,37 @@ func (m *queueModel) check(t *rapid.T) {
 	}
 }
 
-// legalMerging reports whether delivered is happened, both of one key, with some runs of updates told as one. No two
-// updates of happened have the same new state.
-func legalMerging(happened, delivered []notification) error {
+// Told is a notification, as LegalMerging compares them. No two updates of an object have the same New.
+type Told struct {
+	Type            cache.DeltaType
+	Old, New        any
+	Initial, Resync bool
+}
+
+func toldOf(ns []notification) (out []Told) {
+	for _, n := range ns {
+		out = append(out, Told{n.typ, n.old, n.new, n.initial, n.resync})
+	}
+	return out
+}
+
+// LegalMerging reports whether delivered is happened, both of one key, with some runs of updates told as one.
+func LegalMerging(happened, delivered []Told) error {
 	for i, d := range delivered {
 		if len(happened) == 0 {
 			return fmt.Errorf("notification %d (%v) never happened", i, d)
 		}
 		run := 1
-		if d.typ == cache.Updated {
-			for run < len(happened) && happened[run-1].new != d.new && happened[run].typ == cache.Updated {
+		if d.Type == cache.Updated {
+			for run < len(happened) && happened[run-1].New != d.New && happened[run].Type == cache.Updated {
 				run++
 			}
 		}
 		first, last := happened[0], happened[run-1]
-		for j := 1; j < run && first.resync; j++ { // what happened begins after them
+		for j := 1; j < run && first.Resync; j++ { // what happened begins after them
 			first = happened[j]
 		}
-		if d.typ != first.typ || d.initial != first.initial || d.old != first.old || d.new != last.new || d.resync != first.resync {
+		if d.Type != first.Type || d.Initial != first.Initial || d.Old != first.Old || d.New != last.New || d.Resync != first.Resync {
 			return fmt.Errorf("notification %d is %v, what happened is %v", i, d, happened[:run])
 		}
 		happened = happened[run:]

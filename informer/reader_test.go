@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -46,7 +47,7 @@ func (p *countedPod) DeepCopyObject() runtime.Object {
 }
 
 // countedInformer is one that has not been run on 60 stored pods: of three namespaces, every fifth with the label tier=front and on node-1.
-func countedInformer(t *testing.T, o Options) *Informer {
+func countedInformer(t *testing.T, o informer.Options) *informer.Informer {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "larder.db"), store.Options{})
 	if err != nil {
@@ -56,7 +57,7 @@ func countedInformer(t *testing.T, o Options) *Informer {
 	o.Store, o.Identity = st, podsIdentity
 	o.Indexers = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*countedPod).Spec.NodeName}, nil }}
 	o.IndexVersions = map[string]string{"node": "1"}
-	i, err := New(newServer(), &countedPod{}, o)
+	i, err := informer.New(newServer(), &countedPod{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func countedInformer(t *testing.T, o Options) *Informer {
 		}
 		pods = append(pods, pod)
 	}
-	list, err := i.store.BeginReplace(t.Context(), store.ReplaceOptions{})
+	list, err := informer.Store(i).BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func closeChecked(t *testing.T, st *store.Store) {
 
 // TestReaderDecodesWhatItSelects: for a query of the informer's reader nothing is decoded but what it returns.
 func TestReaderDecodesWhatItSelects(t *testing.T) {
-	i := countedInformer(t, Options{Residency: store.None})
+	i := countedInformer(t, informer.Options{Residency: store.None})
 	r := i.Reader()
 	front := labels.SelectorFromSet(labels.Set{"tier": "front"})
 	each := func(q store.Query) func(context.Context) ([]runtime.Object, error) {
@@ -143,11 +144,11 @@ func TestReaderDecodesWhatItSelects(t *testing.T) {
 // TestReaderOfAnInformer: it is there before Run and after it, with whatever residency, and has what is pending.
 func TestReaderOfAnInformer(t *testing.T) {
 	front := store.Query{Labels: labels.SelectorFromSet(labels.Set{"tier": "front"}), Namespace: "a"}
-	for _, o := range []Options{{}, {Residency: store.Bounded(1 << 20)}, {Residency: store.None}} {
+	for _, o := range []informer.Options{{}, {Residency: store.Bounded(1 << 20)}, {Residency: store.None}} {
 		t.Run(o.Residency.String(), func(t *testing.T) {
 			i := countedInformer(t, o)
 			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late", Labels: map[string]string{"tier": "front"}}}
-			if _, err := i.store.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
+			if _, err := informer.Store(i).Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"a/00", "a/05", "a/10", "a/15", "a/late"}
@@ -161,7 +162,7 @@ func TestReaderOfAnInformer(t *testing.T) {
 		})
 	}
 	t.Run("InMemory", func(t *testing.T) {
-		i, err := New(newServer(), &corev1.Pod{}, Options{InMemory: true, Identity: podsIdentity})
+		i, err := informer.New(newServer(), &corev1.Pod{}, informer.Options{InMemory: true, Identity: podsIdentity})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -31,12 +32,12 @@ func TestReasonOfEachAttribute(t *testing.T) {
 	says := func(what string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return what, nil }
 	}
-	for reason, change := range map[reflector.Reason]func(*Options){
-		reflector.ReasonCodec:     func(o *Options) { o.Codec = msgpack },
-		reflector.ReasonSchema:    func(o *Options) { o.Codec = otherTypes{protobuf} },
-		reflector.ReasonTransform: func(o *Options) { o.TransformVersion = "2" },
-		reflector.ReasonCluster:   func(o *Options) { o.ClusterID = says("two") },
-		reflector.ReasonOpenAPI:   func(o *Options) { o.OpenAPIHash = says("two") },
+	for reason, change := range map[reflector.Reason]func(*informer.Options){
+		reflector.ReasonCodec:     func(o *informer.Options) { o.Codec = msgpack },
+		reflector.ReasonSchema:    func(o *informer.Options) { o.Codec = otherTypes{protobuf} },
+		reflector.ReasonTransform: func(o *informer.Options) { o.TransformVersion = "2" },
+		reflector.ReasonCluster:   func(o *informer.Options) { o.ClusterID = says("two") },
+		reflector.ReasonOpenAPI:   func(o *informer.Options) { o.OpenAPIHash = says("two") },
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestReasonWithoutResourceVersion(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.start()
-		if _, err := i.store.Apply(t.Context(), store.Batch{ResourceVersion: "v1.7"}); err != nil {
+		if _, err := informer.Store(i).Apply(t.Context(), store.Batch{ResourceVersion: "v1.7"}); err != nil {
 			t.Fatal(err)
 		}
 		r.close()
@@ -92,7 +93,7 @@ func TestReasonOfTheStore(t *testing.T) {
 			r.o.TransformVersion = "1"
 			r.srv.write("a/1", "x")
 			i := r.start()
-			if err := i.store.SetMustRelist(t.Context(), mustRelist); err != nil {
+			if err := informer.Store(i).SetMustRelist(t.Context(), mustRelist); err != nil {
 				t.Fatal(err)
 			}
 			r.close()

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -20,7 +21,7 @@ func TestLossesElsewhere(t *testing.T) {
 		r.srv.write("a/0", "x")
 		i := r.open()
 		losses := 3 // from before this informer was made: they have been mended
-		i.losses = func() int { return losses }
+		informer.SetLosses(i, func() int { return losses })
 		r.run(&recorder{})
 		synctest.Wait()
 		losses++
@@ -47,8 +48,8 @@ func TestListLost(t *testing.T) {
 			r.srv.write(fmt.Sprintf("a/%d", n), "x")
 		}
 		i := r.open()
-		f := &faultyStore{Interface: i.store, skip: 1} // BeginReplace succeeds, the first page fails
-		i.store = f
+		f := &faultyStore{Interface: informer.Store(i), skip: 1} // BeginReplace succeeds, the first page fails
+		informer.SetStore(i, f)
 		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1, false)
 		h := &recorder{}
 		r.run(h)
@@ -105,12 +106,12 @@ func TestReadersFindDamage(t *testing.T) {
 		r.srv.write("a/0", "x")
 		i := r.open()
 		f := &failingFile{failed: make(chan struct{})}
-		i.failure = f
+		informer.SetFailure(i, f)
 		rebuilds := 0
-		i.rebuild = func(ctx context.Context) error {
+		informer.SetRebuild(i, func(ctx context.Context) error {
 			rebuilds++
 			return f.rebuild(ctx)
-		}
+		})
 		r.run(&recorder{})
 		synctest.Wait()
 		for range 2 {

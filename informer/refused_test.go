@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -9,13 +9,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestRefused: whatever of it can fail does, so that the reason reaches whoever asks first; it
 // can be run, and does not sync.
 func TestRefused(t *testing.T) {
 	why := errors.New("the reason")
-	r := Refused(&corev1.Pod{}, why)
+	r := informer.Refused(&corev1.Pod{}, why)
 	for _, v := range []any{r, r.GetIndexer(), r.GetStore()} {
 		failing := 0
 		for m := range reflect.TypeOf(v).NumMethod() {
@@ -48,7 +50,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := Refused(&corev1.Pod{}, why)
+		r := informer.Refused(&corev1.Pod{}, why)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.RunWithContext(ctx) }()

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -41,10 +42,10 @@ func TestRewriteGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		losses := 0
-		i.losses = func() int { return losses }
-		f := &faultyStore{Interface: i.store, skip: 2} // the beginning, the page, and then the commit
+		informer.SetLosses(i, func() int { return losses })
+		f := &faultyStore{Interface: informer.Store(i), skip: 2} // the beginning, the page, and then the commit
 		f.set(store.ErrReplaceLost, 1, false)
-		i.store = f
+		informer.SetStore(i, f)
 		r.run()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -70,10 +71,10 @@ func TestListLostOnce(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		var f *faultyStore
-		i.losses = func() int { return f.failed() }
-		f = &faultyStore{Interface: i.store, skip: 2}
+		informer.SetLosses(i, func() int { return f.failed() })
+		f = &faultyStore{Interface: informer.Store(i), skip: 2}
 		f.set(store.ErrReplaceLost, 1, false)
-		i.store = f
+		informer.SetStore(i, f)
 		h := &recorder{}
 		r.run(h)
 		time.Sleep(10 * time.Minute)
@@ -91,10 +92,10 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		f := &faultyStore{Interface: i.store, skip: 1}
+		f := &faultyStore{Interface: informer.Store(i), skip: 1}
 		f.set(entry.ErrDamaged, 1, false)
-		i.store = f
-		i.rebuild = func(context.Context) error { return errors.New("from the test") }
+		informer.SetStore(i, f)
+		informer.SetRebuild(i, func(context.Context) error { return errors.New("from the test") })
 		r.run()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -107,11 +108,11 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 }
 
 // damaged makes the next write of i fail, and its rebuild lose the keys.
-func damaged(i *Informer, then func(), keys ...string) *faultyStore {
-	f := &faultyStore{Interface: i.store}
+func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
+	f := &faultyStore{Interface: informer.Store(i)}
 	f.set(entry.ErrDamaged, 1, false)
-	i.store = f
-	i.rebuild = func(ctx context.Context) error {
+	informer.SetStore(i, f)
+	informer.SetRebuild(i, func(ctx context.Context) error {
 		for _, key := range keys {
 			op := store.Op{Type: store.Delete, Object: cache.DeletedFinalStateUnknown{Key: key}}
 			if _, err := f.Interface.Apply(ctx, store.Batch{Ops: []store.Op{op}}); err != nil {
@@ -120,7 +121,7 @@ func damaged(i *Informer, then func(), keys ...string) *faultyStore {
 		}
 		then()
 		return f.SetMustRelist(ctx, store.MustRelistDamaged)
-	}
+	})
 	return f
 }
 
@@ -194,15 +195,15 @@ func TestRebuildInVain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
-		f := &faultyStore{Interface: i.store}
-		i.store = f
+		f := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, f)
 		rebuilds := 0
-		i.rebuild = func(context.Context) error {
+		informer.SetRebuild(i, func(context.Context) error {
 			if rebuilds++; rebuilds > 200 {
 				return errors.New("enough")
 			}
 			return nil
-		}
+		})
 		r.run()
 		f.set(entry.ErrDamaged, -1, false)
 		r.srv.write("a/1", "x")
@@ -248,8 +249,8 @@ func TestListsInVain(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		i.store = &brokenCommits{Interface: i.store}
-		i.rebuild = func(context.Context) error { return nil }
+		informer.SetStore(i, &brokenCommits{Interface: informer.Store(i)})
+		informer.SetRebuild(i, func(context.Context) error { return nil })
 		r.run()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -287,7 +288,7 @@ func TestReadErrorMendedElsewhere(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		file := &failingFile{failed: make(chan struct{})}
-		i.failure = file
+		informer.SetFailure(i, file)
 		r.run()
 		broken.Store(true)
 		i.GetStore().List()
@@ -316,10 +317,13 @@ func TestNoWatchErrorHandler(t *testing.T) {
 		if err := i.SetWatchErrorHandlerWithContext(nil); err != nil {
 			t.Fatal(err)
 		}
-		if i.onWatchError == nil {
-			t.Error("no handler; the first lost connection would panic")
-		}
 		r.run()
+		r.srv.setFail(refuse)
+		r.srv.disconnect() // which would panic if there were none
+		time.Sleep(time.Minute)
+		if s := i.Status(); s.Source == informer.Live {
+			t.Errorf("%+v", s.Reflector)
+		}
 		r.close()
 	})
 }

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -54,7 +55,7 @@ func TestColdStartThenResume(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second) // the drain
 		synctest.Wait()
-		if s := i.Status(); !s.Synced || s.Source != Live || s.Reflector.Resumes == 0 || s.Err != nil {
+		if s := i.Status(); !s.Synced || s.Source != informer.Live || s.Reflector.Resumes == 0 || s.Err != nil {
 			t.Errorf("after the resume: %+v", s)
 		}
 		r.srv.write("d/1", "x")
@@ -127,19 +128,19 @@ func TestNoContactOffline(t *testing.T) {
 func TestSyncPolicies(t *testing.T) {
 	type outcome struct {
 		synced bool
-		source Source
+		source informer.Source
 		seen   int
 	}
 	for _, tc := range []struct {
 		name   string
-		policy SyncPolicy
+		policy informer.SyncPolicy
 		stored bool
 		want   outcome
 	}{
-		{"Resumed, offline, with data", Resumed, true, outcome{false, FromDisk, 2}},
-		{"Disk, offline, with data", Disk, true, outcome{true, FromDisk, 2}},
-		{"Resumed, offline, never listed", Resumed, false, outcome{false, None, 0}},
-		{"Disk, offline, never listed", Disk, false, outcome{false, None, 0}},
+		{"Resumed, offline, with data", informer.Resumed, true, outcome{false, informer.FromDisk, 2}},
+		{"Disk, offline, with data", informer.Disk, true, outcome{true, informer.FromDisk, 2}},
+		{"Resumed, offline, never listed", informer.Resumed, false, outcome{false, informer.None, 0}},
+		{"Disk, offline, never listed", informer.Disk, false, outcome{false, informer.None, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestSyncPolicies(t *testing.T) {
 				r.srv.setFail(nil)
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if s := i.Status(); !i.HasSynced() || !reg.HasSynced() || s.Source != Live || s.Err != nil {
+				if s := i.Status(); !i.HasSynced() || !reg.HasSynced() || s.Source != informer.Live || s.Err != nil {
 					t.Errorf("online: synced %v, %+v", i.HasSynced(), s)
 				}
 				r.close()
@@ -190,9 +191,9 @@ func TestListedAndEmpty(t *testing.T) {
 		r.start()
 		r.close()
 		r.srv.setFail(refuse)
-		r.o.SyncPolicy = Disk
+		r.o.SyncPolicy = informer.Disk
 		i := r.start()
-		if s := i.Status(); !i.HasSynced() || s.Source != FromDisk || s.Objects != 0 {
+		if s := i.Status(); !i.HasSynced() || s.Source != informer.FromDisk || s.Objects != 0 {
 			t.Errorf("an empty list that was stored: %+v", s)
 		}
 		r.close()

@@ -1,9 +1,11 @@
-package informer
+package informer_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // A list that is due for another reason is held against what we hold, too: the server may have been restored meanwhile.
@@ -14,7 +16,7 @@ func TestListOfARewoundServer(t *testing.T) {
 			again := lose(r.srv, 3)
 			i := r.start()
 			if !lost {
-				if err := i.store.SetMustRelist(t.Context(), "a relist was interrupted while its changes were being applied"); err != nil {
+				if err := informer.Store(i).SetMustRelist(t.Context(), "a relist was interrupted while its changes were being applied"); err != nil {
 					t.Fatal(err)
 				}
 			}

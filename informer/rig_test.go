@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -70,19 +71,19 @@ type rig struct {
 	t    *testing.T
 	srv  *server
 	path string
-	o    Options       // of the next informer
-	so   store.Options // of its store
+	o    informer.Options // of the next informer
+	so   store.Options    // of its store
 	// unread: run reads nothing.
 	unread bool
 
 	st     *store.Store
-	i      *Informer
+	i      *informer.Informer
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: Options{Residency: testresidency.Of(t)}}
+	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: informer.Options{Residency: testresidency.Of(t)}}
 }
 
 var podsIdentity = func() entry.Identity {
@@ -90,7 +91,7 @@ var podsIdentity = func() entry.Identity {
 }()
 
 // open opens the store and makes the informer.
-func (r *rig) open() *Informer {
+func (r *rig) open() *informer.Informer {
 	r.t.Helper()
 	quiet := logr.Discard()
 	so := r.so
@@ -109,7 +110,7 @@ func (r *rig) open() *Informer {
 	}
 	r.st, r.cancel, r.done = st, func() {}, make(chan struct{})
 	close(r.done)
-	if r.i, err = New(r.srv, &corev1.Pod{}, o); err != nil {
+	if r.i, err = informer.New(r.srv, &corev1.Pod{}, o); err != nil {
 		r.t.Fatal(err)
 	}
 	return r.i
@@ -135,8 +136,8 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 	if r.unread {
 		return
 	}
-	for _, key := range i.indexer.ListKeys() {
-		_, _, _ = i.indexer.GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
+	for _, key := range i.GetIndexer().ListKeys() {
+		_, _, _ = i.GetIndexer().GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
 	}
 }
 
@@ -160,7 +161,7 @@ func (r *rig) close() {
 }
 
 // start is open and run.
-func (r *rig) start(handlers ...cache.ResourceEventHandler) *Informer {
+func (r *rig) start(handlers ...cache.ResourceEventHandler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
 	r.run(handlers...)
@@ -169,7 +170,7 @@ func (r *rig) start(handlers ...cache.ResourceEventHandler) *Informer {
 
 // stored returns the store's contents as server.state does. What is read key by key, which may be kept elsewhere than what is listed, must be the same.
 func (r *rig) stored() (out []string) {
-	objs, err := r.i.store.List(context.Background())
+	objs, err := informer.Store(r.i).List(context.Background())
 	if err != nil {
 		r.t.Errorf("read the store: %v", err)
 	}
@@ -179,7 +180,7 @@ func (r *rig) stored() (out []string) {
 		if err != nil {
 			r.t.Error(err)
 		}
-		switch got, err := r.i.store.Get(context.Background(), key); {
+		switch got, err := informer.Store(r.i).Get(context.Background(), key); {
 		case err != nil || got == nil:
 			r.t.Errorf("%s is listed, but Get says %v, %v", describe(obj), got, err)
 		case describe(got) != describe(obj):

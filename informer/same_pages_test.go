@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -64,7 +65,7 @@ func TestComparisonInPages(t *testing.T) {
 				synctest.Wait()
 				equal(t, "stored", r.stored(), r.srv.state())
 				s := i.Status()
-				if pages != tt.pages || (s.Reflector.Lookups == 0) != tt.same || s.Reflector.Lists != 0 || s.Source != Live {
+				if pages != tt.pages || (s.Reflector.Lookups == 0) != tt.same || s.Reflector.Lists != 0 || s.Source != informer.Live {
 					t.Errorf("%d pages, %d look-ups, %d lists, source %s", pages, s.Reflector.Lookups, s.Reflector.Lists, s.Source)
 				}
 				r.close()

@@ -1,9 +1,10 @@
-package informer
+package informer_test
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,16 +13,24 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/informer"
 )
 
 // TestSchemasReadOnce: all that ask together, and soon after, are served by one request; each gets the hash of its own group-version.
 func TestSchemasReadOnce(t *testing.T) {
+	synctest.Test(t, testSchemasReadOnce)
+}
+
+func testSchemasReadOnce(t *testing.T) {
 	var asked atomic.Int32
-	c := testClient(t, func(w http.ResponseWriter, _ *http.Request) {
+	c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
 		fmt.Fprintf(w, `{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=CORE%d"},"apis/apps/v1":{"serverRelativeURL":"/openapi/v3/apis/apps/v1?hash=APPS"}}}`, n)
 	})
-	s := NewSchemas(c)
+	s := informer.NewSchemas(c)
 	var wg sync.WaitGroup
 	for i := range 20 {
 		gv, want := schema.GroupVersion{Version: "v1"}, "CORE1"
@@ -38,7 +47,7 @@ func TestSchemasReadOnce(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("%d requests", n)
 	}
-	s.read = s.read.Add(-schemasFor)
+	time.Sleep(5 * time.Minute)
 	if hash, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); hash != "CORE2" || err != nil {
 		t.Errorf("later: %q, %v", hash, err)
 	}
@@ -56,7 +65,7 @@ func TestSchemasRefused(t *testing.T) {
 	for _, tc := range []struct{ status, want int32 }{{http.StatusForbidden, 1}, {http.StatusInternalServerError, 2}} {
 		status.Store(tc.status)
 		asked.Store(0)
-		s := NewSchemas(c)
+		s := informer.NewSchemas(c)
 		for range 2 {
 			if _, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context()); err == nil {
 				t.Error("no error")
@@ -71,12 +80,42 @@ func TestSchemasRefused(t *testing.T) {
 // TestSchemasHang: who waits for a request of another that does not return gives up in time.
 func TestSchemasHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSchemas(nil)
-		s.turn <- struct{}{} // another reads
+		answer, hash := make(chan struct{}), make(chan error, 1)
+		s := informer.NewSchemas(clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			<-answer
+			fmt.Fprint(w, `{"paths":{}}`)
+		}))
+		go func() {
+			_, err := s.Hash(schema.GroupVersion{Version: "v1"})(t.Context())
+			hash <- err
+		}()
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := s.Hash(schema.GroupVersion{Version: "v1"})(ctx); err == nil || apierrors.IsForbidden(err) {
 			t.Errorf("%v", err)
 		}
+		close(answer)
+		if err := <-hash; err != nil {
+			t.Errorf("the one that read: %v", err)
+		}
 	})
+}
+
+// clientOf returns a client whose requests fn answers, without a connection: in a bubble too.
+func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"}, &http.Client{Transport: answering(fn)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.CoreV1().RESTClient()
+}
+
+type answering http.HandlerFunc
+
+func (fn answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	fn(w, r)
+	return w.Result(), nil
 }

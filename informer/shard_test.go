@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
@@ -31,7 +32,7 @@ type replica struct {
 
 // run starts the replica's informer, waits until it has synced, and ends it. It returns what the informer held ("UID resourceVersion" by
 // key), and its status.
-func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string, status Status) {
+func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string, status informer.Status) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(api.Config())
 	if err != nil {
@@ -46,7 +47,7 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	}
 	id := podsIdentity
 	id.ShardSelector = r.shard
-	i, err := New(ListWatch(rc, id), &corev1.Pod{}, Options{Store: st, Identity: id, Logger: &quiet, PageSize: 10, Residency: testresidency.Of(t)})
+	i, err := informer.New(informer.ListWatch(rc, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id, Logger: &quiet, PageSize: 10, Residency: testresidency.Of(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/testresidency"
 	"github.com/larder-dev/larder/store"
 )
@@ -134,11 +135,11 @@ func TestSleepingHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		i, err := New(s, &corev1.Pod{}, Options{Store: st, Identity: podsIdentity, Logger: &discard, Residency: testresidency.Of(t)})
+		i, err := informer.New(s, &corev1.Pod{}, informer.Options{Store: st, Identity: podsIdentity, Logger: &discard, Residency: testresidency.Of(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var h HandlerStatus
+		var h informer.HandlerStatus
 		ours := heapBehind(t, i, s, func() {
 			h = i.Status().Handlers[0]
 			if rv := i.Status().ResourceVersion; rv != strconv.Itoa(firstVersion+s.updates) {

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"errors"
@@ -12,44 +12,21 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/store"
 )
-
-func TestSourceOf(t *testing.T) {
-	all := facts{complete: true, live: true, applied: true, healthy: true}
-	for _, tt := range []struct {
-		spoil func(f *facts)
-		want  Source
-	}{
-		{func(*facts) {}, Live},
-		{func(f *facts) { f.complete = false }, None},
-		{func(f *facts) { f.live = false }, FromDisk},
-		{func(f *facts) { f.applied = false }, FromDisk},
-		{func(f *facts) { f.lacking = true }, FromDisk},
-		{func(f *facts) { f.healthy = false }, FromDisk},
-		{func(f *facts) { f.stopped = true }, FromDisk},
-		{func(f *facts) { *f = facts{complete: true} }, FromDisk},
-		{func(f *facts) { *f = facts{} }, None},
-	} {
-		f := all
-		tt.spoil(&f)
-		if got := sourceOf(f); got != tt.want {
-			t.Errorf("%+v: %s, want %s", f, got, tt.want)
-		}
-	}
-}
 
 // follower is a subscriber that notes what it is told.
 type follower struct {
 	t     *testing.T
 	mu    sync.Mutex
-	lines []string // guarded by mu
-	errs  []error  // guarded by mu
-	last  Source   // guarded by mu
+	lines []string        // guarded by mu
+	errs  []error         // guarded by mu
+	last  informer.Source // guarded by mu
 	at    time.Time
 }
 
-func (f *follower) told(c SourceChange) {
+func (f *follower) told(c informer.SourceChange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.lines) == 0 && c.From != c.To || len(f.lines) > 0 && (c.From != f.last || c.From == c.To) {
@@ -97,7 +74,7 @@ func TestSubscribeSource(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if got := f.take(); got != "live disk" || s.Source != FromDisk || s.SourceSince.Sub(lost) > time.Minute || s.SourceSince.Before(lost) {
+		if got := f.take(); got != "live disk" || s.Source != informer.FromDisk || s.SourceSince.Sub(lost) > time.Minute || s.SourceSince.Before(lost) {
 			t.Errorf("an outage since %v: %q, %+v", lost, got, s)
 		}
 		if f.errs[len(f.errs)-1] == nil {
@@ -115,7 +92,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := late.take(); got != "disk live" {
 			t.Errorf("a late subscriber: %q", got)
 		}
-		if s := i.Status(); s.Source != Live || s.SourceChanges[Live] != 2 || s.SourceChanges[FromDisk] != 2 || s.SourceChanges[None] != 0 {
+		if s := i.Status(); s.Source != informer.Live || s.SourceChanges[informer.Live] != 2 || s.SourceChanges[informer.FromDisk] != 2 || s.SourceChanges[informer.None] != 0 {
 			t.Errorf("%+v", s.SourceChanges)
 		}
 		cancel()
@@ -126,7 +103,7 @@ func TestSubscribeSource(t *testing.T) {
 		if got := late.take(); got != "live" {
 			t.Errorf("a subscriber that has cancelled: %q", got)
 		}
-		i.SubscribeSource(func(SourceChange) { t.Error("told after the run") })
+		i.SubscribeSource(func(informer.SourceChange) { t.Error("told after the run") })
 
 		r.srv.setFail(refuse)
 		i = r.open()
@@ -150,8 +127,8 @@ func TestLiveOnceApplied(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		i.SubscribeSource(func(c SourceChange) {
-			if have := strings.Join(r.stored(), " "); c.To == Live && have != strings.Join(r.srv.state(), " ") {
+		i.SubscribeSource(func(c informer.SourceChange) {
+			if have := strings.Join(r.stored(), " "); c.To == informer.Live && have != strings.Join(r.srv.state(), " ") {
 				t.Errorf("live with %s", have)
 			}
 		})
@@ -169,7 +146,7 @@ func TestLiveOnceApplied(t *testing.T) {
 			r.srv.setFail(nil)
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if s := i.Status(); s.Source != Live {
+			if s := i.Status(); s.Source != informer.Live {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -185,22 +162,22 @@ func TestSlowSubscriber(t *testing.T) {
 		i := r.open()
 		release := make(chan struct{})
 		f := &follower{t: t}
-		i.SubscribeSource(func(c SourceChange) {
+		i.SubscribeSource(func(c informer.SourceChange) {
 			<-release
 			f.told(c)
 		})
 		r.run()
 		for range 700 {
-			i.currentReflector().Relist("test")
+			informer.Relist(i, "test")
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
 		}
-		if s := i.Status(); s.Source != Live || s.SourceChanges[Live] != 701 {
+		if s := i.Status(); s.Source != informer.Live || s.SourceChanges[informer.Live] != 701 {
 			t.Errorf("%+v", s.SourceChanges)
 		}
 		close(release)
 		synctest.Wait()
-		if n := len(f.lines); n > maxSourceChanges+1 || f.last != Live {
+		if n := len(f.lines); n > maxSourceChanges+1 || f.last != informer.Live {
 			t.Errorf("told of %d, the last is %s", n, f.last)
 		}
 		r.close()
@@ -214,12 +191,12 @@ func TestSubscriberPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
-		i.SubscribeSource(func(SourceChange) { panic("a subscriber") })
+		i.SubscribeSource(func(informer.SourceChange) { panic("a subscriber") })
 		f := &follower{t: t}
 		cancel := func() {}
-		cancel = i.SubscribeSource(func(c SourceChange) {
+		cancel = i.SubscribeSource(func(c informer.SourceChange) {
 			f.told(c)
-			if c.To == Live {
+			if c.To == informer.Live {
 				cancel()
 			}
 		})
@@ -240,16 +217,20 @@ func TestSourceOfAFailingStore(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
+		faulty := &faultyStore{Interface: informer.Store(i)}
+		informer.SetStore(i, faulty)
 		f := &follower{t: t}
 		i.SubscribeSource(f.told)
 		r.run()
 		f.take()
-		i.setStoreErr(store.ErrNoSpace)
+		faulty.set(store.ErrNoSpace, -1, false)
+		r.srv.write("a/1", "y")
 		synctest.Wait()
 		if got := f.take(); got != "live disk" || !errors.Is(f.errs[len(f.errs)-1], store.ErrNoSpace) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
-		i.setStoreErr(nil)
+		faulty.set(nil, 0, false)
+		time.Sleep(time.Minute) // it tries again
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {
 			t.Error(got)

@@ -1,4 +1,4 @@
-package informer
+package informer_test
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
 )
 
 // selectorless is a ListerWatcher that overwrites the field selector, as cache.NewListWatchFromClient's does.
@@ -65,7 +64,7 @@ func TestUnguarded(t *testing.T) {
 				r.close()
 				i := r.open()
 				if tt.selectorless {
-					i.lw = selectorless{r.srv}
+					informer.SetListerWatcher(i, selectorless{r.srv})
 				}
 				if tt.transform {
 					if err := i.SetTransform(func(obj any) (any, error) { return obj, nil }); err != nil {
@@ -118,7 +117,7 @@ func TestGuardedLater(t *testing.T) {
 		r.close()
 		allowed.Store(true)
 		i = r.start()
-		unguarded("allowed", errListedUnknown.Error())
+		unguarded("allowed", "what is stored was listed when it could not be read")
 		r.close()
 		r.srv.write("a/2", "x")
 		r.srv.compact()
@@ -135,31 +134,10 @@ func TestResourceOfTheExample(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		i := r.start()
-		info, err := i.store.Info(t.Context())
+		info, err := informer.Store(i).Info(t.Context())
 		if err != nil || info.Resource.Kind != "Pod" || info.Resource.Singular != "pod" {
 			t.Errorf("%+v, %v", info.Resource, err)
 		}
 		r.close()
 	})
-	for kind, example := range map[string]runtime.Object{
-		"Pod":    &corev1.Pod{},
-		"Widget": &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Widget"}},
-		"":       &metav1.PartialObjectMetadata{},
-	} {
-		if got := kindOfExample(example); got != kind {
-			t.Errorf("%T: %q, want %q", example, got, kind)
-		}
-	}
-}
-
-// TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
-func TestUnguardedSchema(t *testing.T) {
-	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true, entry.Metadata: false} {
-		o := Options{Identity: podsIdentity}
-		o.Identity.Representation = form
-		why, told := unguardedBy(o)[whatSchema]
-		if told != want || told && !strings.Contains(why, "factory.Options.RESTClient") {
-			t.Errorf("%s: %q", form, why)
-		}
-	}
 }

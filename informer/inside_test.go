@@ -1,0 +1,271 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/store"
+)
+
+// Tests of single parts that can not be seen from outside.
+
+var pods = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
+
+// doneNow is a DoneChecker that is done.
+type doneNow struct{}
+
+func (doneNow) Name() string { return "test" }
+func (doneNow) Done() <-chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}
+
+func handlerOf(fn func(obj any)) *listener {
+	return newListener(cache.ResourceEventHandlerFuncs{DeleteFunc: fn}, logr.Discard(), clock.RealClock{}, doneNow{})
+}
+
+func TestSourceOf(t *testing.T) {
+	all := facts{complete: true, live: true, applied: true, healthy: true}
+	for _, tt := range []struct {
+		spoil func(f *facts)
+		want  Source
+	}{
+		{func(*facts) {}, Live},
+		{func(f *facts) { f.complete = false }, None},
+		{func(f *facts) { f.live = false }, FromDisk},
+		{func(f *facts) { f.applied = false }, FromDisk},
+		{func(f *facts) { f.lacking = true }, FromDisk},
+		{func(f *facts) { f.healthy = false }, FromDisk},
+		{func(f *facts) { f.stopped = true }, FromDisk},
+		{func(f *facts) { *f = facts{complete: true} }, FromDisk},
+		{func(f *facts) { *f = facts{} }, None},
+	} {
+		f := all
+		tt.spoil(&f)
+		if got := sourceOf(f); got != tt.want {
+			t.Errorf("%+v: %s, want %s", f, got, tt.want)
+		}
+	}
+}
+
+func TestResyncPeriods(t *testing.T) {
+	type result struct{ requested, effective, check time.Duration }
+	for _, tc := range []struct {
+		name           string
+		check, request time.Duration
+		started        bool
+		want           result
+	}{
+		{"none", 0, 0, false, result{0, 0, 0}},
+		{"no resyncs in this informer", 0, time.Minute, true, result{0, 0, 0}},
+		{"no resyncs yet", 0, time.Minute, false, result{time.Minute, 0, 0}},
+		{"longer", time.Minute, time.Hour, false, result{time.Hour, time.Hour, time.Minute}},
+		{"shorter, before the start", time.Minute, 10 * time.Second, false, result{10 * time.Second, 10 * time.Second, 10 * time.Second}},
+		{"shorter, after the start", time.Minute, 10 * time.Second, true, result{time.Minute, time.Minute, time.Minute}},
+		{"below the minimum", time.Minute, time.Millisecond, false, result{time.Second, time.Second, time.Second}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			i := &Informer{resyncCheckPeriod: tc.check, started: tc.started, clock: clock.RealClock{}}
+			l := handlerOf(nil)
+			silent := func(string, ...any) {}
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			l.requestedResync = i.requestedResyncLocked(silent, tc.request)
+			got := result{l.requestedResync, effectiveResync(silent, l.requestedResync, i.resyncCheckPeriod), i.resyncCheckPeriod}
+			if tc.check == 0 && tc.request > 0 {
+				// client-go: a check period of zero is "smaller" than any, so the request stands and has no effect.
+				tc.want = result{tc.request, 0, 0}
+			}
+			if got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestResyncPeriodOfEarlierHandlers: a later handler with a short period lets an earlier one have what it asked for.
+func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
+	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second, clock: clock.RealClock{}, synced: make(chan struct{})}
+	regs := []cache.ResourceEventHandlerRegistration{}
+	for _, p := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
+		reg, err := i.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		regs = append(regs, reg)
+	}
+	for n, want := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
+		if got := regs[n].(*listener).resyncPeriod; got != want {
+			t.Errorf("handler %d: %v, want %v", n, got, want)
+		}
+	}
+	if i.resyncCheckPeriod != 5*time.Second {
+		t.Errorf("check period %v", i.resyncCheckPeriod)
+	}
+}
+
+// TestHandlerCrash: with ReallyCrash on, the panic goes on after it has been reported.
+func TestHandlerCrash(t *testing.T) {
+	handlers := utilruntime.PanicHandlers
+	utilruntime.PanicHandlers = nil // which would print it
+	defer func() { utilruntime.PanicHandlers = handlers }()
+	l := handlerOf(func(any) { panic("from the test") })
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	l.deliver(notification{typ: cache.Deleted, old: cache.DeletedFinalStateUnknown{Key: "a/1"}})
+}
+
+// TestRefsOfAList: nothing that is stored stands in for a listed object unless the list is held against what is stored.
+func TestRefsOfAList(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
+	pg := &refsPage{refs: []reflector.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
+	for _, tt := range []struct {
+		cold, rewrites bool
+		lacking        int
+	}{{false, false, 0}, {true, false, 1}, {false, true, 1}} {
+		m, err := store.NewMemory(pods, store.CollectionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
+			t.Fatal(err)
+		}
+		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New()}, cold: tt.cold, rewrites: tt.rewrites}
+		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.takeRefs(t.Context(), pg); err != nil || len(pg.lacking) != tt.lacking {
+			t.Errorf("%+v: lacking %v, %v", tt, pg.lacking, err)
+		}
+	}
+}
+
+func TestIsAt(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "2"}}
+	for _, tt := range []struct {
+		ref  reflector.ObjectRef
+		want bool
+	}{
+		{reflector.ObjectRef{UID: "1", ResourceVersion: "2"}, true},
+		{reflector.ObjectRef{UID: "1", ResourceVersion: "3"}, false},
+		{reflector.ObjectRef{UID: "2", ResourceVersion: "2"}, false},
+		{reflector.ObjectRef{}, false},
+	} {
+		if got := isAt(pod, tt.ref); got != tt.want {
+			t.Errorf("%+v: %t", tt.ref, got)
+		}
+	}
+	if isAt(nil, reflector.ObjectRef{UID: "1", ResourceVersion: "2"}) || isAt(&corev1.Pod{}, reflector.ObjectRef{}) {
+		t.Error("nothing is in no state")
+	}
+}
+
+// TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
+func TestUnguardedSchema(t *testing.T) {
+	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true, entry.Metadata: false} {
+		o := Options{Identity: pods}
+		o.Identity.Representation = form
+		why, told := unguardedBy(o)[whatSchema]
+		if told != want || told && !strings.Contains(why, "factory.Options.RESTClient") {
+			t.Errorf("%s: %q", form, why)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	secrets := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("Secret")
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("example.com/v1")
+	crd.SetKind("Secret")
+	for _, tc := range []struct {
+		name    string
+		id      entry.Identity
+		example runtime.Object
+		want    bool
+	}{
+		{"typed", secrets, &corev1.Secret{}, true},
+		{"metadata", secrets, &metav1.PartialObjectMetadata{}, true},
+		{"unstructured", secrets, u, true},
+		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
+		{"called otherwise, unstructured", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
+		{"custom resource of that name", entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
+		{"pods", pods, &corev1.Pod{}, false},
+	} {
+		if got := holdsSecrets(tc.id, tc.example); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// noFeed takes everything.
+type noFeed struct{ feed }
+
+func (noFeed) Place() (place store.Place, resets int, err error) { return place, 0, nil }
+
+func (noFeed) Acknowledge(store.Place, int) error { return nil }
+
+func (noFeed) Load(_ context.Context, c Change) (store.FeedPage, error) {
+	return store.FeedPage{Changes: []store.FeedChange{c}}, nil
+}
+
+// An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory without bound.
+func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		synced := make(chan struct{})
+		close(synced)
+		d := &durable{
+			informer: &Informer{clock: clock.RealClock{}, synced: synced}, name: "h", works: map[string]*work{}, feed: noFeed{},
+			handler: &callHandler{handler: DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error { return errors.New("refused") }}},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		taken := 0
+		for ; taken < 10*maxWorks && ctx.Err() == nil; taken++ {
+			c := Change{Type: Delete, Key: "a/1", UID: fmt.Sprint(taken), Seq: uint64(taken + 1)}
+			if err := d.take(ctx, c, func() { d.place.Seq = c.Seq }); err != nil {
+				break
+			}
+		}
+		if n := len(d.works["a/1"].changes); n > maxChanges || !d.status().Stalled {
+			t.Errorf("it holds %d changes, status %+v", n, d.status())
+		}
+	})
+}
+
+// TestKindOfExample: what a Go program says that it stores.
+func TestKindOfExample(t *testing.T) {
+	for kind, example := range map[string]runtime.Object{
+		"Pod":    &corev1.Pod{},
+		"Widget": &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Widget"}},
+		"":       &metav1.PartialObjectMetadata{},
+	} {
+		if got := kindOfExample(example); got != kind {
+			t.Errorf("%T: %q, want %q", example, got, kind)
+		}
+	}
+}

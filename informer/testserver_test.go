@@ -1,0 +1,63 @@
+package informer_test
+
+import (
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestServer is the API server of pods that the tests have, for those that use exported names only.
+type TestServer struct{ *server }
+
+// NewTestServer returns a server without pods.
+func NewTestServer() TestServer { return TestServer{newServer()} }
+
+// Write creates or updates a pod; value is that of its label of the same name.
+func (s TestServer) Write(key, value string) { s.write(key, value) }
+
+// Delete removes a pod.
+func (s TestServer) Delete(key string) { s.delete(key) }
+
+// Compact forgets the history, and disconnects everybody.
+func (s TestServer) Compact() { s.compact() }
+
+// Disconnect ends all watches.
+func (s TestServer) Disconnect() { s.disconnect() }
+
+// Silently makes fn's changes without an event, as those that a restored server has lost.
+func (s TestServer) Silently(fn func()) {
+	s.setSilent(true)
+	defer s.setSilent(false)
+	fn()
+}
+
+// Bookmark sends one on every watch.
+func (s TestServer) Bookmark() { s.bookmark() }
+
+// AtPage calls fn before the second page that is asked for.
+func (s TestServer) AtPage(fn func()) { s.atPage = sync.OnceFunc(fn) }
+
+// Fail ends all watches with an error.
+func (s TestServer) Fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		w.send(watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError}})
+	}
+}
+
+// Lists returns how many lists have been begun. Look-ups and probes are none.
+func (s TestServer) Lists() int {
+	n, _ := s.requests()
+	return n
+}
+
+// State returns key@resourceVersion=value of each pod.
+func (s TestServer) State() []string { return s.state() }
+
+// SetFail has requests fail with what fn returns.
+func (s TestServer) SetFail(fn func(verb string, o metav1.ListOptions) error) { s.setFail(fn) }
+
+// Describe returns key@resourceVersion=value of a pod.
+func Describe(obj any) string { return describe(obj) }
