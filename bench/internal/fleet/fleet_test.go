@@ -1,11 +1,17 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
@@ -82,5 +88,54 @@ func check(t *testing.T, sc scenario, c client, s summary) {
 	// What it takes to send all objects to a hundredth of the agents, twice.
 	if most := 2 * float64(s.Agents) * watchListCost.bytes / 1e9 / 100; !sc.lost && s.GB > most {
 		t.Errorf("%.1f GB were received, want at most %.1f", s.GB, most)
+	}
+}
+
+// simulate runs a scenario with n agents, and returns a sample for each second since time zero.
+func simulate(t *testing.T, sc scenario, c client, n int) (samples []sample) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		s, within := newServer(sc), spread
+		time.Sleep(time.Minute) // some history
+		agents := make([]agent, n)
+		for i := range agents {
+			agents[i] = c.prepare(s)
+		}
+		if sc.restart {
+			time.Sleep(outage)
+			within = startWithin
+			s.begin()
+		}
+		var level atomic.Int64
+		for _, run := range agents {
+			wg.Go(func() {
+				if sleep(ctx, rand.N(within)) == nil {
+					run(ctx, levelOnce(s, &level))
+				}
+			})
+		}
+		if !sc.restart {
+			time.Sleep(2 * spread)
+			s.begin()
+		}
+		for done := false; !done; time.Sleep(time.Second) {
+			samples = append(samples, sample{tally: s.count(tally{}), CPU: s.cpu.usage(), Level: int(level.Load())})
+			passed := time.Duration(len(samples)-1) * time.Second
+			done = passed >= longest || passed >= watched && int(level.Load()) == n
+		}
+	})
+	return samples
+}
+
+// levelOnce returns what an agent calls when it is level: it counts the first time since time zero.
+func levelOnce(s *server, level *atomic.Int64) func() {
+	var once sync.Once
+	return func() {
+		if s.begun() {
+			once.Do(func() { level.Add(1) })
+		}
 	}
 }
