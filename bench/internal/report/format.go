@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"github.com/larder-dev/larder/bench/internal/scenario"
 )
@@ -36,28 +38,19 @@ func Figure(value float64, unit scenario.Unit) string {
 	return digits(value) + string(unit)
 }
 
-// digits writes three digits at least, with commas between thousands.
+// english writes commas between thousands.
+var english = message.NewPrinter(language.English)
+
+// digits writes three digits at least.
 func digits(value float64) string {
 	if value == 0 {
 		return "0"
 	}
-	places := max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0)
-	text := strconv.FormatFloat(value, 'f', places, 64)
-	whole, fraction, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if fraction == "" {
-		return whole
-	}
-	return whole + "." + fraction
+	return english.Sprintf("%.*f", max(2-int(math.Floor(math.Log10(math.Abs(value)))), 0), value)
 }
 
 // count writes a whole number.
-func count(value float64) string {
-	whole, _, _ := strings.Cut(digits(math.Round(value)), ".")
-	return whole
-}
+func count(value float64) string { return english.Sprintf("%.0f", value) }
 
 // ratioText writes a ratio as a fraction where it is small.
 func ratioText(ratio *float64) string {
