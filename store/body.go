@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -24,7 +25,7 @@ func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte
 	b := body{encoding: h.Encoding, payload: payload, size: h.plainSize(payload)}
 	if h.unknown != 0 {
 		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
-			legible(key), r.name, h.unknown, entry.ErrIncompatible)
+			printable.Key(key), r.name, h.unknown, entry.ErrIncompatible)
 	}
 	var err error
 	if b.payload, err = r.opened(bucketObjects, key, h, payload); err != nil {
@@ -35,7 +36,7 @@ func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte
 	}
 	dict, err := r.dictionary(objects.Tx(), h.Dictionary)
 	if err != nil {
-		return b, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+		return b, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), r.name, err)
 	}
 	b.dict = dict
 	return b, nil
@@ -49,7 +50,7 @@ func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	plain, err := b.dict.unpack(buf, b.payload, b.size)
 	if err != nil {
 		// The checksums of record and dictionary were right: the file is not to blame.
-		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", legible(key), r.name, entry.ErrIncompatible, err)
+		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", printable.Key(key), r.name, entry.ErrIncompatible, err)
 	}
 	return body{encoding: b.encoding, payload: plain, size: b.size}, nil
 }
@@ -80,7 +81,7 @@ func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
 		err = fmt.Errorf("%w: %v", entry.ErrIncompatible, err) //nolint:errorlint // it must not wrap ErrDamaged
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+		return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), r.name, err)
 	}
 	return obj, nil
 }

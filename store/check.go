@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -249,7 +250,7 @@ func (c *checker) checkDictionaries(b *bolt.Bucket) error {
 		if id, ok := parseDictionaryKey(k); ok {
 			c.checkDictionary(b, id)
 		} else {
-			c.problem("a dictionary has the key %s", legible(string(k)))
+			c.problem("a dictionary has the key %s", printable.Key(string(k)))
 		}
 		return nil
 	})
@@ -279,7 +280,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 		return
 	}
 	if h.Seq == 0 || h.Seq >= st.NextSeq {
-		c.problem("record %s has sequence number %d, and the next is %d", legible(key), h.Seq, st.NextSeq)
+		c.problem("record %s has sequence number %d, and the next is %d", printable.Key(key), h.Seq, st.NextSeq)
 	}
 	if h.Dictionary != 0 {
 		c.checkDictionary(b, h.Dictionary)
@@ -292,7 +293,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 		}
 		for _, value := range values {
 			if !hasEntry(index, value, key) {
-				c.problem("record %s is not in index %q, which it is filed in", legible(key), name)
+				c.problem("record %s is not in index %q, which it is filed in", printable.Key(key), name)
 			}
 		}
 	}
@@ -331,9 +332,9 @@ func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) int
 	switch {
 	case err != nil: // the pages of records have it
 	case !have.found:
-		c.problem("index %q files %s, which is not there", name, legible(key))
+		c.problem("index %q files %s, which is not there", name, printable.Key(key))
 	case !slices.Contains(have.Terms[name], value):
-		c.problem("index %q files %s under a value that its record does not have", name, legible(key))
+		c.problem("index %q files %s under a value that its record does not have", name, printable.Key(key))
 	}
 	return len(have.payload)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -88,9 +89,9 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) int {
 		c.problem("the change feed has a number of %d bytes", len(k))
 	case err != nil: // the pages of records have it
 	case !have.found:
-		c.problem("the change feed names %s, which is not there", legible(string(key)))
+		c.problem("the change feed names %s, which is not there", printable.Key(string(key)))
 	case have.Seq != seq:
-		c.problem("the change feed has %s at number %d, and its record says %d", legible(string(key)), seq, have.Seq)
+		c.problem("the change feed has %s at number %d, and its record says %d", printable.Key(string(key)), seq, have.Seq)
 	}
 	return len(have.payload)
 }
@@ -118,6 +119,6 @@ func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h header) {
 		return
 	}
 	if string(seqs.Get(seqKey(h.Seq))) != key {
-		c.problem("record %s has sequence number %d, where the change feed does not have it", legible(key), h.Seq)
+		c.problem("record %s has sequence number %d, where the change feed does not have it", printable.Key(key), h.Seq)
 	}
 }

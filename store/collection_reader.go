@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -139,7 +140,7 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 		var bad error
 		for key, _, _, ok := s.next(); ok; key, _, _, ok = s.next() {
 			if len(key) > maxKeyLen {
-				bad = fmt.Errorf("key %s in collection %s: %w", legible(key), r.name, entry.ErrDamaged)
+				bad = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
 				continue
 			}
 			keys = append(keys, key)

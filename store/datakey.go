@@ -39,9 +39,6 @@ const (
 	deriveCheck   = "larder 1 check"
 )
 
-// sealOverhead is how much longer a payload is once it is sealed.
-const sealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
-
 var errNotSealed = errors.New("it can not be opened: it is not what was sealed there")
 
 // newDataKey derives what is needed of the raw key, which it overwrites.

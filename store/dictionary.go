@@ -2,8 +2,6 @@ package store
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -44,11 +42,6 @@ func dictionaryOf(id uint64, content []byte) *dictionary {
 	})
 	d.buffers.New = func() any { return new([]byte) }
 	return d
-}
-
-func dictionaryID(content []byte) uint64 {
-	sum := sha256.Sum256(content)
-	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 is for none
 }
 
 // pack compresses a payload. It returns nil if that would not make it shorter.
@@ -97,21 +90,6 @@ func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 
 // isHashed reports whether the id is that of a dictionary which was made not to be sealed.
 func (d *dictionary) isHashed() bool { return d.id == dictionaryID(d.content) }
-
-func dictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
-
-func parseDictionaryKey(k []byte) (id uint64, ok bool) {
-	if len(k) != 8 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(k), true
-}
-
-// dictionaryPlace is the key that the checksum of a dictionary covers.
-func dictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", bucketDictionaries, id) }
-
-// dictionaryHeader is that of the record of a dictionary.
-var dictionaryHeader = header{Encoding: "dictionary"}
 
 // put stores the dictionary in a collection's bucket, if it is not there.
 func (d *dictionary) put(b *bolt.Bucket, c *Collection) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -88,7 +89,7 @@ func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
 func (s *Store) checkDocuments(ctx context.Context, r *Report, p *pace) error {
 	err := s.viewChecked(ctx, r, p, func(tx *bolt.Tx) error {
 		return eachBadDocument(tx, func(name string, why error) {
-			r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", legible(name), why))
+			r.Problems = append(r.Problems, fmt.Sprintf("document %s: %v", printable.Key(name), why))
 		})
 	})
 	if isDamaged(err) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
@@ -175,14 +174,4 @@ func (x *write) follow(before *write) {
 	case before.del && before.obj != nil:
 		x.gone = before
 	}
-}
-
-// seqKey is the key of a sequence number.
-func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
-
-func parseSeqKey(k []byte) (seq uint64, ok bool) {
-	if len(k) != 8 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(k), true
 }

@@ -2,12 +2,9 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -54,37 +51,20 @@ func again(nextSeq uint64, why ResetReason) Place {
 	return Place{Seq: nextSeq - 1, Replaying: true, Why: why}
 }
 
-// placeRecord is a Place on disk: the payload of a record under the handler's name.
-type placeRecord struct {
-	Seq       uint64            `msgpack:"seq"`
-	Failing   map[string]uint64 `msgpack:"failing,omitempty"`
-	Replaying bool              `msgpack:"replaying,omitempty"`
-	After     string            `msgpack:"after,omitempty"`
-	Told      bool              `msgpack:"told,omitempty"`
-	Why       string            `msgpack:"why,omitempty"`
-}
-
 func putPlace(handlers *bolt.Bucket, collection, name string, p Place) error {
-	payload, err := msgpack.Marshal(&placeRecord{
+	data, err := appendPlace(nil, collection, name, &placeRecord{
 		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why),
 	})
 	if err != nil {
-		return fmt.Errorf("place of handler %q: %w", name, err)
+		return err
 	}
-	return handlers.Put([]byte(name), appendRecord(nil, collection, handlerPlace(name), header{Encoding: "place"}, payload))
+	return handlers.Put([]byte(name), data)
 }
 
-// handlerPlace is the key that the checksum of a place covers.
-func handlerPlace(name string) string { return string(bucketHandlers) + "/" + name }
-
 func parsePlace(collection, name string, data []byte) (Place, error) {
-	_, payload, err := parseRecord(collection, handlerPlace(name), data)
+	r, err := parsePlaceRecord(collection, name, data)
 	if err != nil {
 		return Place{}, err
-	}
-	var r placeRecord
-	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return Place{}, fmt.Errorf("place of handler %q in collection %s: %w: %w", name, collection, err, entry.ErrDamaged)
 	}
 	return Place{Seq: r.Seq, Failing: r.Failing, Replaying: r.Replaying, After: r.After, Told: r.Told, Why: ResetReason(r.Why)}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -289,11 +290,11 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (f
 func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool) (feedEntry, error) {
 	data := objects.Get(key)
 	if data == nil {
-		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, legible(string(key)), entry.ErrDamaged)
+		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, printable.Key(string(key)), entry.ErrDamaged)
 	}
 	e, err := r.liveEntry(objects, string(key), data, whole)
 	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
-		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, legible(string(key)), seqKey, e.Seq, entry.ErrDamaged)
+		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, printable.Key(string(key)), seqKey, e.Seq, entry.ErrDamaged)
 	}
 	return e, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 )
 
 // tombstone is what the feed keeps of an object that is gone:
@@ -62,7 +63,17 @@ func parseTombstone(collection string, seq uint64, data []byte) (t tombstone, er
 		err = fmt.Errorf("it says that it is number %d", t.Seq)
 	}
 	if err != nil {
-		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, legible(t.key), err, entry.ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.key), err, entry.ErrDamaged)
 	}
 	return t, nil
+}
+
+// seqKey is the key of a sequence number.
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+func parseSeqKey(k []byte) (seq uint64, ok bool) {
+	if len(k) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(k), true
 }

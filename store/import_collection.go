@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -86,13 +87,13 @@ func (i *Import) refuse(r entry.Entry) error {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
 	case len(r.Key) == 0 || len(r.Key) > maxKeyLen:
-		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), legible(r.Key), maxKeyLen)
+		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key), maxKeyLen)
 	case r.Key <= i.last:
-		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", legible(r.Key), legible(i.last))
+		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", printable.Key(r.Key), printable.Key(i.last))
 	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxMark:
-		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored", legible(r.Key), maxMark)
+		return fmt.Errorf("record %s has a UID, resourceVersion or encoding of more than the %d bytes that can be stored", printable.Key(r.Key), maxMark)
 	case r.Encoding == "":
-		return fmt.Errorf("record %s does not say in which encoding it is", legible(r.Key))
+		return fmt.Errorf("record %s does not say in which encoding it is", printable.Key(r.Key))
 	}
 	return nil
 }

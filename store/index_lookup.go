@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -246,7 +247,7 @@ func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error)
 	}
 	data := v.objects.Get([]byte(key))
 	if data == nil {
-		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, legible(key), entry.ErrDamaged)
+		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, printable.Key(key), entry.ErrDamaged)
 	}
 	h, payload, err := parseRecord(v.r.name, key, data)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -47,67 +46,6 @@ type Info struct {
 	Sealed, PlainText bool
 }
 
-// infoRecord is Info on disk: the payload of a record under keyInfo. Its field
-// tags are part of the file's format; fields that a later build adds are ignored.
-type infoRecord struct {
-	Group           string                `msgpack:"group,omitempty"`
-	Version         string                `msgpack:"version"`
-	Resource        string                `msgpack:"resource"`
-	Namespace       string                `msgpack:"namespace,omitempty"`
-	LabelSelector   string                `msgpack:"labelSelector,omitempty"`
-	FieldSelector   string                `msgpack:"fieldSelector,omitempty"`
-	ShardSelector   string                `msgpack:"shardSelector,omitempty"`
-	Representation  string                `msgpack:"representation"`
-	ClusterID       string                `msgpack:"clusterID,omitempty"`
-	Codec           string                `msgpack:"codec,omitempty"`
-	Schema          string                `msgpack:"schema,omitempty"`
-	Transform       string                `msgpack:"transform,omitempty"`
-	OpenAPI         string                `msgpack:"openAPI,omitempty"`
-	Kind            string                `msgpack:"kind,omitempty"`
-	Singular        string                `msgpack:"singular,omitempty"`
-	ShortNames      []string              `msgpack:"shortNames,omitempty"`
-	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
-	Categories      []string              `msgpack:"categories,omitempty"`
-	Columns         []entry.Column        `msgpack:"columns,omitempty"`
-	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
-	Complete        bool                  `msgpack:"complete,omitempty"`
-	MustRelist      string                `msgpack:"mustRelist,omitempty"`
-	Objects         int                   `msgpack:"objects"`
-	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
-	LastUsed        int64                 `msgpack:"lastUsed,omitempty"`    // likewise
-	UsedAt          int64                 `msgpack:"usedAt,omitempty"`      // the same by the steady time of the store, in seconds
-	NextSeq         uint64                `msgpack:"nextSeq"`
-	Newest          []refRecord           `msgpack:"newest,omitempty"`
-	LeftOut         []leftOutRecord       `msgpack:"leftOut,omitempty"`
-	LeftOutMore     bool                  `msgpack:"leftOutMore,omitempty"`
-	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
-	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
-	Tombstones      int                   `msgpack:"tombstones,omitempty"`
-	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
-	FeedLacks       uint64                `msgpack:"feedLacks,omitempty"`
-	Retain          time.Duration         `msgpack:"retain,omitempty"`
-	Sealed          bool                  `msgpack:"sealed,omitempty"`
-	PlainText       bool                  `msgpack:"plainText,omitempty"`
-}
-
-type refRecord struct {
-	Key string `msgpack:"key"`
-	UID string `msgpack:"uid"`
-	RV  string `msgpack:"rv"`
-}
-
-// indexState is what the file says about one of its index buckets.
-type indexState struct {
-	// Version is the caller's version of the function; without one the next process does not trust the entries.
-	Version string `msgpack:"version,omitempty"`
-	// Ready: every record has its entries. Otherwise some may lack theirs; there are
-	// never entries that the record's header does not name.
-	Ready bool `msgpack:"ready,omitempty"`
-	// Idle: a process wrote to the collection without knowing this index. If
-	// the next one does not know it either, it is dropped.
-	Idle bool `msgpack:"idle,omitempty"`
-}
-
 // state is Info and what else is stored with it.
 type state struct {
 	Info
@@ -132,24 +70,20 @@ func getState(b *bolt.Bucket, name string) (state, error) {
 	if data == nil {
 		return state{}, fmt.Errorf("collection %s has no info record: %w", name, entry.ErrDamaged)
 	}
-	_, payload, err := parseRecord(name, string(keyInfo), data)
+	r, err := parseInfo(name, data)
 	if err != nil {
 		return state{}, err
 	}
-	var r infoRecord
-	if err := msgpack.Unmarshal(payload, &r); err != nil {
-		return state{}, fmt.Errorf("info record of collection %s: %w: %w", name, err, entry.ErrDamaged)
-	}
-	return r.state(), nil
+	return stateOf(&r), nil
 }
 
 // putState writes what getState reads.
 func putState(b *bolt.Bucket, name string, s state) error {
-	payload, err := msgpack.Marshal(newInfoRecord(s))
+	data, err := appendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
-		return fmt.Errorf("info record of collection %s: %w", name, err)
+		return err
 	}
-	return b.Put(keyInfo, appendRecord(nil, name, string(keyInfo), header{Encoding: "info"}, payload))
+	return b.Put(keyInfo, data)
 }
 
 func newInfoRecord(s state) *infoRecord {
@@ -183,7 +117,7 @@ func newInfoRecord(s state) *infoRecord {
 	return r
 }
 
-func (r *infoRecord) state() state {
+func stateOf(r *infoRecord) state {
 	s := state{
 		Info: Info{
 			Identity: entry.Identity{

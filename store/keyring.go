@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 )
@@ -86,7 +87,7 @@ func (s *Store) errSealed() error {
 	}
 	ids := make([]string, len(s.sealedUnder))
 	for i, id := range s.sealedUnder {
-		ids[i] = legible(id)
+		ids[i] = printable.Key(id)
 	}
 	return fmt.Errorf("%w: it needs key %s", ErrSealed, strings.Join(ids, ", "))
 }
@@ -169,9 +170,9 @@ func (k *keyring) unwrap(ctx context.Context, r keyRecord) (*dataKey, error) {
 	switch {
 	case errors.Is(err, ErrWrongKey):
 		return nil, fmt.Errorf("data key %016x, wrapped under key %s: %w; nothing was changed: the file can be opened only with that key, which may be behind the current one; if it is lost, have everything listed anew into another file",
-			r.ID, legible(r.Key), err)
+			r.ID, printable.Key(r.Key), err)
 	case err != nil:
-		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, legible(r.Key), err)
+		return nil, fmt.Errorf("data key %016x, wrapped under key %s, could not be unwrapped, and nothing was changed: %w", r.ID, printable.Key(r.Key), err)
 	}
 	one.wrapper, one.wrapped, one.created = r.Key, r.Wrapped, time.Unix(r.Created, 0)
 	return one, nil

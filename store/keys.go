@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/larder-dev/larder/internal/printable"
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
@@ -163,7 +164,7 @@ func (k *Keys) Wrap(_ context.Context, dataKey []byte) (id string, wrapped []byt
 func (k *Keys) Unwrap(_ context.Context, id string, wrapped []byte) ([]byte, error) {
 	key := k.find(id)
 	if key == nil {
-		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, legible(id), k)
+		return nil, fmt.Errorf("%w: it is sealed under key %s, and there are %v", ErrWrongKey, printable.Key(id), k)
 	}
 	dataKey, err := openWith(key.aead, nil, []byte(id), wrapped)
 	if err != nil {

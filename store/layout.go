@@ -1,10 +1,7 @@
 package store
 
-// The buckets and keys of the file; see doc.go for the drawing.
+// formatVersion is the version of the format.
 const formatVersion = 1
-
-// FormatVersion is the version of the format of the files that this package writes.
-const FormatVersion = formatVersion
 
 var (
 	bucketLarder    = []byte("larder")

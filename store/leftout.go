@@ -148,14 +148,6 @@ func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref e
 	return nil
 }
 
-// leftOutRecord is LeftOut on disk.
-type leftOutRecord struct {
-	Key    string `msgpack:"key"`
-	UID    string `msgpack:"uid,omitempty"`
-	RV     string `msgpack:"rv,omitempty"`
-	Reason string `msgpack:"reason"`
-}
-
 func leftOutRecords(all []entry.LeftOut) (records []leftOutRecord) {
 	for _, l := range all {
 		records = append(records, leftOutRecord{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})

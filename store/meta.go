@@ -29,6 +29,9 @@ func (rt root) begin(tx *bolt.Tx) error {
 	return putClean(tx, false)
 }
 
+// FormatVersion is the version of the format of the files that this package writes.
+const FormatVersion = formatVersion
+
 const formatSize = 8 + 4
 
 // writeRoot makes the root bucket of a new file.

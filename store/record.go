@@ -11,6 +11,8 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/msgpack"
+	"github.com/larder-dev/larder/internal/printable"
+	"golang.org/x/crypto/chacha20poly1305"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:
@@ -45,6 +47,9 @@ var (
 	errChecksum     = errors.New("the checksum does not match")
 	errHeaderLength = errors.New("the header is longer than the record")
 )
+
+// sealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
+const sealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
 // maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
 const maxUnpacked = 64 << 20
@@ -126,7 +131,7 @@ func appendParts(dst []byte, collection, key string, version byte, head, payload
 func parseRecord(collection, key string, data []byte) (header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, entry.ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
@@ -145,7 +150,7 @@ func parsePayload(collection, key string, data []byte) (h header, payload []byte
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", legible(key), collection, err, entry.ErrDamaged)
+		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
@@ -346,4 +351,21 @@ func decodeHeader(version byte, data []byte) (header, error) {
 		return header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
+}
+
+// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of another:
+//
+//	sealedVersion
+//	length and bytes of: the bucket ("objects", "staging", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
+//
+// and the values of its index terms, as tokens.
+
+// sealContext is the associated data of a payload.
+func sealContext(bucket []byte, collection, key string, head []byte) []byte {
+	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
+	dst = append(dst, sealedVersion)
+	for _, part := range []string{string(bucket), collection, key, string(head)} {
+		dst = appendSized(dst, part)
+	}
+	return dst
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -100,7 +101,7 @@ type rawStored struct {
 
 func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
 	if len(k) > maxKeyLen {
-		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", legible(string(k)), r.name, entry.ErrDamaged)}
+		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", printable.Key(string(k)), r.name, entry.ErrDamaged)}
 	}
 	key := string(k)
 	record, err := r.copyRecord(objects, key, data, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -168,7 +169,7 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 		return nil, h, err
 	}
 	if h.unknown != 0 {
-		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", legible(key), r.name, h.unknown, entry.ErrIncompatible)
+		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", printable.Key(key), r.name, h.unknown, entry.ErrIncompatible)
 	}
 	if payload, err = r.opened(bucket, key, h, payload); err != nil {
 		return nil, h, err
@@ -180,7 +181,7 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 	h.Terms = r.c.key.tokens(r.name, terms)
 	if h.Dictionary != 0 {
 		if h.Dictionary = r.dicts[h.Dictionary]; h.Dictionary == 0 {
-			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", legible(key), r.name, entry.ErrDamaged)
+			return nil, h, fmt.Errorf("record %s in collection %s: its dictionary is not there: %w", printable.Key(key), r.name, entry.ErrDamaged)
 		}
 	}
 	return r.c.key.appendSealed(dst, bucket, r.name, key, h, payload), h, nil
@@ -246,7 +247,7 @@ func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
 func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 	id, ok := parseDictionaryKey(k)
 	if !ok {
-		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, legible(string(k)), entry.ErrDamaged)
+		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, printable.Key(string(k)), entry.ErrDamaged)
 	}
 	dict, err := r.parseDictionary(id, v)
 	if err != nil {

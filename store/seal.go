@@ -6,25 +6,9 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
-
-// What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of another:
-//
-//	sealedVersion
-//	length and bytes of: the bucket ("objects", "staging", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
-//
-// and the values of its index terms, as tokens.
-
-// sealContext is the associated data of a payload.
-func sealContext(bucket []byte, collection, key string, head []byte) []byte {
-	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
-	dst = append(dst, sealedVersion)
-	for _, part := range []string{string(bucket), collection, key, string(head)} {
-		dst = appendSized(dst, part)
-	}
-	return dst
-}
 
 // appendSealed is appendRecord for a record of that bucket which is sealed. The terms are tokens already.
 func (k *dataKey) appendSealed(dst []byte, bucket []byte, collection, key string, h header, payload []byte) []byte {
@@ -106,7 +90,7 @@ func (r *reader) opened(bucket []byte, key string, h header, payload []byte) ([]
 		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %s in %s of collection %s: %w", legible(key), bucket, r.name, err)
+		return nil, fmt.Errorf("record %s in %s of collection %s: %w", printable.Key(key), bucket, r.name, err)
 	}
 	return payload, nil
 }
@@ -122,7 +106,7 @@ func (r *reader) plainTerms(key string, h header) (map[string][]string, error) {
 		for i, token := range tokens {
 			value, err := r.valueOf(index, token)
 			if err != nil {
-				return nil, fmt.Errorf("record %s in collection %s: %w", legible(key), r.name, err)
+				return nil, fmt.Errorf("record %s in collection %s: %w", printable.Key(key), r.name, err)
 			}
 			values[i] = value
 		}

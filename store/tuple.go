@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -111,7 +112,7 @@ func parseIndexEntry(k, v []byte) (value, key string, err error) {
 		return value, key, err
 	}
 	if sum := sha256.Sum256(v); !bytes.Equal(sum[:], k[1:1+sha256.Size]) {
-		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", legible(key), entry.ErrDamaged)
+		return "", "", fmt.Errorf("index entry of %s: its value does not match its hash: %w", printable.Key(key), entry.ErrDamaged)
 	}
 	return string(v), key, nil
 }

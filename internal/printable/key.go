@@ -1,4 +1,4 @@
-package store
+package printable
 
 import "fmt"
 
@@ -7,7 +7,7 @@ const maxLegible = 63 + 1 + 253
 
 // legible is a key of the file as messages show it. What a damaged page calls a key may be
 // tens of kilobytes of somebody's object: it is cut where it stops to look like a key.
-func legible(key string) string {
+func Key(key string) string {
 	n := 0
 	for n < len(key) && n < maxLegible && key[n] >= ' ' && key[n] <= '~' {
 		n++

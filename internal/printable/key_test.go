@@ -1,0 +1,22 @@
+package printable
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestKey: a key that a flipped bit has made long does not bring content into a message.
+func TestKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"":                         `""`,
+		"ns/name":                  `"ns/name"`,
+		"ns/name\x01secret":        `"ns/name"… (14 bytes)`,
+		"ns/\xc3\xa9":              `"ns/"… (5 bytes)`,
+		strings.Repeat("a", 317):   `"` + strings.Repeat("a", 317) + `"`,
+		strings.Repeat("a", 65000): `"` + strings.Repeat("a", 317) + `"… (65000 bytes)`,
+	} {
+		if got := Key(key); got != want {
+			t.Errorf("Key(%.20q) = %s, want %s", key, got, want)
+		}
+	}
+}

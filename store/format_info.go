@@ -1,0 +1,99 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// infoRecord is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;
+// fields that a later build adds are ignored.
+type infoRecord struct {
+	Group           string                `msgpack:"group,omitempty"`
+	Version         string                `msgpack:"version"`
+	Resource        string                `msgpack:"resource"`
+	Namespace       string                `msgpack:"namespace,omitempty"`
+	LabelSelector   string                `msgpack:"labelSelector,omitempty"`
+	FieldSelector   string                `msgpack:"fieldSelector,omitempty"`
+	ShardSelector   string                `msgpack:"shardSelector,omitempty"`
+	Representation  string                `msgpack:"representation"`
+	ClusterID       string                `msgpack:"clusterID,omitempty"`
+	Codec           string                `msgpack:"codec,omitempty"`
+	Schema          string                `msgpack:"schema,omitempty"`
+	Transform       string                `msgpack:"transform,omitempty"`
+	OpenAPI         string                `msgpack:"openAPI,omitempty"`
+	Kind            string                `msgpack:"kind,omitempty"`
+	Singular        string                `msgpack:"singular,omitempty"`
+	ShortNames      []string              `msgpack:"shortNames,omitempty"`
+	Namespaced      bool                  `msgpack:"namespaced,omitempty"`
+	Categories      []string              `msgpack:"categories,omitempty"`
+	Columns         []entry.Column        `msgpack:"columns,omitempty"`
+	ResourceVersion string                `msgpack:"resourceVersion,omitempty"`
+	Complete        bool                  `msgpack:"complete,omitempty"`
+	MustRelist      string                `msgpack:"mustRelist,omitempty"`
+	Objects         int                   `msgpack:"objects"`
+	LastContact     int64                 `msgpack:"lastContact,omitempty"` // Unix nanoseconds; 0 is never
+	LastUsed        int64                 `msgpack:"lastUsed,omitempty"`    // likewise
+	UsedAt          int64                 `msgpack:"usedAt,omitempty"`      // the same by the steady time of the store, in seconds
+	NextSeq         uint64                `msgpack:"nextSeq"`
+	Newest          []refRecord           `msgpack:"newest,omitempty"`
+	LeftOut         []leftOutRecord       `msgpack:"leftOut,omitempty"`
+	LeftOutMore     bool                  `msgpack:"leftOutMore,omitempty"`
+	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
+	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
+	Tombstones      int                   `msgpack:"tombstones,omitempty"`
+	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
+	FeedLacks       uint64                `msgpack:"feedLacks,omitempty"`
+	Retain          time.Duration         `msgpack:"retain,omitempty"`
+	Sealed          bool                  `msgpack:"sealed,omitempty"`
+	PlainText       bool                  `msgpack:"plainText,omitempty"`
+}
+
+type refRecord struct {
+	Key string `msgpack:"key"`
+	UID string `msgpack:"uid"`
+	RV  string `msgpack:"rv"`
+}
+
+// indexState is what the file says about one of its index buckets.
+type indexState struct {
+	// Version is the caller's version of the function; without one the next process does not trust the entries.
+	Version string `msgpack:"version,omitempty"`
+	// Ready: every record has its entries. Otherwise some may lack theirs; there are
+	// never entries that the record's header does not name.
+	Ready bool `msgpack:"ready,omitempty"`
+	// Idle: a process wrote to the collection without knowing this index. If
+	// the next one does not know it either, it is dropped.
+	Idle bool `msgpack:"idle,omitempty"`
+}
+
+// leftOutRecord is LeftOut on disk.
+type leftOutRecord struct {
+	Key    string `msgpack:"key"`
+	UID    string `msgpack:"uid,omitempty"`
+	RV     string `msgpack:"rv,omitempty"`
+	Reason string `msgpack:"reason"`
+}
+
+// appendInfo appends the info record of the collection to dst.
+func appendInfo(dst []byte, collection string, r *infoRecord) ([]byte, error) {
+	payload, err := msgpack.Marshal(r)
+	if err != nil {
+		return dst, fmt.Errorf("info record of collection %s: %w", collection, err)
+	}
+	return appendRecord(dst, collection, string(keyInfo), header{Encoding: "info"}, payload), nil
+}
+
+// parseInfo is the reverse of appendInfo. Its errors wrap ErrDamaged.
+func parseInfo(collection string, data []byte) (r infoRecord, err error) {
+	_, payload, err := parseRecord(collection, string(keyInfo), data)
+	if err != nil {
+		return r, err
+	}
+	if err := msgpack.Unmarshal(payload, &r); err != nil {
+		return r, fmt.Errorf("info record of collection %s: %w: %w", collection, err, entry.ErrDamaged)
+	}
+	return r, nil
+}
