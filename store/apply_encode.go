@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -95,10 +96,10 @@ func (e encoder) identify(op Op) (*write, error) {
 	if err != nil {
 		return x, refuse(entry.LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
 	}
-	if len(x.key) == 0 || len(x.key) > maxKeyLen {
+	if len(x.key) == 0 || len(x.key) > format.MaxKeyLen {
 		n := len(x.key)
 		x.key = x.key[:min(n, 64)]
-		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, maxKeyLen)
+		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, format.MaxKeyLen)
 		return x, refuse(entry.LeftOutKey, err)
 	}
 	obj := op.Object

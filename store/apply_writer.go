@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -185,7 +186,7 @@ func newWriter(c *Collection, b *bolt.Bucket) (*writer, error) {
 			return nil, err
 		}
 	}
-	root := b.Bucket(bucketIndex)
+	root := b.Bucket(format.BucketIndex)
 	if root == nil {
 		return nil, fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
 	}
@@ -216,7 +217,7 @@ func (w *writer) idleIndexes() error {
 		}
 		delete(w.state.indexes, name)
 		delete(w.indexes, name)
-		if err := w.bucket.Bucket(bucketIndex).DeleteBucket([]byte(name)); err != nil {
+		if err := w.bucket.Bucket(format.BucketIndex).DeleteBucket([]byte(name)); err != nil {
 			return err
 		}
 	}
@@ -225,7 +226,7 @@ func (w *writer) idleIndexes() error {
 
 // stored is the record that the file has under a key.
 type stored struct {
-	header
+	format.Header
 	found   bool
 	payload []byte // dies with the transaction
 	objects *bolt.Bucket
@@ -240,8 +241,8 @@ func (r *reader) stored(objects *bolt.Bucket, key string) (stored, error) {
 	if data == nil {
 		return stored{}, nil
 	}
-	h, payload, err := parseRecord(r.name, key, data)
-	return stored{header: h, found: true, payload: payload, objects: objects}, err
+	h, payload, err := format.ParseRecord(r.name, key, data)
+	return stored{Header: h, found: true, payload: payload, objects: objects}, err
 }
 
 // object decodes what is stored. A record that this program can not decode
@@ -250,7 +251,7 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 	if !s.found {
 		return nil, nil
 	}
-	obj, err := r.decodeRecord(s.objects, key, s.header, s.payload)
+	obj, err := r.decodeRecord(s.objects, key, s.Header, s.payload)
 	if err != nil && !errors.Is(err, entry.ErrDamaged) {
 		return nil, nil //nolint:nilerr // see above
 	}
@@ -278,9 +279,9 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 		}
 	}
 	terms := w.c.storedTerms(x.terms)
-	h := header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
+	h := format.Header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
 	if old.found && old.UID == x.uid {
-		h.Created = old.firstSeq()
+		h.Created = old.FirstSeq()
 	}
 	payload := x.payload
 	if x.dict != nil {
@@ -300,7 +301,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	}
 	if !old.found {
 		w.state.Objects++
-		w.tally(bucketObjects, []byte(x.key), 1)
+		w.tally(format.BucketObjects, []byte(x.key), 1)
 	}
 	w.state.Newest = offerRef(w.state.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 	return nil
@@ -326,8 +327,8 @@ func (w *writer) useDictionary(d *dictionary) error {
 	return nil
 }
 
-func (w *writer) putRecord(key string, h header, payload []byte) error {
-	return w.objects.Put([]byte(key), w.c.appendRecord(nil, bucketObjects, key, h, payload))
+func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
+	return w.objects.Put([]byte(key), w.c.appendRecord(nil, format.BucketObjects, key, h, payload))
 }
 
 // remove deletes what is stored under key; x is the delete that was told, or nil.
@@ -343,7 +344,7 @@ func (w *writer) remove(key string, old stored, x *write) error {
 		return err
 	}
 	w.state.Objects--
-	w.tally(bucketObjects, []byte(key), -1)
+	w.tally(format.BucketObjects, []byte(key), -1)
 	return w.objects.Delete([]byte(key))
 }
 
@@ -364,7 +365,7 @@ func (w *writer) moveTerms(key string, old, new map[string][]string) error {
 func moveEntries(index *bolt.Bucket, key string, old, new []string, complete bool) error {
 	for _, value := range old {
 		if !slices.Contains(new, value) {
-			if err := index.Delete(indexKey(value, key)); err != nil {
+			if err := index.Delete(format.IndexKey(value, key)); err != nil {
 				return err
 			}
 		}
@@ -373,7 +374,7 @@ func moveEntries(index *bolt.Bucket, key string, old, new []string, complete boo
 		if complete && slices.Contains(old, value) {
 			continue
 		}
-		k, v := indexEntry(value, key)
+		k, v := format.IndexEntry(value, key)
 		if err := index.Put(k, v); err != nil {
 			return err
 		}

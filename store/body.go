@@ -7,6 +7,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -21,14 +22,14 @@ type body struct {
 }
 
 // body returns that of a record in the bucket of objects. What was sealed it opens.
-func (r *reader) body(objects *bolt.Bucket, key string, h header, payload []byte) (body, error) {
-	b := body{encoding: h.Encoding, payload: payload, size: h.plainSize(payload)}
-	if h.unknown != 0 {
+func (r *reader) body(objects *bolt.Bucket, key string, h format.Header, payload []byte) (body, error) {
+	b := body{encoding: h.Encoding, payload: payload, size: h.PlainSize(payload)}
+	if h.Unknown != 0 {
 		return b, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written; a relist that writes every body anew repairs it: %w",
-			printable.Key(key), r.name, h.unknown, entry.ErrIncompatible)
+			printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
 	}
 	var err error
-	if b.payload, err = r.opened(bucketObjects, key, h, payload); err != nil {
+	if b.payload, err = r.opened(format.BucketObjects, key, h, payload); err != nil {
 		return b, err
 	}
 	if h.Dictionary == 0 {
@@ -88,7 +89,7 @@ func (r *reader) decodePlain(key string, b body) (runtime.Object, error) {
 
 // decode returns the object of a record in the bucket of objects.
 func (r *reader) decode(objects *bolt.Bucket, key string, data []byte) (runtime.Object, error) {
-	h, payload, err := parsePayload(r.name, key, data)
+	h, payload, err := format.ParsePayload(r.name, key, data)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (r *reader) decode(objects *bolt.Bucket, key string, data []byte) (runtime.
 }
 
 // decodeRecord is decode for those who have taken the record apart.
-func (r *reader) decodeRecord(objects *bolt.Bucket, key string, h header, payload []byte) (runtime.Object, error) {
+func (r *reader) decodeRecord(objects *bolt.Bucket, key string, h format.Header, payload []byte) (runtime.Object, error) {
 	b, err := r.body(objects, key, h, payload)
 	if err != nil {
 		return nil, err

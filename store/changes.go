@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -124,11 +125,11 @@ func (s *Store) FeedID(ctx context.Context, id entry.Identity) (feed string, err
 		return "", err
 	}
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		root := tx.Bucket(bucketLarder)
-		if root == nil || root.Get(keyFileID) == nil {
+		root := tx.Bucket(format.BucketLarder)
+		if root == nil || root.Get(format.KeyFileID) == nil {
 			return nil
 		}
-		sum := sha256.Sum256(slices.Concat(root.Get(keyFileID), []byte(id.ID())))
+		sum := sha256.Sum256(slices.Concat(root.Get(format.KeyFileID), []byte(id.ID())))
 		feed = hex.EncodeToString(sum[:4])
 		return nil
 	})

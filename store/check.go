@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -31,7 +32,7 @@ const (
 func (s *Store) checkContent(ctx context.Context, r *Report, p *pace) error {
 	var names []string
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		root := tx.Bucket(bucketLarder)
+		root := tx.Bucket(format.BucketLarder)
 		if root == nil {
 			return nil
 		}
@@ -201,7 +202,7 @@ func (c *checker) checkReferences(b *bolt.Bucket, st state) error {
 }
 
 func (c *checker) checkIndexBuckets(b *bolt.Bucket, st state) error {
-	root := b.Bucket(bucketIndex)
+	root := b.Bucket(format.BucketIndex)
 	if root == nil {
 		return fmt.Errorf("collection %s has no index bucket: %w", c.name, entry.ErrDamaged)
 	}
@@ -242,12 +243,12 @@ func (c *checker) recordPage(b *bolt.Bucket, after []byte) (end []byte, err erro
 
 // checkDictionaries verifies every dictionary that there is.
 func (c *checker) checkDictionaries(b *bolt.Bucket) error {
-	dicts := b.Bucket(bucketDictionaries)
+	dicts := b.Bucket(format.BucketDictionaries)
 	if dicts == nil {
 		return nil
 	}
 	return dicts.ForEach(func(k, _ []byte) error {
-		if id, ok := parseDictionaryKey(k); ok {
+		if id, ok := format.ParseDictionaryKey(k); ok {
 			c.checkDictionary(b, id)
 		} else {
 			c.problem("a dictionary has the key %s", printable.Key(string(k)))
@@ -268,12 +269,12 @@ func (c *checker) checkDictionary(b *bolt.Bucket, id uint64) {
 }
 
 func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte) {
-	h, payload, err := parseRecord(c.name, key, data)
+	h, payload, err := format.ParseRecord(c.name, key, data)
 	if err == nil {
 		if h.SealedBy != 0 && !c.opens() {
 			c.report.Sealed++
 		}
-		err = c.verifySealed(bucketObjects, key, h, payload)
+		err = c.verifySealed(format.BucketObjects, key, h, payload)
 	}
 	if err != nil {
 		c.problem("%v", err)
@@ -287,7 +288,7 @@ func (c *checker) checkRecord(b *bolt.Bucket, st state, key string, data []byte)
 	}
 	c.checkFiled(b, st, key, h)
 	for name, values := range h.Terms {
-		index := b.Bucket(bucketIndex).Bucket([]byte(name))
+		index := b.Bucket(format.BucketIndex).Bucket([]byte(name))
 		if index == nil || !st.indexes[name].Ready {
 			continue
 		}
@@ -305,7 +306,7 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 	if err != nil {
 		return nil, err
 	}
-	index := b.Bucket(bucketIndex).Bucket([]byte(name))
+	index := b.Bucket(format.BucketIndex).Bucket([]byte(name))
 	if index == nil {
 		return nil, nil
 	}
@@ -323,7 +324,7 @@ func (c *checker) indexPage(b *bolt.Bucket, name string, after []byte) (end []by
 
 // checkEntry verifies an entry, and returns how many bytes of a record it has looked at.
 func (c *checker) checkEntry(objects *bolt.Bucket, name string, k, v []byte) int {
-	value, key, err := parseIndexEntry(k, v)
+	value, key, err := format.ParseIndexEntry(k, v)
 	if err != nil {
 		c.problem("index %q: %v", name, err)
 		return 0

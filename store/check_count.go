@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -89,11 +90,11 @@ func (t *tallies) renew() {
 }
 
 func (c *checker) countObjects(ctx context.Context) error {
-	return c.count(ctx, bucketObjects, "objects", func(st state) int { return st.Objects })
+	return c.count(ctx, format.BucketObjects, "objects", func(st state) int { return st.Objects })
 }
 
 func (c *checker) countTombstones(ctx context.Context) error {
-	return c.count(ctx, bucketTombstones, "tombstones", func(st state) int { return st.tombstones })
+	return c.count(ctx, format.BucketTombstones, "tombstones", func(st state) int { return st.tombstones })
 }
 
 // count counts the keys of a bucket, and reports if it has others than the info record says, or out of order.

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -17,7 +18,7 @@ func (c *checker) checkFeed(ctx context.Context) error {
 		return err
 	}
 	for bucket, check := range map[string]func(b *bolt.Bucket, k, v []byte) int{
-		string(bucketSeq): c.checkSeq, string(bucketTombstones): c.checkTombstone,
+		string(format.BucketSeq): c.checkSeq, string(format.BucketTombstones): c.checkTombstone,
 	} {
 		err := c.pages(ctx, func(b *bolt.Bucket, after []byte) ([]byte, error) { return c.feedPage(b, bucket, after, check) })
 		if err != nil {
@@ -33,7 +34,7 @@ func (c *checker) checkHandlers(b *bolt.Bucket) error {
 		return err
 	}
 	have := 0
-	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
 		if b.Bucket(name) != nil {
 			have++
 		}
@@ -82,7 +83,7 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) int {
 	if err != nil {
 		return 0 // reported by others
 	}
-	seq, ok := parseSeqKey(k)
+	seq, ok := format.ParseSeqKey(k)
 	have, err := c.stored(objects, string(key))
 	switch {
 	case !ok:
@@ -97,14 +98,14 @@ func (c *checker) checkSeq(b *bolt.Bucket, k, key []byte) int {
 }
 
 func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) int {
-	seq, ok := parseSeqKey(k)
+	seq, ok := format.ParseSeqKey(k)
 	if !ok {
 		c.problem("a tombstone has a number of %d bytes", len(k))
 		return 0
 	}
-	t, err := parseTombstone(c.name, seq, v)
+	t, err := format.ParseTombstone(c.name, seq, v)
 	if err == nil {
-		err = c.verifySealed(bucketTombstones, t.place(), t.header, t.payload)
+		err = c.verifySealed(format.BucketTombstones, t.Place(), t.Header, t.Payload)
 	}
 	if err != nil {
 		c.problem("%v", err)
@@ -113,12 +114,12 @@ func (c *checker) checkTombstone(_ *bolt.Bucket, k, v []byte) int {
 }
 
 // checkFiled reports a record that the change feed should name and does not.
-func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h header) {
-	seqs := b.Bucket(bucketSeq)
+func (c *checker) checkFiled(b *bolt.Bucket, st state, key string, h format.Header) {
+	seqs := b.Bucket(format.BucketSeq)
 	if st.feedSince == 0 || h.Seq < st.feedSince || seqs == nil {
 		return
 	}
-	if string(seqs.Get(seqKey(h.Seq))) != key {
+	if string(seqs.Get(format.SeqKey(h.Seq))) != key {
 		c.problem("record %s has sequence number %d, where the change feed does not have it", printable.Key(key), h.Seq)
 	}
 }

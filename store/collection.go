@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Collection is one collection of a Store. It implements Interface. See
@@ -178,7 +179,7 @@ func (c *Collection) claimInFile(ctx context.Context, set *indexSet) (*indexSet,
 			}
 			ready = c.claim(&st, set)
 			for name := range st.indexes {
-				if _, err := b.Bucket(bucketIndex).CreateBucketIfNotExists([]byte(name)); err != nil {
+				if _, err := b.Bucket(format.BucketIndex).CreateBucketIfNotExists([]byte(name)); err != nil {
 					return err
 				}
 			}
@@ -214,7 +215,7 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 	}
 	for name := range set.funcs {
 		have, known := st.indexes[name]
-		want := indexState{Version: set.versions[name]}
+		want := format.IndexState{Version: set.versions[name]}
 		// A function without a version may close over anything, so its entries are trusted in this process only.
 		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
 		// An index of no objects is ready, if it can be made.
@@ -230,7 +231,7 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 // needsBuckets reports whether ensureBuckets has anything to do.
 func (c *Collection) needsBuckets(ctx context.Context) (needed bool, err error) {
 	err = c.view(ctx, func(b *bolt.Bucket) error {
-		needed = b.Bucket(bucketStaging) != nil
+		needed = b.Bucket(format.BucketStaging) != nil
 		return nil
 	})
 	if errors.Is(err, ErrNoCollection) && !c.readOnly {
@@ -242,7 +243,7 @@ func (c *Collection) needsBuckets(ctx context.Context) (needed bool, err error) 
 // ensureBuckets creates the collection's buckets if there are none, and drops
 // what a crash has left of a relist.
 func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
-	root, err := tx.CreateBucketIfNotExists(bucketLarder)
+	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
 	if err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, sub := range [][]byte{bucketObjects, bucketIndex} {
+	for _, sub := range [][]byte{format.BucketObjects, format.BucketIndex} {
 		if _, err := b.CreateBucket(sub); err != nil {
 			return err
 		}

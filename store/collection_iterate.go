@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 )
@@ -18,10 +19,10 @@ const (
 
 // rawRecord is a record that has been copied out of its transaction and not been decoded, or an object that is pending.
 type rawRecord struct {
-	header // with terms in plain text, but for a View, and without head
-	key    string
-	body   body
-	obj    k8sruntime.Object
+	format.Header // with terms in plain text, but for a View, and without head
+	key           string
+	body          body
+	obj           k8sruntime.Object
 }
 
 // page is some objects in key order.
@@ -96,9 +97,9 @@ func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord
 
 func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *write) (rawRecord, error) {
 	if x != nil {
-		return rawRecord{key: key, header: header{UID: x.uid, RV: x.rv, Terms: x.terms}, obj: x.obj}, nil
+		return rawRecord{key: key, Header: format.Header{UID: x.uid, RV: x.rv, Terms: x.terms}, obj: x.obj}, nil
 	}
-	h, payload, err := parseRecord(r.name, key, data)
+	h, payload, err := format.ParseRecord(r.name, key, data)
 	if err != nil {
 		return rawRecord{}, err
 	}
@@ -109,8 +110,8 @@ func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *wr
 	if err == nil && r.overlay != nil { // a View has no use for them
 		h.Terms, err = r.plainTerms(key, h)
 	}
-	h.head = nil
-	return rawRecord{key: key, header: h, body: b}, err
+	h.Head = nil
+	return rawRecord{key: key, Header: h, body: b}, err
 }
 
 // decodeAlone is what one goroutine decodes at least, as decodeCost has it: some dozens of small records, or one that is large.

@@ -51,8 +51,8 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		if err != nil || !old.found {
 			return err
 		}
-		obj, err = c.decodeRecord(objects, key, old.header, old.payload)
-		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, old.plainSize(old.payload))}
+		obj, err = c.decodeRecord(objects, key, old.Header, old.payload)
+		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, old.PlainSize(old.payload))}
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -49,7 +50,7 @@ func (r *reader) viewObjects(ctx context.Context, fn func(objects *bolt.Bucket, 
 }
 
 func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
-	objects := b.Bucket(bucketObjects)
+	objects := b.Bucket(format.BucketObjects)
 	if objects == nil {
 		return nil, fmt.Errorf("collection %s has no objects bucket: %w", r.name, entry.ErrDamaged)
 	}
@@ -139,7 +140,7 @@ func (r *reader) Keys(ctx context.Context) ([]string, error) {
 		s := scanOver(objects, over, "")
 		var bad error
 		for key, _, _, ok := s.next(); ok; key, _, _, ok = s.next() {
-			if len(key) > maxKeyLen {
+			if len(key) > format.MaxKeyLen {
 				bad = fmt.Errorf("key %s in collection %s: %w", printable.Key(key), r.name, entry.ErrDamaged)
 				continue
 			}

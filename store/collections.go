@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -202,7 +203,7 @@ func (s *Store) noteScope(ctx context.Context, info *Info) error {
 
 func (s *Store) states(ctx context.Context) (states []state, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		root := tx.Bucket(bucketLarder)
+		root := tx.Bucket(format.BucketLarder)
 		if root == nil {
 			return nil
 		}
@@ -220,7 +221,7 @@ func (s *Store) states(ctx context.Context) (states []state, err error) {
 
 // collectionBucket returns the bucket of that name.
 func collectionBucket(tx *bolt.Tx, name string) (*bolt.Bucket, error) {
-	if root := tx.Bucket(bucketLarder); root != nil {
+	if root := tx.Bucket(format.BucketLarder); root != nil {
 		if b := root.Bucket([]byte(name)); b != nil {
 			return b, nil
 		}

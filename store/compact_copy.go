@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -71,7 +72,7 @@ func (c *compaction) bucket(ctx context.Context, from *bolt.Bucket, path []strin
 
 // nested copies a bucket that is in another one.
 func (c *compaction) nested(ctx context.Context, from *bolt.Bucket, path []string) error {
-	if c.key != nil && len(path) == 2 && path[0] == string(bucketLarder) {
+	if c.key != nil && len(path) == 2 && path[0] == string(format.BucketLarder) {
 		r, err := c.resealing(from, path[1])
 		if err != nil {
 			return err
@@ -85,24 +86,24 @@ func (c *compaction) nested(ctx context.Context, from *bolt.Bucket, path []strin
 
 // left reports whether something is not copied: the mark of a clean close, and lists that a crash has ended.
 func (c *compaction) left(path []string, key []byte) bool {
-	if path[0] != string(bucketLarder) {
+	if path[0] != string(format.BucketLarder) {
 		return false
 	}
 	switch name := string(key); len(path) {
 	case 1:
-		return name == string(keyClean) || name == string(keyKeys) && c.key != nil
+		return name == string(format.KeyClean) || name == string(format.KeyKeys) && c.key != nil
 	case 2:
-		return name == string(bucketStaging) && !c.listing[path[1]]
+		return name == string(format.BucketStaging) && !c.listing[path[1]]
 	}
 	return false
 }
 
 // verify looks at the checksum of a record: it may have changed since the check.
 func (c *compaction) verify(path []string, key, value []byte) error {
-	if len(path) != 3 || path[2] != string(bucketObjects) {
+	if len(path) != 3 || path[2] != string(format.BucketObjects) {
 		return nil
 	}
-	_, err := parseHeader(path[1], string(key), value)
+	_, err := format.ParseHeader(path[1], string(key), value)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) CopyFile(ctx context.Context, base string) (name string, err err
 	if base == "" {
 		base = s.real
 	}
-	name = base + suffixNew + rand.Text()
+	name = base + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("copy %s: %w", s.path, classifySpace(err))

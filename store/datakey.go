@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
@@ -70,14 +71,14 @@ func (k *dataKey) wipe() { clear(k.mac) }
 
 // sealWith encrypts plain under a random nonce, which the result begins with, and appends it to dst.
 func sealWith(aead cipher.AEAD, dst, context, plain []byte) []byte {
-	nonce := make([]byte, chacha20poly1305.NonceSizeX, sealOverhead+len(plain))
+	nonce := make([]byte, chacha20poly1305.NonceSizeX, format.SealOverhead+len(plain))
 	_, _ = rand.Read(nonce) // never fails
 	return append(dst, aead.Seal(nonce, nonce, plain, context)...)
 }
 
 // openWith is the reverse of sealWith. The result is appended to dst.
 func openWith(aead cipher.AEAD, dst, context, sealed []byte) ([]byte, error) {
-	if len(sealed) < sealOverhead {
+	if len(sealed) < format.SealOverhead {
 		return nil, errNotSealed
 	}
 	nonce, rest := sealed[:chacha20poly1305.NonceSizeX], sealed[chacha20poly1305.NonceSizeX:]
@@ -112,7 +113,7 @@ func (k *dataKey) token(collection, index, value string) string {
 // hash is the keyed hash of a value.
 func (k *dataKey) hash(collection, index, value string) []byte {
 	mac := hmac.New(sha256.New, k.mac)
-	_, _ = mac.Write(appendSized(appendSized(nil, collection), index)) // never fails
+	_, _ = mac.Write(format.AppendSized(format.AppendSized(nil, collection), index)) // never fails
 	_, _ = mac.Write([]byte(value))
 	return mac.Sum(nil)
 }

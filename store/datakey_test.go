@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 func mustDataKey(t testing.TB, id uint64) *dataKey {
@@ -83,17 +84,17 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Store{keys: ring}
-	h := header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack", Terms: k.tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
-	data := k.appendSealed(nil, bucketObjects, "c", "ns/name", h, []byte("the payload"))
+	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack", Terms: k.tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
+	data := k.appendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
 	if bytes.Contains(data, []byte("payload")) || bytes.Contains(data, []byte("red")) {
 		t.Error("it is legible")
 	}
-	again := k.appendSealed(nil, bucketObjects, "c", "ns/name", h, []byte("the payload"))
+	again := k.appendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
 	if bytes.Equal(data[len(data)-60:], again[len(again)-60:]) {
 		t.Error("two seals of the same are the same")
 	}
 	open := func(bucket []byte, collection, key string, data []byte) (string, error) {
-		h, payload, err := parseRecord(collection, key, seal(collection, key, slices.Clone(data)))
+		h, payload, err := format.ParseRecord(collection, key, resum(collection, key, slices.Clone(data)))
 		if err != nil {
 			return "", err
 		}
@@ -101,24 +102,24 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		payload, err = r.opened(bucket, key, h, payload)
 		return string(payload), err
 	}
-	if payload, err := open(bucketObjects, "c", "ns/name", data); payload != "the payload" || err != nil {
+	if payload, err := open(format.BucketObjects, "c", "ns/name", data); payload != "the payload" || err != nil {
 		t.Fatalf("%q, %v", payload, err)
 	}
 	for name, at := range map[string]struct {
 		bucket          []byte
 		collection, key string
-	}{"bucket": {bucketStaging, "c", "ns/name"}, "collection": {bucketObjects, "d", "ns/name"}, "key": {bucketObjects, "c", "ns/other"}} {
+	}{"bucket": {format.BucketStaging, "c", "ns/name"}, "collection": {format.BucketObjects, "d", "ns/name"}, "key": {format.BucketObjects, "c", "ns/other"}} {
 		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("in another %s: %v", name, err)
 		}
 	}
-	for i := recordFixed; i < len(data)*8; i++ { // with a checksum that is right
-		if i/8 < recordFixed {
+	for i := format.RecordFixed; i < len(data)*8; i++ { // with a checksum that is right
+		if i/8 < format.RecordFixed {
 			continue
 		}
 		bad := slices.Clone(data)
 		bad[i/8] ^= 1 << (i % 8)
-		if _, err := open(bucketObjects, "c", "ns/name", bad); !errors.Is(err, entry.ErrDamaged) {
+		if _, err := open(format.BucketObjects, "c", "ns/name", bad); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("bit %d flipped: %v", i, err)
 		}
 	}
@@ -132,17 +133,17 @@ func FuzzOpenSealed(f *testing.F) {
 		f.Fatal(err)
 	}
 	r := &reader{store: &Store{keys: ring}, name: "c"}
-	h := header{UID: "u", Terms: k.tokens("c", map[string][]string{"color": {"red", ""}})}
-	f.Add(k.appendSealed(nil, bucketObjects, "c", "k", h, []byte("payload")))
-	f.Add(k.appendSealed(nil, bucketObjects, "c", "k", header{}, nil))
-	f.Add(sealedRecord())
+	h := format.Header{UID: "u", Terms: k.tokens("c", map[string][]string{"color": {"red", ""}})}
+	f.Add(k.appendSealed(nil, format.BucketObjects, "c", "k", h, []byte("payload")))
+	f.Add(k.appendSealed(nil, format.BucketObjects, "c", "k", format.Header{}, nil))
+	f.Add(someRecord(format.Header{SealedBy: 1 << 61}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, data := range [][]byte{data, seal("c", "k", data)} {
-			h, payload, err := parseRecord("c", "k", data)
+		for _, data := range [][]byte{data, resum("c", "k", data)} {
+			h, payload, err := format.ParseRecord("c", "k", data)
 			if err != nil || h.SealedBy == 0 {
 				continue
 			}
-			if plain, err := r.opened(bucketObjects, "k", h, payload); err == nil && string(plain) != "payload" && len(plain) > 0 || err != nil && !isDamaged(err) {
+			if plain, err := r.opened(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" && len(plain) > 0 || err != nil && !isDamaged(err) {
 				t.Fatalf("%q, %v", plain, err)
 			}
 			if _, err := r.plainTerms("k", h); err != nil && !isDamaged(err) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -26,7 +27,9 @@ type dictionary struct {
 // maxPooled is how long a buffer is that is kept for the next read.
 const maxPooled = 1 << 20
 
-func newDictionary(content []byte) *dictionary { return dictionaryOf(dictionaryID(content), content) }
+func newDictionary(content []byte) *dictionary {
+	return dictionaryOf(format.DictionaryID(content), content)
+}
 
 // dictionaryOf is newDictionary for one whose id is known.
 func dictionaryOf(id uint64, content []byte) *dictionary {
@@ -38,7 +41,7 @@ func dictionaryOf(id uint64, content []byte) *dictionary {
 	})
 	d.decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, content), zstd.WithDecoderConcurrency(0),
-			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(format.MaxUnpacked))
 	})
 	d.buffers.New = func() any { return new([]byte) }
 	return d
@@ -46,7 +49,7 @@ func dictionaryOf(id uint64, content []byte) *dictionary {
 
 // pack compresses a payload. It returns nil if that would not make it shorter.
 func (d *dictionary) pack(payload []byte) []byte {
-	if len(payload) == 0 || len(payload) > maxUnpacked {
+	if len(payload) == 0 || len(payload) > format.MaxUnpacked {
 		return nil
 	}
 	encoder, err := d.encoder()
@@ -89,23 +92,23 @@ func (d *dictionary) unpack(buf, packed []byte, size int) ([]byte, error) {
 }
 
 // isHashed reports whether the id is that of a dictionary which was made not to be sealed.
-func (d *dictionary) isHashed() bool { return d.id == dictionaryID(d.content) }
+func (d *dictionary) isHashed() bool { return d.id == format.DictionaryID(d.content) }
 
 // put stores the dictionary in a collection's bucket, if it is not there.
 func (d *dictionary) put(b *bolt.Bucket, c *Collection) error {
-	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
-	if err != nil || dicts.Get(dictionaryKey(d.id)) != nil {
+	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
+	if err != nil || dicts.Get(format.DictionaryKey(d.id)) != nil {
 		return err
 	}
-	return dicts.Put(dictionaryKey(d.id), c.appendRecord(nil, bucketDictionaries, dictionaryPlace(d.id), dictionaryHeader, d.content))
+	return dicts.Put(format.DictionaryKey(d.id), c.appendRecord(nil, format.BucketDictionaries, format.DictionaryPlace(d.id), format.DictionaryHeader, d.content))
 }
 
 // getDictionary reads what put has stored.
 func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*dictionary, error) {
 	collection := r.name
 	var data []byte
-	if dicts := b.Bucket(bucketDictionaries); dicts != nil {
-		data = dicts.Get(dictionaryKey(id))
+	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
+		data = dicts.Get(format.DictionaryKey(id))
 	}
 	if data == nil {
 		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
@@ -115,18 +118,18 @@ func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*dictionary, error) {
 
 // parseDictionary returns a dictionary that shares no memory with data.
 func (r *reader) parseDictionary(id uint64, data []byte) (*dictionary, error) {
-	place := dictionaryPlace(id)
-	h, content, err := parseRecord(r.name, place, data)
+	place := format.DictionaryPlace(id)
+	h, content, err := format.ParseRecord(r.name, place, data)
 	if err != nil {
 		return nil, err
 	}
 	if h.SealedBy != 0 && h.Dictionary == 0 {
-		if content, err = r.opened(bucketDictionaries, place, h, content); err != nil {
+		if content, err = r.opened(format.BucketDictionaries, place, h, content); err != nil {
 			return nil, err
 		}
 		return dictionaryOf(id, content), nil
 	}
-	if h.version() != recordVersion || dictionaryID(content) != id {
+	if h.Version() != format.RecordVersion || format.DictionaryID(content) != id {
 		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, entry.ErrDamaged)
 	}
 	return newDictionary(bytes.Clone(content)), nil

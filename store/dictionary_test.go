@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 func sampleDictionary() *dictionary {
@@ -68,7 +69,7 @@ func TestUnpackBoundsMemory(t *testing.T) {
 	if _, err := d.unpack(nil, bomb, 32<<20+1); err == nil {
 		t.Error("fewer bytes than the header says were accepted")
 	}
-	if d.pack(make([]byte, maxUnpacked+1)) != nil {
+	if d.pack(make([]byte, format.MaxUnpacked+1)) != nil {
 		t.Error("a payload was packed that is too long to be read")
 	}
 }
@@ -78,7 +79,7 @@ func readerOf(collection string) *reader { return &reader{store: &Store{}, name:
 
 func TestDictionaryIsChecked(t *testing.T) {
 	d := sampleDictionary()
-	record := appendRecord(nil, "c", dictionaryPlace(d.id), header{Encoding: "dictionary"}, d.content)
+	record := format.AppendRecord(nil, "c", format.DictionaryPlace(d.id), format.Header{Encoding: "dictionary"}, d.content)
 	got, err := readerOf("c").parseDictionary(d.id, record)
 	if err != nil || got.id != d.id || !bytes.Equal(got.content, d.content) {
 		t.Fatalf("%x, %v", got.id, err)
@@ -111,12 +112,12 @@ func FuzzUnpack(f *testing.F) {
 
 func FuzzParseDictionary(f *testing.F) {
 	d := sampleDictionary()
-	f.Add(appendRecord(nil, "c", dictionaryPlace(d.id), header{}, d.content), d.id)
-	f.Add(packedRecord(), uint64(1))
+	f.Add(format.AppendRecord(nil, "c", format.DictionaryPlace(d.id), format.Header{}, d.content), d.id)
+	f.Add(someRecord(format.Header{Dictionary: 1 << 60, Size: 70000}), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
-		for _, data := range [][]byte{data, seal("c", dictionaryPlace(id), data)} {
+		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
 			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && dictionaryID(got.content) != id {
+			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && format.DictionaryID(got.content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -36,13 +37,13 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 	if len(data) > maxDocument {
 		return fmt.Errorf("document %q: %d bytes are more than %d", name, len(data), maxDocument)
 	}
-	record := appendRecord(nil, string(bucketDocuments), name, header{Encoding: "document"}, data)
+	record := format.AppendRecord(nil, string(format.BucketDocuments), name, format.Header{Encoding: "document"}, data)
 	stored, err := s.documentRecord(ctx, name)
 	if err == nil && bytes.Equal(stored, record) {
 		return nil
 	}
 	err = s.update(ctx, func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucketDocuments)
+		b, err := tx.CreateBucketIfNotExists(format.BucketDocuments)
 		if err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func (s *Store) PutDocument(ctx context.Context, name string, data []byte) error
 // documentRecord returns a copy of what is in the file. It is taken apart outside of the transaction, whose damage would stop all writing.
 func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketDocuments); b != nil {
+		if b := tx.Bucket(format.BucketDocuments); b != nil {
 			data = bytes.Clone(b.Get([]byte(name)))
 		}
 		return nil
@@ -67,13 +68,13 @@ func (s *Store) documentRecord(ctx context.Context, name string) (data []byte, e
 
 // parseDocument returns the part of data that was stored.
 func parseDocument(name string, data []byte) ([]byte, error) {
-	_, payload, err := parseRecord(string(bucketDocuments), name, data)
+	_, payload, err := format.ParseRecord(string(format.BucketDocuments), name, data)
 	return payload, err
 }
 
 // eachBadDocument calls fn with those that are damaged.
 func eachBadDocument(tx *bolt.Tx, fn func(name string, why error)) error {
-	b := tx.Bucket(bucketDocuments)
+	b := tx.Bucket(format.BucketDocuments)
 	if b == nil {
 		return nil
 	}
@@ -103,23 +104,23 @@ func (s *Store) checkDocuments(ctx context.Context, r *Report, p *pace) error {
 func (c *copying) documents(ctx context.Context) error {
 	there := false
 	err := c.old.view(func(tx *bolt.Tx) error {
-		there = tx.Bucket(bucketDocuments) != nil
+		there = tx.Bucket(format.BucketDocuments) != nil
 		return nil
 	})
-	if isDamaged(err) || err == nil && !there || c.unsafe[string(bucketDocuments)] {
+	if isDamaged(err) || err == nil && !there || c.unsafe[string(format.BucketDocuments)] {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = c.salvage(ctx, []string{string(bucketDocuments)}, func(entries []pair) error {
+	_, err = c.salvage(ctx, []string{string(format.BucketDocuments)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error { return putDocuments(tx, entries) })
 	})
 	return err
 }
 
 func putDocuments(tx *bolt.Tx, entries []pair) error {
-	b, err := tx.CreateBucketIfNotExists(bucketDocuments)
+	b, err := tx.CreateBucketIfNotExists(format.BucketDocuments)
 	if err != nil {
 		return err
 	}

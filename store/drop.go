@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -72,20 +73,20 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		if err != nil && (may != nil || !isDamaged(err)) {
 			return err
 		}
-		s.tallies.drop(tx, tallied{name, string(bucketObjects)})
-		s.tallies.drop(tx, tallied{name, string(bucketTombstones)})
-		staged := b.Bucket(bucketStaging) != nil // by a list that a crash has ended: as large as that was, and counted nowhere
+		s.tallies.drop(tx, tallied{name, string(format.BucketObjects)})
+		s.tallies.drop(tx, tallied{name, string(format.BucketTombstones)})
+		staged := b.Bucket(format.BucketStaging) != nil // by a list that a crash has ended: as large as that was, and counted nowhere
 		if left = err != nil || staged || st.Objects+st.tombstones > dropAtOnce; left {
 			return setDropped(tx, name)
 		}
-		return tx.Bucket(bucketLarder).DeleteBucket([]byte(name))
+		return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(name))
 	})
 	return left, err
 }
 
 // setDropped moves a collection, as it is, to where nobody sees it.
 func setDropped(tx *bolt.Tx, name string) error {
-	all, err := tx.CreateBucketIfNotExists(bucketDropped)
+	all, err := tx.CreateBucketIfNotExists(format.BucketDropped)
 	if err != nil {
 		return err
 	}
@@ -94,14 +95,14 @@ func setDropped(tx *bolt.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bucketLarder).MoveBucket([]byte(name), to)
+	return tx.Bucket(format.BucketLarder).MoveBucket([]byte(name), to)
 }
 
 // clearLeft goes on with what an earlier process has dropped.
 func (s *Store) clearLeft() {
 	left := false
 	err := s.view(context.Background(), func(tx *bolt.Tx) error {
-		left = tx.Bucket(bucketDropped) != nil
+		left = tx.Bucket(format.BucketDropped) != nil
 		return nil
 	})
 	if err == nil && left {
@@ -143,8 +144,8 @@ type droppedPage struct {
 // nextDropped returns what comes next, or nil if nothing is left. It is read here, where nobody waits, so that the transaction which removes it finds it in memory.
 func (s *Store) nextDropped(ctx context.Context) (p *droppedPage, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketDropped); b != nil {
-			p = s.firstDropped(b, [][]byte{bucketDropped})
+		if b := tx.Bucket(format.BucketDropped); b != nil {
+			p = s.firstDropped(b, [][]byte{format.BucketDropped})
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -31,7 +32,7 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 	if f.seqs, f.tombstones, err = w.c.feedBuckets(w.bucket, w.state); err != nil {
 		return nil, err
 	}
-	if w.bucket.Bucket(bucketHandlers) == nil {
+	if w.bucket.Bucket(format.BucketHandlers) == nil {
 		return nil, fmt.Errorf("collection %s has no bucket for handlers: %w", w.c.name, entry.ErrDamaged)
 	}
 	f.seqs.FillPercent, f.tombstones.FillPercent = coldFill, coldFill // what is added is at the end
@@ -40,7 +41,7 @@ func newFeedWriter(w *writer) (f *feedWriter, err error) {
 
 // feedBuckets returns what the feed of a collection is read from.
 func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.Bucket, err error) {
-	seqs, tombstones = b.Bucket(bucketSeq), b.Bucket(bucketTombstones)
+	seqs, tombstones = b.Bucket(format.BucketSeq), b.Bucket(format.BucketTombstones)
 	switch {
 	case st.feedSince == 0:
 		return nil, nil, ErrNoHandler
@@ -52,7 +53,7 @@ func (r *reader) feedBuckets(b *bolt.Bucket, st state) (seqs, tombstones *bolt.B
 
 // createFeed makes the buckets that a feed needs.
 func createFeed(b *bolt.Bucket) error {
-	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
 		if _, err := b.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
@@ -82,8 +83,8 @@ func (st *state) breakFeed() {
 
 // dropFeed removes them.
 func (c *Collection) dropFeed(b *bolt.Bucket) error {
-	c.store.tallies.drop(b.Tx(), tallied{c.name, string(bucketTombstones)})
-	for _, name := range [][]byte{bucketSeq, bucketTombstones, bucketHandlers} {
+	c.store.tallies.drop(b.Tx(), tallied{c.name, string(format.BucketTombstones)})
+	for _, name := range [][]byte{format.BucketSeq, format.BucketTombstones, format.BucketHandlers} {
 		if b.Bucket(name) == nil {
 			continue
 		}
@@ -114,11 +115,11 @@ func (f *feedWriter) file(key string, seq uint64, old stored) error {
 		return nil
 	}
 	if old.found && old.Seq != seq {
-		if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
+		if err := f.seqs.Delete(format.SeqKey(old.Seq)); err != nil {
 			return err
 		}
 	}
-	return f.seqs.Put(seqKey(seq), []byte(key))
+	return f.seqs.Put(format.SeqKey(seq), []byte(key))
 }
 
 // bury puts a tombstone for the object of old, which x removes or replaces by another object; x may be nil.
@@ -126,22 +127,22 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	if f == nil {
 		return nil
 	}
-	if err := f.seqs.Delete(seqKey(old.Seq)); err != nil {
+	if err := f.seqs.Delete(format.SeqKey(old.Seq)); err != nil {
 		return err
 	}
-	t := tombstone{at: f.w.c.store.steadyNow(), key: key}
+	t := format.Tombstone{At: f.w.c.store.steadyNow(), Key: key}
 	if last := x.lastOf(old.UID); last != nil {
-		t.header, t.payload = header{UID: old.UID, RV: last.rv, Encoding: f.w.c.codec.Name()}, last.payload
+		t.Header, t.Payload = format.Header{UID: old.UID, RV: last.rv, Encoding: f.w.c.codec.Name()}, last.payload
 	} else {
-		t.header = header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
+		t.Header = format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
 		// Without compression: it must not keep a dictionary.
-		b, err := f.w.c.body(old.objects, key, old.header, old.payload)
+		b, err := f.w.c.body(old.objects, key, old.Header, old.payload)
 		if err == nil {
 			b, err = f.w.c.plain(key, b, nil)
 		}
 		switch {
 		case err == nil:
-			t.payload = b.payload
+			t.Payload = b.payload
 		case isDamaged(err):
 			return err
 		default:
@@ -150,8 +151,8 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	}
 	t.Seq = f.w.nextSeq()
 	f.w.state.tombstones++
-	f.w.tally(bucketTombstones, seqKey(t.Seq), 1)
-	return f.tombstones.Put(seqKey(t.Seq), t.append(f.w.c.appendRecord))
+	f.w.tally(format.BucketTombstones, format.SeqKey(t.Seq), 1)
+	return f.tombstones.Put(format.SeqKey(t.Seq), t.Append(f.w.c.appendRecord))
 }
 
 // lastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
 // Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is damaged and of which collection and key, and serves nothing.
 func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
-	stone := tombstone{at: time.Unix(1_800_000_000, 0), key: "shop/pod-1", header: header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, payload: []byte("the last state")}
+	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1", Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
 	place := func() []byte {
 		var data []byte
 		err := scratchBucket(t, func(b *bolt.Bucket) error {
@@ -31,17 +32,17 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 		parse func(data []byte) error
 		key   string
 	}{
-		"tombstone": {stone.append(func(dst, _ []byte, key string, h header, payload []byte) []byte {
-			return appendRecord(dst, collection, key, h, payload)
+		"tombstone": {stone.Append(func(dst, _ []byte, key string, h format.Header, payload []byte) []byte {
+			return format.AppendRecord(dst, collection, key, h, payload)
 		}), func(data []byte) error {
-			_, err := parseTombstone(collection, 9, data)
+			_, err := format.ParseTombstone(collection, 9, data)
 			return err
 		}, "9"},
 		"place": {place, func(data []byte) error {
 			_, err := parsePlace(collection, "shipper", data)
 			return err
 		}, "shipper"},
-		"document": {appendRecord(nil, string(bucketDocuments), "discovery", header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
+		"document": {format.AppendRecord(nil, string(format.BucketDocuments), "discovery", format.Header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
 			_, err := parseDocument("discovery", data)
 			return err
 		}, "discovery"},
@@ -76,7 +77,7 @@ func scratchBucket(t *testing.T, fn func(b *bolt.Bucket) error) error {
 	}
 	defer db.Close()
 	return db.Update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucket(bucketHandlers)
+		b, err := tx.CreateBucket(format.BucketHandlers)
 		if err != nil {
 			return err
 		}

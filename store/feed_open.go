@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -41,7 +42,7 @@ func (c *Collection) openFeed(ctx context.Context, name string) error {
 			return err
 		}
 		place = again(w.state.NextSeq, ResetNew)
-		return putPlace(w.bucket.Bucket(bucketHandlers), c.name, name, place)
+		return putPlace(w.bucket.Bucket(format.BucketHandlers), c.name, name, place)
 	})
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (c *Collection) forgetHandler(ctx context.Context, name string) error {
 		if delete(w.places.places, name); len(w.places.places) == 0 && w.state.retain == 0 {
 			return w.endFeed()
 		}
-		return w.bucket.Bucket(bucketHandlers).Delete([]byte(name)) // the tombstones go with what follows
+		return w.bucket.Bucket(format.BucketHandlers).Delete([]byte(name)) // the tombstones go with what follows
 	})
 	c.places.forget(name, err == nil)
 	return err
@@ -135,7 +136,7 @@ func (r *reader) Handlers(ctx context.Context) (infos []HandlerInfo, err error) 
 		if err != nil {
 			return err
 		}
-		handlers := b.Bucket(bucketHandlers)
+		handlers := b.Bucket(format.BucketHandlers)
 		if handlers == nil {
 			return nil
 		}
@@ -211,7 +212,7 @@ func (c *Collection) renewFeed(tx *bolt.Tx, all map[string]Place) error {
 	}
 	for name := range all {
 		all[name] = again(st.NextSeq, ResetDamage)
-		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, all[name]); err != nil {
+		if err := putPlace(b.Bucket(format.BucketHandlers), c.name, name, all[name]); err != nil {
 			return err
 		}
 	}
@@ -245,7 +246,7 @@ func (c *Collection) reviveFeed(b *bolt.Bucket, st *state, lost bool) error {
 		if lost {
 			place = again(st.NextSeq, ResetDamage)
 		}
-		if err := putPlace(b.Bucket(bucketHandlers), c.name, name, place); err != nil {
+		if err := putPlace(b.Bucket(format.BucketHandlers), c.name, name, place); err != nil {
 			return err
 		}
 	}

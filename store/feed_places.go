@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -52,7 +53,7 @@ func again(nextSeq uint64, why ResetReason) Place {
 }
 
 func putPlace(handlers *bolt.Bucket, collection, name string, p Place) error {
-	data, err := appendPlace(nil, collection, name, &placeRecord{
+	data, err := format.AppendPlace(nil, collection, name, &format.Place{
 		Seq: p.Seq, Failing: p.Failing, Replaying: p.Replaying, After: p.After, Told: p.Told, Why: string(p.Why),
 	})
 	if err != nil {
@@ -62,7 +63,7 @@ func putPlace(handlers *bolt.Bucket, collection, name string, p Place) error {
 }
 
 func parsePlace(collection, name string, data []byte) (Place, error) {
-	r, err := parsePlaceRecord(collection, name, data)
+	r, err := format.ParsePlace(collection, name, data)
 	if err != nil {
 		return Place{}, err
 	}
@@ -76,7 +77,7 @@ func getPlaces(b *bolt.Bucket, collection string) (map[string]Place, error) {
 		return nil, err
 	}
 	all := map[string]Place{}
-	handlers := b.Bucket(bucketHandlers)
+	handlers := b.Bucket(format.BucketHandlers)
 	if handlers == nil {
 		return all, nil
 	}

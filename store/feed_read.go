@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -201,11 +202,11 @@ func (f *Feed) Load(ctx context.Context, c FeedChange) (p FeedPage, err error) {
 		}
 		var e feedEntry
 		if c.Type == Delete {
-			data := tombstones.Get(seqKey(c.Seq))
+			data := tombstones.Get(format.SeqKey(c.Seq))
 			if data == nil {
 				return nil
 			}
-			e, err = f.c.goneEntry(seqKey(c.Seq), data, true)
+			e, err = f.c.goneEntry(format.SeqKey(c.Seq), data, true)
 		} else {
 			data := objects.Get([]byte(c.Key))
 			if data == nil {
@@ -234,11 +235,11 @@ type feedEntry struct {
 }
 
 func (r *reader) liveEntry(objects *bolt.Bucket, key string, data []byte, whole bool) (feedEntry, error) {
-	h, payload, err := parseRecord(r.name, key, data)
+	h, payload, err := format.ParseRecord(r.name, key, data)
 	if err != nil {
 		return feedEntry{}, err
 	}
-	e := feedEntry{rawRecord: rawRecord{key: key, header: h}, keyOnly: !whole}
+	e := feedEntry{rawRecord: rawRecord{key: key, Header: h}, keyOnly: !whole}
 	if !whole {
 		return e, nil
 	}
@@ -262,7 +263,7 @@ func (r *reader) readFeed(b *bolt.Bucket, st state, after uint64, whole bool) (f
 	if err != nil {
 		return nil, false, err
 	}
-	live, gone := scanAfter(seqs, string(seqKey(after))), scanAfter(tombstones, string(seqKey(after)))
+	live, gone := scanAfter(seqs, string(format.SeqKey(after))), scanAfter(tombstones, string(format.SeqKey(after)))
 	liveKey, key := live.next()
 	goneKey, data := gone.next()
 	size := 0
@@ -293,26 +294,26 @@ func (r *reader) filedEntry(objects *bolt.Bucket, seqKey, key []byte, whole bool
 		return feedEntry{}, fmt.Errorf("the change feed of collection %s names %s, which is not there: %w", r.name, printable.Key(string(key)), entry.ErrDamaged)
 	}
 	e, err := r.liveEntry(objects, string(key), data, whole)
-	if seq, ok := parseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
+	if seq, ok := format.ParseSeqKey(seqKey); err == nil && (!ok || seq != e.Seq) {
 		err = fmt.Errorf("the change feed of collection %s has %s at %x, and its record %d: %w", r.name, printable.Key(string(key)), seqKey, e.Seq, entry.ErrDamaged)
 	}
 	return e, err
 }
 
 func (r *reader) goneEntry(seqKey, data []byte, whole bool) (feedEntry, error) {
-	seq, ok := parseSeqKey(seqKey)
+	seq, ok := format.ParseSeqKey(seqKey)
 	if !ok {
 		return feedEntry{}, fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, seqKey, entry.ErrDamaged)
 	}
-	t, err := parseTombstone(r.name, seq, data)
+	t, err := format.ParseTombstone(r.name, seq, data)
 	if err == nil && !whole {
-		return feedEntry{gone: true, keyOnly: true, rawRecord: rawRecord{key: t.key, header: t.header}}, nil
+		return feedEntry{gone: true, keyOnly: true, rawRecord: rawRecord{key: t.Key, Header: t.Header}}, nil
 	}
 	if err == nil {
-		t.payload, err = r.opened(bucketTombstones, t.place(), t.header, t.payload)
+		t.Payload, err = r.opened(format.BucketTombstones, t.Place(), t.Header, t.Payload)
 	}
 	return feedEntry{gone: true, rawRecord: rawRecord{
-		key: t.key, header: t.header, body: body{encoding: t.Encoding, payload: slices.Clone(t.payload), size: len(t.payload)},
+		key: t.Key, Header: t.Header, body: body{encoding: t.Encoding, payload: slices.Clone(t.Payload), size: len(t.Payload)},
 	}}, err
 }
 
@@ -326,7 +327,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 	if err != nil || from == 0 {
 		return err
 	}
-	keys := scanAfter(tombstones, string(seqKey(from-1)))
+	keys := scanAfter(tombstones, string(format.SeqKey(from-1)))
 	for k, data := keys.next(); k != nil; k, data = keys.next() {
 		e, err := c.goneEntry(k, data, false)
 		if err != nil {
@@ -342,7 +343,7 @@ func (c *Collection) eachTombstone(b *bolt.Bucket, from uint64, fn func(e feedEn
 // decodeFeed adds the changes to the page. It calls the codec, in no transaction.
 func (r *reader) decodeFeed(p *FeedPage, found []feedEntry) error {
 	for _, e := range found {
-		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Created: e.firstSeq()}
+		change := FeedChange{Type: Upsert, Key: e.key, UID: e.UID, ResourceVersion: e.RV, Seq: e.Seq, Created: e.FirstSeq()}
 		if e.gone {
 			change.Type, change.Created = Delete, 0
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -28,7 +29,7 @@ func (f *feedWriter) settle() error {
 	if err != nil {
 		return err
 	}
-	handlers := f.w.bucket.Bucket(bucketHandlers)
+	handlers := f.w.bucket.Bucket(format.BucketHandlers)
 	for name, place := range s.places {
 		if handlers.Get([]byte(name)) == nil {
 			continue // it was forgotten this moment
@@ -60,7 +61,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 	var drop [][]byte
 	left := f.w.state.tombstones
 	for k, data := range ascending(f.tombstones) {
-		seq, ok := parseSeqKey(k)
+		seq, ok := format.ParseSeqKey(k)
 		if !ok || len(drop) == trimPage {
 			break
 		}
@@ -80,7 +81,7 @@ func (f *feedWriter) trim(s *placesSnapshot) (floor uint64, err error) {
 		if err := f.tombstones.Delete(k); err != nil {
 			return 0, err
 		}
-		f.w.tally(bucketTombstones, k, -1)
+		f.w.tally(format.BucketTombstones, k, -1)
 	}
 	f.w.state.tombstones = left
 	return floor, nil
@@ -134,7 +135,7 @@ func (c *Collection) trimPassed() error {
 
 // outdated reports whether a tombstone is too old, at a steady time, to be kept for one who has not passed it and has so long.
 func outdated(tombstone []byte, now time.Time, most time.Duration) bool {
-	at, _ := tombstoneTime(tombstone)
+	at, _ := format.TombstoneTime(tombstone)
 	return now.Sub(at) > most
 }
 

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // BenchmarkLongReader is a reader that takes three seconds beside a file that grows from 60 to 160 MB: the longest
@@ -34,7 +35,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	grow := func() error {
 		return h.update(func(tx *bolt.Tx) error {
 			n++
-			return tx.Bucket(bucketLarder).Put(fmt.Appendf(nil, "key-%d", n), make([]byte, 4<<20))
+			return tx.Bucket(format.BucketLarder).Put(fmt.Appendf(nil, "key-%d", n), make([]byte, 4<<20))
 		}, (*bolt.Tx).Commit)
 	}
 	for range 15 {
@@ -62,7 +63,7 @@ func longReader(b *testing.B, mapped int) (longest time.Duration) {
 	for done := false; !done; {
 		began := time.Now()
 		err := h.view(func(tx *bolt.Tx) error {
-			if tx.Bucket(bucketLarder).Get([]byte("key-1")) == nil {
+			if tx.Bucket(format.BucketLarder).Get([]byte("key-1")) == nil {
 				return entry.ErrDamaged
 			}
 			return nil

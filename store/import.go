@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/realpath"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Import makes a store of records, such as Store.Records and a snapshot have them: Begin, Add for each record in key order, and End for each collection, then Commit. It writes
@@ -146,7 +147,7 @@ func newImportStore(ctx context.Context, path string, o ImportOptions) (*Store, 
 	if err := s.keys.unlock(ctx, h, true); err != nil {
 		return nil, errors.Join(err, h.discard())
 	}
-	if err := s.start(h, root{format: formatVersion, clean: true}, false); err != nil {
+	if err := s.start(h, root{version: format.Version, clean: true}, false); err != nil {
 		return nil, errors.Join(err, os.Remove(h.path))
 	}
 	return s, nil
@@ -174,7 +175,7 @@ func (i *Import) Abort() error {
 
 // clean removes what is beside the file that is being made, and lets others have its name.
 func (i *Import) clean() error {
-	err := os.Remove(i.store.Path() + suffixOpening) // of a disk that failed
+	err := os.Remove(i.store.Path() + format.SuffixOpening) // of a disk that failed
 	if isMissing(err) {
 		err = nil
 	}

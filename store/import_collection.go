@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -86,8 +87,8 @@ func (i *Import) refuse(r entry.Entry) error {
 	switch {
 	case i.done || i.c == nil:
 		return errors.New("no collection has been begun")
-	case len(r.Key) == 0 || len(r.Key) > maxKeyLen:
-		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key), maxKeyLen)
+	case len(r.Key) == 0 || len(r.Key) > format.MaxKeyLen:
+		return fmt.Errorf("a key of %d bytes, %s: only 1 to %d bytes can be stored", len(r.Key), printable.Key(r.Key), format.MaxKeyLen)
 	case r.Key <= i.last:
 		return fmt.Errorf("key %s comes after %s: records must be in key order, each once", printable.Key(r.Key), printable.Key(i.last))
 	case max(len(r.UID), len(r.ResourceVersion), len(r.Encoding)) > maxMark:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -206,7 +207,7 @@ func (c *Collection) buildRead(ctx context.Context, from string) (records []buil
 			if err != nil {
 				return err
 			}
-			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(bucketIndex), record.key, stored.Terms)})
+			records = append(records, buildRecord{rawRecord: record, lacks: lacksEntries(b.Bucket(format.BucketIndex), record.key, stored.Terms)})
 			size += record.body.size
 		}
 		return s.err
@@ -228,7 +229,7 @@ func lacksEntries(indexes *bolt.Bucket, key string, terms map[string][]string) b
 }
 
 func hasEntry(index *bolt.Bucket, value, key string) bool {
-	want := indexKey(value, key)
+	want := format.IndexKey(value, key)
 	k, _ := index.Cursor().Seek(want)
 	return k != nil && string(k) == string(want)
 }
@@ -289,11 +290,11 @@ func (c *Collection) buildWrite(ctx context.Context, names []string, records []b
 
 // reindex gives a record its terms in the named indexes. One that is to be sealed is sealed anew.
 func (w *writer) reindex(r buildRecord, old stored, names []string) error {
-	terms, err := w.c.plainTerms(r.key, old.header)
+	terms, err := w.c.plainTerms(r.key, old.Header)
 	if err != nil {
 		return err
 	}
-	h := old.header
+	h := old.Header
 	if h.Terms = maps.Clone(terms); h.Terms == nil {
 		h.Terms = map[string][]string{}
 	}
@@ -304,7 +305,7 @@ func (w *writer) reindex(r buildRecord, old stored, names []string) error {
 		}
 	}
 	h.Terms = w.c.storedTerms(h.Terms)
-	payload, err := w.c.opened(bucketObjects, r.key, old.header, old.payload)
+	payload, err := w.c.opened(format.BucketObjects, r.key, old.Header, old.payload)
 	if err != nil {
 		return err
 	}

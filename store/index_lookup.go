@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -128,7 +129,7 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 	if err != nil {
 		return indexView{}, err
 	}
-	root := b.Bucket(bucketIndex)
+	root := b.Bucket(format.BucketIndex)
 	if root == nil || root.Bucket([]byte(index)) == nil {
 		return indexView{}, fmt.Errorf("collection %s has no bucket for index %q: %w", r.name, index, entry.ErrDamaged)
 	}
@@ -168,7 +169,7 @@ func (v indexView) fileKeys(value string, fn func(key string) error) error {
 
 // storedKeys is fileKeys for a value as records have it.
 func (v indexView) storedKeys(value string, fn func(key string) error) error {
-	prefix := indexPrefix(value)
+	prefix := format.IndexPrefix(value)
 	s := scanAfter(v.index, "")
 	k, _ := s.seek(prefix)
 	for k != nil && bytes.HasPrefix(k, prefix) {
@@ -210,7 +211,7 @@ var errFound = errors.New("found")
 func (v indexView) fileValues(fn func(value string) error) error {
 	s := scanAfter(v.index, "")
 	for k, val := s.next(); k != nil; {
-		stored, key, err := parseIndexEntry(k, val)
+		stored, key, err := format.ParseIndexEntry(k, val)
 		if err != nil {
 			return fmt.Errorf("index %q in collection %s: %w", v.name, v.r.name, err)
 		}
@@ -223,7 +224,7 @@ func (v indexView) fileValues(fn func(value string) error) error {
 		if err := fn(value); err != nil {
 			return err
 		}
-		k, val = s.seek(after(indexPrefix(stored)))
+		k, val = s.seek(after(format.IndexPrefix(stored)))
 	}
 	return s.err
 }
@@ -249,7 +250,7 @@ func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error)
 	if data == nil {
 		return nil, fmt.Errorf("index %q in collection %s files %s, which is not there: %w", v.name, v.r.name, printable.Key(key), entry.ErrDamaged)
 	}
-	h, payload, err := parseRecord(v.r.name, key, data)
+	h, payload, err := format.ParseRecord(v.r.name, key, data)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -132,7 +133,7 @@ func (s *indexScan) readObjects(p *scanPage, scan *overScan, objects *bolt.Bucke
 	copied, size := 0, 0 // what is pending is in memory anyway
 	for key, data, x, ok := scan.next(); ok; key, data, x, ok = scan.next() {
 		if x == nil && first > 0 {
-			h, err := parseHeader(s.c.name, key, data)
+			h, err := format.ParseHeader(s.c.name, key, data)
 			if err != nil {
 				return err
 			}

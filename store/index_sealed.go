@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"slices"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // sealedKeys calls fn with each key that the file files under value, in order: by the tokens that the value has with each data key, and by the value itself,
@@ -39,7 +41,7 @@ func (v indexView) sealedKeys(value string, fn func(key string) error) error {
 // isSealed reports whether the record of that key is, so that its terms are tokens.
 func (v indexView) isSealed(key string) bool {
 	data := v.objects.Get([]byte(key))
-	return len(data) > 0 && data[0] == sealedVersion
+	return len(data) > 0 && data[0] == format.SealedVersion
 }
 
 // plainValue returns the value of an entry that files key.

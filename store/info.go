@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -49,7 +50,7 @@ type Info struct {
 // state is Info and what else is stored with it.
 type state struct {
 	Info
-	indexes map[string]indexState
+	indexes map[string]format.IndexState
 	// dictionary is the id of the one that records were last compressed with; 0 if none was.
 	dictionary uint64
 	// tombstones is how many there are.
@@ -66,11 +67,11 @@ type state struct {
 
 // getState reads the state of the collection in b, whose name is name.
 func getState(b *bolt.Bucket, name string) (state, error) {
-	data := b.Get(keyInfo)
+	data := b.Get(format.KeyInfo)
 	if data == nil {
 		return state{}, fmt.Errorf("collection %s has no info record: %w", name, entry.ErrDamaged)
 	}
-	r, err := parseInfo(name, data)
+	r, err := format.ParseInfo(name, data)
 	if err != nil {
 		return state{}, err
 	}
@@ -79,15 +80,15 @@ func getState(b *bolt.Bucket, name string) (state, error) {
 
 // putState writes what getState reads.
 func putState(b *bolt.Bucket, name string, s state) error {
-	data, err := appendInfo(nil, name, newInfoRecord(s))
+	data, err := format.AppendInfo(nil, name, newInfoRecord(s))
 	if err != nil {
 		return err
 	}
-	return b.Put(keyInfo, data)
+	return b.Put(format.KeyInfo, data)
 }
 
-func newInfoRecord(s state) *infoRecord {
-	r := &infoRecord{
+func newInfoRecord(s state) *format.Info {
+	r := &format.Info{
 		Group: s.Identity.Group, Version: s.Identity.Version, Resource: s.Identity.Resource,
 		Namespace: s.Identity.Namespace, LabelSelector: s.Identity.LabelSelector,
 		FieldSelector: s.Identity.FieldSelector, ShardSelector: s.Identity.ShardSelector,
@@ -112,12 +113,12 @@ func newInfoRecord(s state) *infoRecord {
 		r.UsedAt = s.usedAt.Unix()
 	}
 	for _, ref := range s.Newest {
-		r.Newest = append(r.Newest, refRecord{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
+		r.Newest = append(r.Newest, format.Ref{Key: ref.Key, UID: ref.UID, RV: ref.ResourceVersion})
 	}
 	return r
 }
 
-func stateOf(r *infoRecord) state {
+func stateOf(r *format.Info) state {
 	s := state{
 		Info: Info{
 			Identity: entry.Identity{
@@ -155,7 +156,7 @@ func stateOf(r *infoRecord) state {
 		s.Info.Resource.Namespaced = strings.Contains(s.Newest[0].Key, "/")
 	}
 	if s.indexes == nil {
-		s.indexes = map[string]indexState{}
+		s.indexes = map[string]format.IndexState{}
 	}
 	return s
 }

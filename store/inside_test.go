@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Tests of whole collections that look at what can not be seen from outside: an order of steps that no gate reaches.
@@ -197,7 +198,7 @@ func TestFileExchangedWhileOpening(t *testing.T) {
 		s.mu.Lock()
 		s.rebuilds++
 		s.mu.Unlock()
-		return s.handle.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).DeleteBucket([]byte(id.ID())) })
+		return s.handle.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(id.ID())) })
 	}
 	c := mustOpenInside(t, s, id, None)
 	if !exchanged {

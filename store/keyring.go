@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/vmihailenco/msgpack/v5"
 	bolt "go.etcd.io/bbolt"
 )
@@ -100,7 +101,7 @@ func (k *keyring) unlock(ctx context.Context, h *handle, write bool) error {
 	}
 	var data []byte
 	err := h.view(func(tx *bolt.Tx) error {
-		data = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
+		data = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 		return nil
 	})
 	if err != nil {
@@ -230,11 +231,11 @@ func (k *keyring) held() *heldKeys {
 
 // ensure makes sure that the file of a write transaction has the current key, before anything is sealed with it.
 func (k *keyring) ensure(tx *bolt.Tx) error {
-	b, record := tx.Bucket(bucketLarder), k.held().record
-	if record == nil || bytes.Equal(b.Get(keyKeys), record) {
+	b, record := tx.Bucket(format.BucketLarder), k.held().record
+	if record == nil || bytes.Equal(b.Get(format.KeyKeys), record) {
 		return nil
 	}
-	return b.Put(keyKeys, record)
+	return b.Put(format.KeyKeys, record)
 }
 
 // add makes one more key current, for a file that has only that. The others are for the reads that go on.
@@ -281,24 +282,24 @@ func keysOf(all []*dataKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
-	return appendRecord(nil, string(bucketLarder), string(keyKeys), header{Encoding: "keys"}, payload), nil
+	return format.AppendRecord(nil, string(format.BucketLarder), string(format.KeyKeys), format.Header{Encoding: "keys"}, payload), nil
 }
 
 // getKeys reads the record, of which there is none in a file that has never held anything sealed.
 func getKeys(tx *bolt.Tx) ([]keyRecord, error) {
-	return parseKeysRecord(tx.Bucket(bucketLarder).Get(keyKeys))
+	return parseKeysRecord(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 }
 
 func parseKeysRecord(data []byte) ([]keyRecord, error) {
 	if data == nil {
 		return nil, nil
 	}
-	h, payload, err := parseRecord(string(bucketLarder), string(keyKeys), data)
+	h, payload, err := format.ParseRecord(string(format.BucketLarder), string(format.KeyKeys), data)
 	if err != nil {
 		return nil, fmt.Errorf("the record of the data keys: %w", err)
 	}
-	if h.unknown != 0 {
-		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.unknown, entry.ErrIncompatible)
+	if h.Unknown != 0 {
+		return nil, fmt.Errorf("the record of the data keys is of version %d, which a newer program has written; nothing was changed: use that program: %w", h.Unknown, entry.ErrIncompatible)
 	}
 	var r keysRecord
 	if err := msgpack.Unmarshal(payload, &r); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // MaxLeftOut is how many objects Info.LeftOut names.
@@ -148,14 +149,14 @@ func (r *refused) finish(info *Info, rewrites bool, held func(key string) (ref e
 	return nil
 }
 
-func leftOutRecords(all []entry.LeftOut) (records []leftOutRecord) {
+func leftOutRecords(all []entry.LeftOut) (records []format.LeftOut) {
 	for _, l := range all {
-		records = append(records, leftOutRecord{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
+		records = append(records, format.LeftOut{Key: l.Key, UID: l.UID, RV: l.ResourceVersion, Reason: string(l.Reason)})
 	}
 	return records
 }
 
-func leftOutFrom(records []leftOutRecord) (all []entry.LeftOut) {
+func leftOutFrom(records []format.LeftOut) (all []entry.LeftOut) {
 	for _, r := range records {
 		ref := entry.ObjectRef{Key: r.Key, UID: r.UID, ResourceVersion: r.RV}
 		all = append(all, entry.LeftOut{ObjectRef: ref, Reason: entry.LeftOutReason(r.Reason)})

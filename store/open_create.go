@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -34,7 +35,7 @@ func createFile(path string, pageSize int) error {
 // newFile makes an empty store under a temporary name beside path, and leaves
 // it open and locked.
 func newFile(path string, mapped int, o Options) (*handle, error) {
-	name := path + suffixNew + rand.Text()
+	name := path + format.SuffixNew + rand.Text()
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, classifySpace(err)
@@ -65,7 +66,7 @@ func classifySpace(err error) error {
 // caller holds the mark and the lock on the store, so that nobody is making one.
 // What can not be removed is tried again next time.
 func removeDebris(path string) {
-	for _, name := range beside(path, suffixNew) {
+	for _, name := range beside(path, format.SuffixNew) {
 		_ = os.Remove(name)
 	}
 }

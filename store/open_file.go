@@ -62,7 +62,7 @@ func (o *opening) open() (*handle, root, error) {
 		err = o.judgeRoot(pages)
 	}
 	if err == nil {
-		err = checkFormat(rt.format, o.readOnly, upgrades())
+		err = checkFormat(rt.version)
 	}
 	if err == nil && !o.verify {
 		err = o.walkBranches(pages, rt.clean)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // eachPageSize runs test on a file with two levels of branches, of the page size that the program makes and of another.
@@ -32,11 +33,11 @@ func fileWithBranches(t *testing.T, pageSize int) string {
 		t.Fatal(err)
 	}
 	err = s.update(t.Context(), func(tx *bolt.Tx) error {
-		b, err := tx.Bucket(bucketLarder).CreateBucket([]byte("test"))
+		b, err := tx.Bucket(format.BucketLarder).CreateBucket([]byte("test"))
 		if err != nil {
 			return err
 		}
-		if b, err = b.CreateBucket(bucketObjects); err != nil {
+		if b, err = b.CreateBucket(format.BucketObjects); err != nil {
 			return err
 		}
 		for i := range 6000 {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // openMark is the file <path>.opening. It has two uses.
@@ -33,7 +35,7 @@ type openMark struct {
 // takeMark waits until the deadline, or the end of ctx, for the mark. It is an empty mark, and
 // crashes is 1, if the disk is too full to leave one.
 func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark, error) {
-	m := &openMark{path: store + suffixOpening}
+	m := &openMark{path: store + format.SuffixOpening}
 	for {
 		f, err := lockMark(m.path)
 		if isNoSpace(err) {
@@ -56,7 +58,7 @@ func takeMark(ctx context.Context, store string, deadline time.Time) (*openMark,
 
 // crashesSaid returns the count in the mark of a store, for those who do not take it.
 func crashesSaid(store string) int {
-	f, err := os.OpenFile(store+suffixOpening, os.O_RDONLY|noFollow, 0)
+	f, err := os.OpenFile(store+format.SuffixOpening, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return 0
 	}
@@ -94,7 +96,7 @@ func (m *openMark) count() {
 // leaveMark makes the next process that opens the store verify it. Somebody who
 // holds the mark just now may remove it: then a verification is missed, no more.
 func leaveMark(store string) error {
-	f, err := os.OpenFile(store+suffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	f, err := os.OpenFile(store+format.SuffixOpening, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
 		return err
 	}

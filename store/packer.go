@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -238,7 +239,7 @@ func (d *dictionary) packedSize(payload []byte) int {
 }
 
 // keeps reports whether a payload that is stored as the header says would be stored so today.
-func (p *packer) keeps(h header, payload []byte) bool {
+func (p *packer) keeps(h format.Header, payload []byte) bool {
 	dict := p.using()
 	switch {
 	case p == nil:
@@ -291,7 +292,7 @@ func (m *warmReplace) reviseDictionary(items map[string]*item, keys []string) {
 
 // dropDictionaries removes those that no record names any more, at the end of a list that rewrites.
 func (m *warmReplace) dropDictionaries(w *writer) error {
-	dicts := w.bucket.Bucket(bucketDictionaries)
+	dicts := w.bucket.Bucket(format.BucketDictionaries)
 	if dicts == nil || !m.r.o.Rewrite {
 		return nil
 	}
@@ -301,7 +302,7 @@ func (m *warmReplace) dropDictionaries(w *writer) error {
 	}
 	unused := func() (keys [][]byte, err error) {
 		err = dicts.ForEach(func(k, _ []byte) error {
-			if id, ok := parseDictionaryKey(k); !ok || !needed[id] {
+			if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {
 				keys = append(keys, bytes.Clone(k))
 			}
 			return nil
@@ -312,7 +313,7 @@ func (m *warmReplace) dropDictionaries(w *writer) error {
 		return err
 	}
 	err := w.objects.ForEach(func(k, data []byte) error {
-		h, err := parseHeader(w.c.name, string(k), data)
+		h, err := format.ParseHeader(w.c.name, string(k), data)
 		needed[h.Dictionary] = true
 		return err
 	})

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // keepDamaged is how many files that were moved aside are kept, so that a disk
@@ -29,7 +31,7 @@ func (s *Store) quarantine(reason error) error {
 // setAside gives the file at path a name that says that it is damaged, with
 // move, and removes all but the newest, by their names, of those before it.
 func setAside(path string, move func(from, to string) error) (string, error) {
-	stamp := path + suffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
+	stamp := path + format.SuffixDamaged + time.Now().UTC().Format("20060102T150405.000000000Z")
 	name := stamp
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(name); isMissing(err) {
@@ -41,7 +43,7 @@ func setAside(path string, move func(from, to string) error) (string, error) {
 		return "", err
 	}
 	// The new one stays whatever its name says: the clock may have been set back.
-	old := slices.DeleteFunc(beside(path, suffixDamaged), func(other string) bool { return other == name })
+	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
 	slices.Sort(old)
 	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
 		_ = os.Remove(extra)

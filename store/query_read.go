@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -160,7 +161,7 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 
 // body returns the payload as the codec wrote it, until the next call.
 func (s *selecting) body(key string, data []byte) (body, error) {
-	h, payload, err := parsePayload(s.r.name, key, data)
+	h, payload, err := format.ParsePayload(s.r.name, key, data)
 	if err != nil {
 		return body{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // copying is one copy of what can be read.
@@ -46,7 +47,7 @@ func (c *copying) run(ctx context.Context) error {
 		return nil // the root itself
 	}
 	var names []string
-	_, err := c.salvage(ctx, []string{string(bucketLarder)}, func(entries []pair) error {
+	_, err := c.salvage(ctx, []string{string(format.BucketLarder)}, func(entries []pair) error {
 		for _, e := range entries {
 			if e.value == nil {
 				names = append(names, string(e.key))
@@ -72,7 +73,7 @@ func (c *copying) keys() error {
 		err := c.old.view(func(tx *bolt.Tx) error {
 			_, err := getKeys(tx)
 			if c.keysLost = isDamaged(err); !c.keysLost { // that of a newer program too
-				record = bytes.Clone(tx.Bucket(bucketLarder).Get(keyKeys))
+				record = bytes.Clone(tx.Bucket(format.BucketLarder).Get(format.KeyKeys))
 			}
 			return nil
 		})
@@ -83,7 +84,7 @@ func (c *copying) keys() error {
 	if record == nil {
 		return nil
 	}
-	return c.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketLarder).Put(keyKeys, record) })
+	return c.write(func(tx *bolt.Tx) error { return tx.Bucket(format.BucketLarder).Put(format.KeyKeys, record) })
 }
 
 // reader reads a collection of the old file as that of the store.
@@ -117,7 +118,7 @@ func unsafeName(path []string) string {
 	switch {
 	case len(path) > 1:
 		return path[1]
-	case len(path) == 1 && path[0] != string(bucketLarder):
+	case len(path) == 1 && path[0] != string(format.BucketLarder):
 		return path[0]
 	}
 	return ""
@@ -148,7 +149,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 		return err
 	}
 	bad := 0
-	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketObjects)}, func(entries []pair) error {
+	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketObjects)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error {
 			n, err := c.reader(name).putRecords(tx, &st, dicts, entries)
 			bad += n
@@ -173,7 +174,7 @@ func (c *copying) collection(ctx context.Context, name string) error {
 			return err
 		}
 		for handler, place := range handlers {
-			if err := putPlace(b.Bucket(bucketHandlers), name, handler, place); err != nil {
+			if err := putPlace(b.Bucket(format.BucketHandlers), name, handler, place); err != nil {
 				return err
 			}
 		}
@@ -188,7 +189,7 @@ func (c *copying) state(name string) (st state, err error) {
 		if err != nil {
 			return err
 		}
-		if b.Bucket(bucketStaging) != nil {
+		if b.Bucket(format.BucketStaging) != nil {
 			c.staged = append(c.staged, name)
 		}
 		st, err = getState(b, name)
@@ -205,7 +206,7 @@ func (c *copying) feed(ctx context.Context, name string, st *state) (handlers ma
 	}
 	bad, expected := 0, st.tombstones
 	st.tombstones = 0
-	whole, err := c.salvage(ctx, []string{string(bucketLarder), name, string(bucketTombstones)}, func(entries []pair) error {
+	whole, err := c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketTombstones)}, func(entries []pair) error {
 		return c.write(func(tx *bolt.Tx) error {
 			n, err := c.reader(name).putTombstones(tx, st, entries)
 			bad += n
@@ -244,12 +245,12 @@ func (r *reader) putTombstones(tx *bolt.Tx, st *state, entries []pair) (bad int,
 	if err != nil {
 		return 0, err
 	}
-	tombstones := b.Bucket(bucketTombstones)
+	tombstones := b.Bucket(format.BucketTombstones)
 	for _, e := range entries {
-		seq, ok := parseSeqKey(e.key)
+		seq, ok := format.ParseSeqKey(e.key)
 		if ok {
-			t, err := parseTombstone(r.name, seq, e.value)
-			ok = err == nil && r.verifySealed(bucketTombstones, t.place(), t.header, t.payload) == nil
+			t, err := format.ParseTombstone(r.name, seq, e.value)
+			ok = err == nil && r.verifySealed(format.BucketTombstones, t.Place(), t.Header, t.Payload) == nil
 		}
 		if !ok {
 			bad++
@@ -269,11 +270,11 @@ func (c *copying) dictionaries(ctx context.Context, name string, st *state) (ids
 	there := false
 	err = c.old.view(func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
-		there = err == nil && b.Bucket(bucketDictionaries) != nil
+		there = err == nil && b.Bucket(format.BucketDictionaries) != nil
 		return err
 	})
 	if err == nil && there {
-		_, err = c.salvage(ctx, []string{string(bucketLarder), name, string(bucketDictionaries)}, func(entries []pair) error {
+		_, err = c.salvage(ctx, []string{string(format.BucketLarder), name, string(format.BucketDictionaries)}, func(entries []pair) error {
 			return c.write(func(tx *bolt.Tx) error { return c.reader(name).putDictionaries(tx, st, ids, entries) })
 		})
 	}
@@ -291,12 +292,12 @@ func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, en
 	if err != nil {
 		return err
 	}
-	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
+	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		id, ok := parseDictionaryKey(e.key)
+		id, ok := format.ParseDictionaryKey(e.key)
 		if !ok {
 			continue
 		}
@@ -313,14 +314,14 @@ func (r *reader) putDictionaries(tx *bolt.Tx, st *state, ids map[uint64]bool, en
 
 // ensureCollection returns the collection's bucket with those that every collection has.
 func ensureCollection(tx *bolt.Tx, name string, st state) (*bolt.Bucket, error) {
-	b, err := tx.Bucket(bucketLarder).CreateBucketIfNotExists([]byte(name))
+	b, err := tx.Bucket(format.BucketLarder).CreateBucketIfNotExists([]byte(name))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := b.CreateBucketIfNotExists(bucketObjects); err != nil {
+	if _, err := b.CreateBucketIfNotExists(format.BucketObjects); err != nil {
 		return nil, err
 	}
-	indexes, err := b.CreateBucketIfNotExists(bucketIndex)
+	indexes, err := b.CreateBucketIfNotExists(format.BucketIndex)
 	if err != nil {
 		return nil, err
 	}
@@ -343,13 +344,13 @@ func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entri
 	if err != nil {
 		return 0, err
 	}
-	objects, indexes := b.Bucket(bucketObjects), b.Bucket(bucketIndex)
+	objects, indexes := b.Bucket(format.BucketObjects), b.Bucket(format.BucketIndex)
 	objects.FillPercent = coldFill
 	for _, e := range entries {
 		key := string(e.key)
-		h, payload, err := parseRecord(r.name, key, e.value)
+		h, payload, err := format.ParseRecord(r.name, key, e.value)
 		if err == nil {
-			err = r.verifySealed(bucketObjects, key, h, payload)
+			err = r.verifySealed(format.BucketObjects, key, h, payload)
 		}
 		if err != nil || objects.Get(e.key) != nil || h.Dictionary != 0 && !dicts[h.Dictionary] {
 			bad++
@@ -364,7 +365,7 @@ func (r *reader) putRecords(tx *bolt.Tx, st *state, dicts map[uint64]bool, entri
 			}
 		}
 		if h.Seq >= st.feedSince && st.feedSince != 0 {
-			if err := b.Bucket(bucketSeq).Put(seqKey(h.Seq), e.key); err != nil {
+			if err := b.Bucket(format.BucketSeq).Put(format.SeqKey(h.Seq), e.key); err != nil {
 				return bad, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -100,7 +101,7 @@ type rawStored struct {
 }
 
 func (r *reader) copyStored(objects *bolt.Bucket, k, data []byte) rawStored {
-	if len(k) > maxKeyLen {
+	if len(k) > format.MaxKeyLen {
 		return rawStored{key: string(k), err: fmt.Errorf("key %s in collection %s: %w", printable.Key(string(k)), r.name, entry.ErrDamaged)}
 	}
 	key := string(k)
@@ -119,6 +120,6 @@ func (r *reader) openStored(one rawStored) storedRecord {
 	if err != nil {
 		return storedRecord{Entry: entry.Entry{Key: one.key}, err: &RecordError{Key: one.key, Err: err}}
 	}
-	h := one.record.header
+	h := one.record.Header
 	return storedRecord{Entry: entry.Entry{Key: one.key, UID: h.UID, ResourceVersion: h.RV, Encoding: h.Encoding, Payload: one.record.body.payload}}
 }

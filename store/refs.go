@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -36,7 +37,7 @@ func (r *reader) refOf(key string, data []byte, x *write) (entry.ObjectRef, erro
 	if x != nil {
 		return entry.ObjectRef{Key: key, UID: x.uid, ResourceVersion: x.rv}, nil
 	}
-	h, err := parseHeader(r.name, key, data)
+	h, err := format.ParseHeader(r.name, key, data)
 	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }
 

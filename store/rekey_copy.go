@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -29,7 +30,7 @@ func (c *compaction) putKey(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bucketLarder).Put(keyKeys, record)
+	return tx.Bucket(format.BucketLarder).Put(format.KeyKeys, record)
 }
 
 // resealing returns nil for a collection that is not to be sealed, and holds nothing that is.
@@ -41,18 +42,18 @@ func (c *compaction) resealing(from *bolt.Bucket, name string) (*resealing, erro
 	if !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
 		return nil, nil
 	}
-	return &resealing{reader: reader{store: c.s, name: name}, c: c, path: []string{string(bucketLarder), name}, st: st, dicts: map[uint64]uint64{}}, nil
+	return &resealing{reader: reader{store: c.s, name: name}, c: c, path: []string{string(format.BucketLarder), name}, st: st, dicts: map[uint64]uint64{}}, nil
 }
 
 // holdsSealed reports whether a collection has a record that is sealed, whatever its state says: a program that knows of no sealing writes that without the mark.
 func holdsSealed(b *bolt.Bucket) bool {
-	for _, name := range [][]byte{bucketObjects, bucketTombstones} {
+	for _, name := range [][]byte{format.BucketObjects, format.BucketTombstones} {
 		records := b.Bucket(name)
 		if records == nil {
 			continue
 		}
 		for _, data := range ascending(records) {
-			if len(data) > 0 && data[0] == sealedVersion {
+			if len(data) > 0 && data[0] == format.SealedVersion {
 				return true
 			}
 		}
@@ -65,14 +66,14 @@ func (r *resealing) run(ctx context.Context, from *bolt.Bucket) error {
 	if err := r.makeBuckets(from); err != nil {
 		return err
 	}
-	if dicts := from.Bucket(bucketDictionaries); dicts != nil {
+	if dicts := from.Bucket(format.BucketDictionaries); dicts != nil {
 		if err := r.each(ctx, dicts, r.oneDictionary); err != nil {
 			return err
 		}
 	}
 	err := from.ForEach(func(k, v []byte) error {
 		if v != nil {
-			if bytes.Equal(k, keyInfo) {
+			if bytes.Equal(k, format.KeyInfo) {
 				return nil
 			}
 			return r.c.put(ctx, r.path, []pair{{k, v}})
@@ -100,12 +101,12 @@ func (r *resealing) makeBuckets(from *bolt.Bucket) error {
 		if err != nil {
 			return err
 		}
-		indexes := from.Bucket(bucketIndex)
+		indexes := from.Bucket(format.BucketIndex)
 		if indexes == nil {
 			return fmt.Errorf("collection %s has no index bucket: %w", r.name, entry.ErrDamaged)
 		}
 		return indexes.ForEachBucket(func(name []byte) error {
-			_, err := b.Bucket(bucketIndex).CreateBucketIfNotExists(name)
+			_, err := b.Bucket(format.BucketIndex).CreateBucketIfNotExists(name)
 			return err
 		})
 	})
@@ -114,13 +115,13 @@ func (r *resealing) makeBuckets(from *bolt.Bucket) error {
 // sub copies a bucket of the collection. One that this program does not know is copied as it is.
 func (r *resealing) sub(ctx context.Context, from *bolt.Bucket, name string) error {
 	switch name {
-	case string(bucketIndex), string(bucketDictionaries):
+	case string(format.BucketIndex), string(format.BucketDictionaries):
 		return nil
-	case string(bucketObjects):
+	case string(format.BucketObjects):
 		return r.each(ctx, from, r.object)
-	case string(bucketTombstones):
+	case string(format.BucketTombstones):
 		return r.each(ctx, from, r.tombstone)
-	case string(bucketStaging):
+	case string(format.BucketStaging):
 		if !r.c.listing[r.name] {
 			return nil
 		}
@@ -163,13 +164,13 @@ func (r *resealing) each(ctx context.Context, from *bolt.Bucket, fn func(b *bolt
 }
 
 // record seals one of a bucket anew. It returns the header that it has then.
-func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte, header, error) {
-	h, payload, err := parseRecord(r.name, key, data)
+func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte, format.Header, error) {
+	h, payload, err := format.ParseRecord(r.name, key, data)
 	if err != nil {
 		return nil, h, err
 	}
-	if h.unknown != 0 {
-		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", printable.Key(key), r.name, h.unknown, entry.ErrIncompatible)
+	if h.Unknown != 0 {
+		return nil, h, fmt.Errorf("record %s in collection %s is of version %d, which a newer program has written: %w", printable.Key(key), r.name, h.Unknown, entry.ErrIncompatible)
 	}
 	if payload, err = r.opened(bucket, key, h, payload); err != nil {
 		return nil, h, err
@@ -188,11 +189,11 @@ func (r *resealing) record(dst, bucket []byte, key string, data []byte) ([]byte,
 }
 
 func (r *resealing) object(b *bolt.Bucket, k, v []byte) error {
-	record, h, err := r.record(nil, bucketObjects, string(k), v)
+	record, h, err := r.record(nil, format.BucketObjects, string(k), v)
 	if err != nil {
 		return err
 	}
-	objects, indexes := b.Bucket(bucketObjects), b.Bucket(bucketIndex)
+	objects, indexes := b.Bucket(format.BucketObjects), b.Bucket(format.BucketIndex)
 	objects.FillPercent = coldFill
 	if err := objects.Put(k, record); err != nil {
 		return err
@@ -210,20 +211,20 @@ func (r *resealing) object(b *bolt.Bucket, k, v []byte) error {
 }
 
 func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
-	seq, ok := parseSeqKey(k)
+	seq, ok := format.ParseSeqKey(k)
 	if !ok {
 		return fmt.Errorf("a tombstone of collection %s is under %x: %w", r.name, k, entry.ErrDamaged)
 	}
-	t, err := parseTombstone(r.name, seq, v)
+	t, err := format.ParseTombstone(r.name, seq, v)
 	if err != nil {
 		return err
 	}
-	place := t.place()
-	record, _, err := r.record([]byte(place), bucketTombstones, place, v[len(place):])
+	place := t.Place()
+	record, _, err := r.record([]byte(place), format.BucketTombstones, place, v[len(place):])
 	if err != nil {
 		return err
 	}
-	tombstones := b.Bucket(bucketTombstones)
+	tombstones := b.Bucket(format.BucketTombstones)
 	tombstones.FillPercent = coldFill
 	return tombstones.Put(k, record)
 }
@@ -232,11 +233,11 @@ func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
 	if len(v) < stagedFixed {
 		return fmt.Errorf("a staged entry of collection %s: %w", r.name, entry.ErrDamaged)
 	}
-	record, _, err := r.record(bytes.Clone(v[:stagedFixed]), bucketStaging, string(k), v[stagedFixed:])
+	record, _, err := r.record(bytes.Clone(v[:stagedFixed]), format.BucketStaging, string(k), v[stagedFixed:])
 	if err != nil {
 		return err
 	}
-	staging, err := b.CreateBucketIfNotExists(bucketStaging)
+	staging, err := b.CreateBucketIfNotExists(format.BucketStaging)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
 
 // oneDictionary seals a dictionary. One that was in plain text gets another id: the old one is a hash of it.
 func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
-	id, ok := parseDictionaryKey(k)
+	id, ok := format.ParseDictionaryKey(k)
 	if !ok {
 		return fmt.Errorf("a dictionary of collection %s has the key %s: %w", r.name, printable.Key(string(k)), entry.ErrDamaged)
 	}
@@ -257,11 +258,11 @@ func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 	if dict.isHashed() {
 		r.dicts[id] = newKeyID()
 	}
-	dicts, err := b.CreateBucketIfNotExists(bucketDictionaries)
+	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil {
 		return err
 	}
-	place := dictionaryPlace(r.dicts[id])
-	record := r.c.key.appendSealed(nil, bucketDictionaries, r.name, place, dictionaryHeader, dict.content)
-	return dicts.Put(dictionaryKey(r.dicts[id]), record)
+	place := format.DictionaryPlace(r.dicts[id])
+	record := r.c.key.appendSealed(nil, format.BucketDictionaries, r.name, place, format.DictionaryHeader, dict.content)
+	return dicts.Put(format.DictionaryKey(r.dicts[id]), record)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -133,8 +134,8 @@ func (c *Collection) begin(ctx context.Context, r *replacement) error {
 func (c *Collection) clearLocked(ctx context.Context) error {
 	var ready []string
 	err := c.writeLocked(ctx, nil, func(w *writer) error {
-		c.store.tallies.drop(w.bucket.Tx(), tallied{c.name, string(bucketObjects)})
-		for _, name := range [][]byte{bucketObjects, bucketIndex} {
+		c.store.tallies.drop(w.bucket.Tx(), tallied{c.name, string(format.BucketObjects)})
+		for _, name := range [][]byte{format.BucketObjects, format.BucketIndex} {
 			if err := w.bucket.DeleteBucket(name); err != nil {
 				return err
 			}
@@ -142,8 +143,8 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 				return err
 			}
 		}
-		if w.bucket.Bucket(bucketDictionaries) != nil {
-			if err := w.bucket.DeleteBucket(bucketDictionaries); err != nil {
+		if w.bucket.Bucket(format.BucketDictionaries) != nil {
+			if err := w.bucket.DeleteBucket(format.BucketDictionaries); err != nil {
 				return err
 			}
 		}
@@ -156,7 +157,7 @@ func (c *Collection) clearLocked(ctx context.Context) error {
 			st.Ready = true
 			w.state.indexes[name] = st
 			ready = append(ready, name)
-			if _, err := w.bucket.Bucket(bucketIndex).CreateBucket([]byte(name)); err != nil {
+			if _, err := w.bucket.Bucket(format.BucketIndex).CreateBucket([]byte(name)); err != nil {
 				return err
 			}
 		}
@@ -325,10 +326,10 @@ func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 
 // dropStaging removes the bucket that a relist too large for memory was staged in.
 func dropStaging(b *bolt.Bucket) error {
-	if b.Bucket(bucketStaging) == nil {
+	if b.Bucket(format.BucketStaging) == nil {
 		return nil
 	}
-	return b.DeleteBucket(bucketStaging)
+	return b.DeleteBucket(format.BucketStaging)
 }
 
 // changeOf describes one key's difference.

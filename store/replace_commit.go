@@ -164,7 +164,7 @@ func (t *warmTx) applyOne(e *staged) error {
 	if err != nil {
 		return err
 	}
-	t.size += e.size() + old.plainSize(old.payload)
+	t.size += e.size() + old.PlainSize(old.payload)
 	before, err := c.before(e.key, old)
 	if err != nil {
 		return err

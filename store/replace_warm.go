@@ -177,7 +177,7 @@ func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 	if disk.Encoding != m.r.c.codec.Name() {
 		return false, nil
 	}
-	b, err := m.r.c.body(disk.objects, x.key, disk.header, disk.payload)
+	b, err := m.r.c.body(disk.objects, x.key, disk.Header, disk.payload)
 	if err == nil {
 		b, err = m.r.c.plain(x.key, b, m.buf)
 	}
@@ -189,7 +189,7 @@ func (m *warmReplace) sameAsDisk(x *write, disk stored) (bool, error) {
 	case disk.Dictionary != 0:
 		m.buf = b.payload
 	}
-	return bytes.Equal(b.payload, x.payload) && m.r.c.packer.keeps(disk.header, x.payload) && m.r.c.sealsAs(disk.header), nil
+	return bytes.Equal(b.payload, x.payload) && m.r.c.packer.keeps(disk.Header, x.payload) && m.r.c.sealsAs(disk.Header), nil
 }
 
 // stage stages the item, or takes back what was staged if the disk has its state.

@@ -7,15 +7,16 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
 // appendSealed is appendRecord for a record of that bucket which is sealed. The terms are tokens already.
-func (k *dataKey) appendSealed(dst []byte, bucket []byte, collection, key string, h header, payload []byte) []byte {
+func (k *dataKey) appendSealed(dst []byte, bucket []byte, collection, key string, h format.Header, payload []byte) []byte {
 	h.SealedBy = k.id
-	head := appendHeader(nil, h)
-	sealed := sealWith(k.records, nil, sealContext(bucket, collection, key, head), payload)
-	return appendParts(dst, collection, key, h.version(), head, sealed)
+	head := format.AppendHeader(nil, h)
+	sealed := sealWith(k.records, nil, format.SealContext(bucket, collection, key, head), payload)
+	return format.AppendParts(dst, collection, key, h.Version(), head, sealed)
 }
 
 // tokens are what stands for the terms of an object.
@@ -43,11 +44,11 @@ func (c *Collection) sealsWith() *dataKey {
 }
 
 // appendRecord appends a record of that bucket, sealed if those of the collection are. The terms are as storedTerms returns them.
-func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h header, payload []byte) []byte {
+func (c *Collection) appendRecord(dst []byte, bucket []byte, key string, h format.Header, payload []byte) []byte {
 	if k := c.sealsWith(); k != nil {
 		return k.appendSealed(dst, bucket, c.name, key, h, payload)
 	}
-	return appendRecord(dst, c.name, key, h, payload)
+	return format.AppendRecord(dst, c.name, key, h, payload)
 }
 
 // storedTerms are the terms of an object as a record has them.
@@ -59,7 +60,7 @@ func (c *Collection) storedTerms(terms map[string][]string) map[string][]string 
 }
 
 // sealsAs reports whether a record would be sealed today as it is.
-func (c *Collection) sealsAs(h header) bool {
+func (c *Collection) sealsAs(h format.Header) bool {
 	if k := c.sealsWith(); k != nil {
 		return h.SealedBy == k.id
 	}
@@ -78,13 +79,13 @@ func (s *Store) keyOf(id uint64) (*dataKey, error) {
 }
 
 // opened returns the payload of a record of that bucket, in memory of its own if it was sealed, and still compressed if it was.
-func (r *reader) opened(bucket []byte, key string, h header, payload []byte) ([]byte, error) {
+func (r *reader) opened(bucket []byte, key string, h format.Header, payload []byte) ([]byte, error) {
 	if h.SealedBy == 0 {
 		return payload, nil
 	}
 	k, err := r.store.keyOf(h.SealedBy)
 	if err == nil {
-		payload, err = openWith(k.records, nil, sealContext(bucket, r.name, key, h.head), payload)
+		payload, err = openWith(k.records, nil, format.SealContext(bucket, r.name, key, h.Head), payload)
 	}
 	if errors.Is(err, errNotSealed) {
 		err = fmt.Errorf("%w: %w", err, entry.ErrDamaged)
@@ -96,7 +97,7 @@ func (r *reader) opened(bucket []byte, key string, h header, payload []byte) ([]
 }
 
 // plainTerms are the terms of an object whose record has that header.
-func (r *reader) plainTerms(key string, h header) (map[string][]string, error) {
+func (r *reader) plainTerms(key string, h format.Header) (map[string][]string, error) {
 	if h.SealedBy == 0 || len(h.Terms) == 0 {
 		return h.Terms, nil
 	}
@@ -136,7 +137,7 @@ func (r *reader) valueOf(index, token string) (string, error) {
 }
 
 // verifySealed reports whether a record of that bucket can be opened. It says yes where there are no keys: then the checksum has to do.
-func (r *reader) verifySealed(bucket []byte, key string, h header, payload []byte) error {
+func (r *reader) verifySealed(bucket []byte, key string, h format.Header, payload []byte) error {
 	if h.SealedBy == 0 || !r.opens() {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -66,7 +67,7 @@ func (s *staging) clear(ctx context.Context) error {
 	s.mem, s.order, s.bytes, s.spilled = map[string]*staged{}, nil, 0, false
 	left := false
 	err := s.c.view(ctx, func(b *bolt.Bucket) error {
-		left = b.Bucket(bucketStaging) != nil
+		left = b.Bucket(format.BucketStaging) != nil
 		return nil
 	})
 	if err != nil || !left {
@@ -125,7 +126,7 @@ func (s *staging) gather(ctx context.Context) error {
 
 func (s *staging) spill(ctx context.Context) error {
 	err := s.c.updateStaging(ctx, func(b *bolt.Bucket) error {
-		spill, err := b.CreateBucketIfNotExists(bucketStaging)
+		spill, err := b.CreateBucketIfNotExists(format.BucketStaging)
 		if err != nil {
 			return err
 		}
@@ -210,7 +211,7 @@ func (s *staging) discard(ctx context.Context) error {
 
 // bucket returns the bucket that entries were spilled to. Rebuild does not copy it.
 func (s *staging) bucket(b *bolt.Bucket) (*bolt.Bucket, error) {
-	spill := b.Bucket(bucketStaging)
+	spill := b.Bucket(format.BucketStaging)
 	if spill == nil {
 		return nil, fmt.Errorf("collection %s has no list that is staged: %w", s.c.name, ErrReplaceLost)
 	}
@@ -226,8 +227,8 @@ func (s *staging) append(e *staged) []byte {
 	if e.event {
 		event = 1
 	}
-	h := header{UID: e.uid, RV: e.rv, Encoding: s.c.codec.Name(), Terms: s.c.storedTerms(e.terms)}
-	return s.c.appendRecord([]byte{byte(e.kind), event}, bucketStaging, e.key, h, e.payload)
+	h := format.Header{UID: e.uid, RV: e.rv, Encoding: s.c.codec.Name(), Terms: s.c.storedTerms(e.terms)}
+	return s.c.appendRecord([]byte{byte(e.kind), event}, format.BucketStaging, e.key, h, e.payload)
 }
 
 // parse is the reverse of append. The entry shares memory with data, which
@@ -236,9 +237,9 @@ func (s *staging) parse(key string, data []byte) (*staged, error) {
 	if len(data) < stagedFixed || stagedKind(data[0]).other() == stagedSame {
 		return nil, fmt.Errorf("staged entry %q of collection %s: %w", key, s.c.name, entry.ErrDamaged)
 	}
-	h, payload, err := parseRecord(s.c.name, key, data[stagedFixed:])
+	h, payload, err := format.ParseRecord(s.c.name, key, data[stagedFixed:])
 	if err == nil {
-		payload, err = s.c.opened(bucketStaging, key, h, payload)
+		payload, err = s.c.opened(format.BucketStaging, key, h, payload)
 	}
 	if err == nil {
 		h.Terms, err = s.c.plainTerms(key, h)

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"time"
 
+	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -62,12 +63,12 @@ func (s *Store) putTimes(tx *bolt.Tx) error {
 	v := binary.BigEndian.AppendUint64(nil, uint64(s.wall().UnixNano()))
 	v = binary.BigEndian.AppendUint64(v, uint64(s.steadyNow().UnixNano()))
 	v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
-	return tx.Bucket(bucketLarder).Put(keyTimes, v)
+	return tx.Bucket(format.BucketLarder).Put(format.KeyTimes, v)
 }
 
 // getTimes returns what the last who wrote to the file noted. What is damaged counts as none.
 func getTimes(b *bolt.Bucket) times {
-	v := b.Get(keyTimes)
+	v := b.Get(format.KeyTimes)
 	if len(v) != timesSize || crc32.Checksum(v[:16], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(v[16:]) {
 		return times{}
 	}

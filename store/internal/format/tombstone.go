@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"encoding/binary"
@@ -17,28 +17,28 @@ import (
 //	record      as in the objects bucket, with the last state, sealed where those are, never compressed; its checksum covers what comes before as its key
 //
 // An empty encoding says that the last state could not be kept.
-type tombstone struct {
-	at  time.Time // to a second
-	key string
-	header
-	payload []byte
+type Tombstone struct {
+	At  time.Time // to a second
+	Key string
+	Header
+	Payload []byte
 }
 
 const tombstoneFixed = 8
 
 // append encodes the tombstone; record appends a record of that bucket.
-func (t tombstone) append(record func(dst, bucket []byte, key string, h header, payload []byte) []byte) []byte {
-	place := t.place()
-	return record([]byte(place), bucketTombstones, place, t.header, t.payload)
+func (t Tombstone) Append(record func(dst, bucket []byte, key string, h Header, payload []byte) []byte) []byte {
+	place := t.Place()
+	return record([]byte(place), BucketTombstones, place, t.Header, t.Payload)
 }
 
 // place is what comes before the record.
-func (t tombstone) place() string {
-	return string(appendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.at.Unix(), 0))), t.key))
+func (t Tombstone) Place() string {
+	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 
 // tombstoneTime returns when the tombstone was put, without a look at the rest.
-func tombstoneTime(data []byte) (time.Time, bool) {
+func TombstoneTime(data []byte) (time.Time, bool) {
 	if len(data) < tombstoneFixed {
 		return time.Time{}, false
 	}
@@ -46,8 +46,8 @@ func tombstoneTime(data []byte) (time.Time, bool) {
 }
 
 // parseTombstone is the reverse of append. The payload is part of data.
-func parseTombstone(collection string, seq uint64, data []byte) (t tombstone, err error) {
-	at, ok := tombstoneTime(data)
+func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, err error) {
+	at, ok := TombstoneTime(data)
 	if !ok {
 		return t, fmt.Errorf("tombstone %d of collection %s: %d bytes are too few: %w", seq, collection, len(data), entry.ErrDamaged)
 	}
@@ -57,21 +57,21 @@ func parseTombstone(collection string, seq uint64, data []byte) (t tombstone, er
 		return t, fmt.Errorf("tombstone %d of collection %s: %w: %w", seq, collection, errHeaderLength, entry.ErrDamaged)
 	}
 	end := tombstoneFixed + n + int(size)
-	t.at, t.key = at, string(rest[n:n+int(size)])
-	t.header, t.payload, err = splitRecord(collection, string(data[:end]), data[end:])
+	t.At, t.Key = at, string(rest[n:n+int(size)])
+	t.Header, t.Payload, err = splitRecord(collection, string(data[:end]), data[end:])
 	if err == nil && t.Seq != seq {
 		err = fmt.Errorf("it says that it is number %d", t.Seq)
 	}
 	if err != nil {
-		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.key), err, entry.ErrDamaged)
+		return t, fmt.Errorf("tombstone %d of collection %s, of %s: %w: %w", seq, collection, printable.Key(t.Key), err, entry.ErrDamaged)
 	}
 	return t, nil
 }
 
 // seqKey is the key of a sequence number.
-func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-func parseSeqKey(k []byte) (seq uint64, ok bool) {
+func ParseSeqKey(k []byte) (seq uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false
 	}

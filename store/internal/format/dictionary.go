@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"crypto/sha256"
@@ -7,15 +7,15 @@ import (
 )
 
 // dictionaryID is the id of a dictionary that is stored in plain text: a hash of its content, and never 0.
-func dictionaryID(content []byte) uint64 {
+func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
 	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 is for none
 }
 
 // dictionaryKey is the key of a dictionary in its bucket.
-func dictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+func DictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-func parseDictionaryKey(k []byte) (id uint64, ok bool) {
+func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false
 	}
@@ -23,7 +23,7 @@ func parseDictionaryKey(k []byte) (id uint64, ok bool) {
 }
 
 // dictionaryPlace is the key that the checksum of a dictionary covers.
-func dictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", bucketDictionaries, id) }
+func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
 
 // dictionaryHeader is that of the record of a dictionary.
-var dictionaryHeader = header{Encoding: "dictionary"}
+var DictionaryHeader = Header{Encoding: "dictionary"}

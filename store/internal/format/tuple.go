@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"bytes"
@@ -32,21 +32,21 @@ const (
 	// maxKeyLen is the longest object key, in bytes, that a collection takes.
 	// Kubernetes allows 317. A constant share of bbolt's key is kept for it so
 	// that whether a value is hashed does not depend on the object's key.
-	maxKeyLen = 4096
+	MaxKeyLen = 4096
 	// maxLiteralLen bounds the literal form without the object's key.
-	maxLiteralLen = bolt.MaxKeySize - maxKeyLen
+	maxLiteralLen = bolt.MaxKeySize - MaxKeyLen
 )
 
 var errIndexKey = errors.New("an index entry's key is malformed")
 
 // indexKey returns the bbolt key that files the object's key under value.
-func indexKey(value, key string) []byte {
-	return append(indexPrefix(value), key...)
+func IndexKey(value, key string) []byte {
+	return append(IndexPrefix(value), key...)
 }
 
 // indexEntry returns the whole bbolt entry that files the object's key under value.
-func indexEntry(value, key string) (k, v []byte) {
-	k = indexKey(value, key)
+func IndexEntry(value, key string) (k, v []byte) {
+	k = IndexKey(value, key)
 	if k[0] == tagHashed {
 		return k, []byte(value)
 	}
@@ -54,7 +54,7 @@ func indexEntry(value, key string) (k, v []byte) {
 }
 
 // indexPrefix returns what all entries of exactly this value, and no others, begin with.
-func indexPrefix(value string) []byte {
+func IndexPrefix(value string) []byte {
 	if literalLen(value) > maxLiteralLen {
 		sum := sha256.Sum256([]byte(value))
 		return append([]byte{tagHashed}, sum[:]...)
@@ -106,7 +106,7 @@ func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
 }
 
 // parseIndexEntry takes a whole entry apart, hashed or not, and verifies the hash.
-func parseIndexEntry(k, v []byte) (value, key string, err error) {
+func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 	value, key, hashed, err := parseIndexKey(k)
 	if err != nil || !hashed {
 		return value, key, err

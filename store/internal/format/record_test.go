@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-func drawHeader(t *rapid.T) header {
-	h := header{
+func drawHeader(t *rapid.T) Header {
+	h := Header{
 		UID:      tupleText().Draw(t, "uid"),
 		RV:       tupleText().Draw(t, "rv"),
 		Seq:      rapid.Uint64().Draw(t, "seq"),
@@ -26,7 +26,7 @@ func drawHeader(t *rapid.T) header {
 	}
 	if rapid.Bool().Draw(t, "compressed") {
 		h.Dictionary = rapid.Uint64Min(1).Draw(t, "dictionary")
-		h.Size = rapid.IntRange(1, maxUnpacked).Draw(t, "size")
+		h.Size = rapid.IntRange(1, MaxUnpacked).Draw(t, "size")
 	}
 	return h
 }
@@ -38,54 +38,54 @@ func TestRecordRoundTrip(t *testing.T) {
 		collection, key := tupleText().Draw(t, "collection"), tupleText().Draw(t, "key")
 		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
 
-		data, ok := bytes.CutPrefix(appendRecord(before, collection, key, h, payload), before)
+		data, ok := bytes.CutPrefix(AppendRecord(before, collection, key, h, payload), before)
 		if !ok {
 			t.Fatal("appendRecord did not append")
 		}
-		got, gotPayload, err := parseRecord(collection, key, data)
+		got, gotPayload, err := ParseRecord(collection, key, data)
 		if err != nil || !reflect.DeepEqual(got, h) || !bytes.Equal(gotPayload, payload) {
 			t.Fatalf("got %+v, %q, %v; want %+v, %q", got, gotPayload, err, h, payload)
 		}
-		part := header{Encoding: h.Encoding, Dictionary: h.Dictionary, Size: h.Size}
-		got, gotPayload, err = parsePayload(collection, key, data)
+		part := Header{Encoding: h.Encoding, Dictionary: h.Dictionary, Size: h.Size}
+		got, gotPayload, err = ParsePayload(collection, key, data)
 		if err != nil || !reflect.DeepEqual(got, part) || !bytes.Equal(gotPayload, payload) {
 			t.Fatalf("parsePayload: %+v, %q, %v", got, gotPayload, err)
 		}
-		if got, err := parseHeader(collection, key, data); err != nil || !reflect.DeepEqual(got, h) {
+		if got, err := ParseHeader(collection, key, data); err != nil || !reflect.DeepEqual(got, h) {
 			t.Fatalf("parseHeader: %+v, %v", got, err)
 		}
 	})
 }
 
 func TestRecordIsDeterministic(t *testing.T) {
-	h := header{UID: "u", Terms: map[string][]string{}}
+	h := Header{UID: "u", Terms: map[string][]string{}}
 	for _, name := range strings.Split("a b c d e f g h", " ") {
 		h.Terms[name] = []string{"v"}
 	}
-	want := appendRecord(nil, "c", "k", h, nil)
+	want := AppendRecord(nil, "c", "k", h, nil)
 	for range 20 {
-		if !bytes.Equal(appendRecord(nil, "c", "k", h, nil), want) {
+		if !bytes.Equal(AppendRecord(nil, "c", "k", h, nil), want) {
 			t.Fatal("two records of one header differ")
 		}
 	}
 }
 
 func sampleRecord() []byte {
-	return appendRecord(nil, "collection", "ns/name", header{
+	return AppendRecord(nil, "collection", "ns/name", Header{
 		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack",
 		Terms: map[string][]string{"namespace": {"ns"}, "label": {"", "a"}},
 	}, []byte("secret payload"))
 }
 
 func packedRecord() []byte {
-	return appendRecord(nil, "collection", "ns/name", header{
+	return AppendRecord(nil, "collection", "ns/name", Header{
 		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"ns"}},
 		Dictionary: 1 << 60, Size: 70000,
 	}, []byte("secret payload"))
 }
 
 func sealedRecord() []byte {
-	return appendRecord(nil, "collection", "ns/name", header{
+	return AppendRecord(nil, "collection", "ns/name", Header{
 		UID: "uid", RV: "12", Seq: 7, Encoding: "msgpack", Terms: map[string][]string{"namespace": {"a token"}}, SealedBy: 1 << 61,
 	}, []byte("sealed payload"))
 }
@@ -94,9 +94,9 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 	for _, data := range [][]byte{sampleRecord(), packedRecord(), sealedRecord()} {
 		for i := range len(data) * 8 {
 			data[i/8] ^= 1 << (i % 8)
-			_, _, err := parseRecord("collection", "ns/name", data)
+			_, _, err := ParseRecord("collection", "ns/name", data)
 			requireDamaged(t, err)
-			_, _, err = parsePayload("collection", "ns/name", data)
+			_, _, err = ParsePayload("collection", "ns/name", data)
 			requireDamaged(t, err)
 			data[i/8] ^= 1 << (i % 8)
 		}
@@ -106,24 +106,24 @@ func TestRecordDetectsEveryFlippedBit(t *testing.T) {
 // TestRecordOfALaterVersion: what the record is filed under can be read, what it holds is refused.
 func TestRecordOfALaterVersion(t *testing.T) {
 	data := packedRecord()
-	data[0] = sealedVersion + 1
-	data = seal("collection", "ns/name", data)
-	h, _, err := parseRecord("collection", "ns/name", data)
-	if err != nil || h.unknown != sealedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
+	data[0] = SealedVersion + 1
+	data = resum("collection", "ns/name", data)
+	h, _, err := ParseRecord("collection", "ns/name", data)
+	if err != nil || h.Unknown != SealedVersion+1 || h.RV != "12" || h.Dictionary != 0 || len(h.Terms) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}
 }
 
 // TestRecordBoundsThePayload: how much memory a read takes is said by the header, up to a bound.
 func TestRecordBoundsThePayload(t *testing.T) {
-	for _, h := range []header{{Dictionary: 1, Size: maxUnpacked + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
-		data := appendRecord(nil, "collection", "ns/name", h, nil)
-		_, _, err := parseRecord("collection", "ns/name", data)
+	for _, h := range []Header{{Dictionary: 1, Size: MaxUnpacked + 1}, {Dictionary: 1}, {Dictionary: 1, Size: -1}} {
+		data := AppendRecord(nil, "collection", "ns/name", h, nil)
+		_, _, err := ParseRecord("collection", "ns/name", data)
 		requireDamaged(t, err)
-		_, _, err = parsePayload("collection", "ns/name", data)
+		_, _, err = ParsePayload("collection", "ns/name", data)
 		requireDamaged(t, err)
 	}
-	head := appendHeader(nil, header{UID: "uid"})
+	head := AppendHeader(nil, Header{UID: "uid"})
 	if _, err := decodeHeader(packedVersion, head); err == nil {
 		t.Error("a header without a dictionary was accepted")
 	}
@@ -132,10 +132,10 @@ func TestRecordBoundsThePayload(t *testing.T) {
 func TestRecordDetectsTruncation(t *testing.T) {
 	data := sampleRecord()
 	for n := range data {
-		_, _, err := parseRecord("collection", "ns/name", data[:n])
+		_, _, err := ParseRecord("collection", "ns/name", data[:n])
 		requireDamaged(t, err)
 	}
-	_, _, err := parseRecord("collection", "ns/name", append(data, 0))
+	_, _, err := ParseRecord("collection", "ns/name", append(data, 0))
 	requireDamaged(t, err)
 }
 
@@ -144,7 +144,7 @@ func TestRecordBelongsToOneCollectionAndKey(t *testing.T) {
 	for _, at := range [][2]string{
 		{"collection", "ns/other"}, {"other", "ns/name"}, {"collectionns", "/name"}, {"", "collectionns/name"},
 	} {
-		if _, _, err := parseRecord(at[0], at[1], data); !errors.Is(err, entry.ErrDamaged) {
+		if _, _, err := ParseRecord(at[0], at[1], data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("read as %q of %q: %v", at[1], at[0], err)
 		}
 	}
@@ -162,28 +162,28 @@ func requireDamaged(t *testing.T, err error) {
 }
 
 func TestRecordIgnoresLaterHeaderFields(t *testing.T) {
-	head := appendHeader(nil, header{UID: "uid", RV: "12", Seq: 9, Created: 7, Encoding: "msgpack"})
+	head := AppendHeader(nil, Header{UID: "uid", RV: "12", Seq: 9, Created: 7, Encoding: "msgpack"})
 	head[0]++ // one more element
 	head = append(head, 0xc0)
-	h, err := decodeHeader(recordVersion, head)
+	h, err := decodeHeader(RecordVersion, head)
 	if err != nil || h.RV != "12" || h.Created != 7 {
 		t.Fatalf("got %+v, %v", h, err)
 	}
 }
 
 func TestRecordRefusesShortHeaders(t *testing.T) {
-	head := appendHeader(nil, header{UID: "uid"})
+	head := AppendHeader(nil, Header{UID: "uid"})
 	head[0]-- // one element less, with its bytes still there
-	if _, err := decodeHeader(recordVersion, head); err == nil {
+	if _, err := decodeHeader(RecordVersion, head); err == nil {
 		t.Fatal("a header with too few fields was accepted")
 	}
 }
 
-// seal writes the checksum that makes hostile bytes pass as a record.
-func seal(collection, key string, data []byte) []byte {
+// resum writes the checksum that makes hostile bytes pass as a record.
+func resum(collection, key string, data []byte) []byte {
 	data = bytes.Clone(data)
-	if len(data) >= recordFixed {
-		binary.BigEndian.PutUint32(data[1:], recordSum(collection, key, data))
+	if len(data) >= RecordFixed {
+		binary.BigEndian.PutUint32(data[1:], Sum(collection, key, data))
 	}
 	return data
 }
@@ -194,28 +194,28 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add(packedRecord())
 	f.Add(sealedRecord())
 	f.Add([]byte("\x03\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\x80"))
-	f.Add(appendRecord(nil, "c", "k", header{}, nil))
+	f.Add(AppendRecord(nil, "c", "k", Header{}, nil))
 	f.Add([]byte("\x01\x00\x00\x00\x00\x06\x95\xa0\xa0\x00\xa0\xdf\xff\xff\xff\xff"))
 	f.Add([]byte("\x01\x00\x00\x00\x00\x05\xdd\xff\xff\xff\xff"))
 	f.Add([]byte("\x01\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, d := range [][]byte{data, seal("c", "k", data)} {
-			h, payload, err := parseRecord("c", "k", d)
+		for _, d := range [][]byte{data, resum("c", "k", data)} {
+			h, payload, err := ParseRecord("c", "k", d)
 			if err != nil {
 				if !errors.Is(err, entry.ErrDamaged) {
 					t.Fatalf("error %v is not ErrDamaged", err)
 				}
 				continue
 			}
-			part, rest, err := parsePayload("c", "k", d)
-			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || part.SealedBy != h.SealedBy || !bytes.Equal(part.head, h.head) || !bytes.Equal(rest, payload) {
+			part, rest, err := ParsePayload("c", "k", d)
+			if err != nil || part.Encoding != h.Encoding || part.Dictionary != h.Dictionary || part.Size != h.Size || part.SealedBy != h.SealedBy || !bytes.Equal(part.Head, h.Head) || !bytes.Equal(rest, payload) {
 				t.Fatalf("%+v, and its part that is about the payload %+v, %v", h, part, err)
 			}
-			if h.unknown != 0 {
+			if h.Unknown != 0 {
 				continue
 			}
-			again, rest, err := parseRecord("c", "k", appendRecord(nil, "c", "k", h, payload))
-			again.head, h.head = nil, nil // of another encoding
+			again, rest, err := ParseRecord("c", "k", AppendRecord(nil, "c", "k", h, payload))
+			again.Head, h.Head = nil, nil // of another encoding
 			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(again, h) {
 				t.Fatalf("%+v came back as %+v, %v", h, again, err)
 			}
@@ -225,7 +225,7 @@ func FuzzParseRecord(f *testing.F) {
 
 // TestRecordErrorShowsNoContent: a key that a flipped bit has made long brings no content into a message.
 func TestRecordErrorShowsNoContent(t *testing.T) {
-	_, _, err := parseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
+	_, _, err := ParseRecord("c", "ns/name\x01\x02secret", []byte("too short"))
 	if !errors.Is(err, entry.ErrDamaged) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}

@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"testing"
@@ -8,24 +8,24 @@ import (
 
 // BenchmarkRecord: a payload of 3 KB into a record and out of it.
 func BenchmarkRecord(b *testing.B) {
-	h := header{
+	h := Header{
 		UID: "0f6a3c52-6c5e-4b0e-9f5d-0b8b3f0f9a11", RV: "184467", Seq: 184467, Encoding: codec.EncodingProtobuf,
 		Terms: map[string][]string{"namespace": {"shop"}},
 	}
 	const collection, key = "6c691bf7459bb04f8ec4", "shop/web-7d4b9c6f5d-x2x9k"
 	payload := make([]byte, 3000)
-	data := appendRecord(nil, collection, key, h, payload)
+	data := AppendRecord(nil, collection, key, h, payload)
 	b.Run("append", func(b *testing.B) {
 		b.ReportAllocs()
 		buf := make([]byte, 0, len(data))
 		for b.Loop() {
-			appendRecord(buf, collection, key, h, payload)
+			AppendRecord(buf, collection, key, h, payload)
 		}
 	})
 	b.Run("parse", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := parseRecord(collection, key, data); err != nil {
+			if _, _, err := ParseRecord(collection, key, data); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -33,7 +33,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("payload", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := parsePayload(collection, key, data); err != nil {
+			if _, _, err := ParsePayload(collection, key, data); err != nil {
 				b.Fatal(err)
 			}
 		}

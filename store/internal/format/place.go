@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // placeRecord is how far a durable handler has come: the payload of a record under its name.
-type placeRecord struct {
+type Place struct {
 	Seq       uint64            `msgpack:"seq"`
 	Failing   map[string]uint64 `msgpack:"failing,omitempty"`
 	Replaying bool              `msgpack:"replaying,omitempty"`
@@ -18,20 +18,20 @@ type placeRecord struct {
 }
 
 // handlerPlace is the key that the checksum of a place covers.
-func handlerPlace(name string) string { return string(bucketHandlers) + "/" + name }
+func handlerPlace(name string) string { return string(BucketHandlers) + "/" + name }
 
 // appendPlace appends the record of the handler to dst.
-func appendPlace(dst []byte, collection, name string, r *placeRecord) ([]byte, error) {
+func AppendPlace(dst []byte, collection, name string, r *Place) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
 		return dst, fmt.Errorf("place of handler %q: %w", name, err)
 	}
-	return appendRecord(dst, collection, handlerPlace(name), header{Encoding: "place"}, payload), nil
+	return AppendRecord(dst, collection, handlerPlace(name), Header{Encoding: "place"}, payload), nil
 }
 
 // parsePlaceRecord is the reverse of appendPlace. Its errors wrap ErrDamaged.
-func parsePlaceRecord(collection, name string, data []byte) (r placeRecord, err error) {
-	_, payload, err := parseRecord(collection, handlerPlace(name), data)
+func ParsePlace(collection, name string, data []byte) (r Place, err error) {
+	_, payload, err := ParseRecord(collection, handlerPlace(name), data)
 	if err != nil {
 		return r, err
 	}

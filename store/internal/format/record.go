@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"encoding/binary"
@@ -34,10 +34,10 @@ import (
 // every one. So a build that does not know a version refuses the object (ErrIncompatible), and still finds its index
 // entries and can replace it.
 const (
-	recordVersion = 1
+	RecordVersion = 1
 	packedVersion = 2
-	sealedVersion = 3
-	recordFixed   = 5 // version and checksum
+	SealedVersion = 3
+	RecordFixed   = 5 // version and checksum
 	headerFields  = 5
 	packedFields  = headerFields + 2
 	sealedFields  = packedFields + 1
@@ -49,13 +49,13 @@ var (
 )
 
 // sealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
-const sealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
+const SealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
 // maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
-const maxUnpacked = 64 << 20
+const MaxUnpacked = 64 << 20
 
 // header is what a record says about its object without its payload.
-type header struct {
+type Header struct {
 	UID string
 	RV  string
 	// Seq grows with every record that is written to the collection.
@@ -74,13 +74,13 @@ type header struct {
 	// SealedBy is the id of the data key that the payload is sealed with; 0 if it is not. head is the header as it is stored, which was sealed with it: part of the
 	// record that was taken apart.
 	SealedBy uint64
-	head     []byte
+	Head     []byte
 	// unknown is the version of a record that this build can not read the payload of, or 0.
-	unknown byte
+	Unknown byte
 }
 
 // firstSeq returns the number at which the object was created, as far as this collection has seen it.
-func (h header) firstSeq() uint64 {
+func (h Header) FirstSeq() uint64 {
 	if h.Created == 0 {
 		return h.Seq
 	}
@@ -88,77 +88,77 @@ func (h header) firstSeq() uint64 {
 }
 
 // plainSize is how long the payload is that the codec wrote.
-func (h header) plainSize(payload []byte) int {
+func (h Header) PlainSize(payload []byte) int {
 	switch {
 	case h.Dictionary != 0:
 		return h.Size
 	case h.SealedBy != 0:
-		return max(0, len(payload)-sealOverhead)
+		return max(0, len(payload)-SealOverhead)
 	}
 	return len(payload)
 }
 
-func (h header) version() byte {
+func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
-		return sealedVersion
+		return SealedVersion
 	case h.Dictionary != 0:
 		return packedVersion
 	}
-	return recordVersion
+	return RecordVersion
 }
 
 // appendRecord appends the record of the object under key to dst.
-func appendRecord(dst []byte, collection, key string, h header, payload []byte) []byte {
-	return appendParts(dst, collection, key, h.version(), appendHeader(nil, h), payload)
+func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) []byte {
+	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
 // appendParts is appendRecord for who has encoded the header.
-func appendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
+func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
 	dst = binary.AppendUvarint(dst, uint64(len(head)))
 	dst = slices.Grow(dst, len(head)+len(payload))
 	dst = append(dst, head...)
 	dst = append(dst, payload...)
-	sum := recordSum(collection, key, dst[start:])
+	sum := Sum(collection, key, dst[start:])
 	binary.BigEndian.PutUint32(dst[start+1:], sum)
 	return dst
 }
 
 // parseRecord takes a record apart and verifies its checksum. The payload is
 // part of data; the header shares no memory with it, but for head.
-func parseRecord(collection, key string, data []byte) (header, []byte, error) {
+func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
 
 // parseHeader is parseRecord for those who do not need the payload. It
 // verifies the checksum of the whole record all the same.
-func parseHeader(collection, key string, data []byte) (header, error) {
-	h, _, err := parseRecord(collection, key, data)
+func ParseHeader(collection, key string, data []byte) (Header, error) {
+	h, _, err := ParseRecord(collection, key, data)
 	return h, err
 }
 
 // parsePayload is parseRecord for those who need of the header only what it says about the payload.
-func parsePayload(collection, key string, data []byte) (h header, payload []byte, err error) {
+func ParsePayload(collection, key string, data []byte) (h Header, payload []byte, err error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err == nil {
 		h, err = decodePayloadHeader(data[0], head)
 	}
 	if err != nil {
-		return header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
+		return Header{}, nil, fmt.Errorf("record %s in collection %s: %w: %w", printable.Key(key), collection, err, entry.ErrDamaged)
 	}
 	return h, payload, nil
 }
 
-func splitRecord(collection, key string, data []byte) (header, []byte, error) {
+func splitRecord(collection, key string, data []byte) (Header, []byte, error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err != nil {
-		return header{}, nil, err
+		return Header{}, nil, err
 	}
 	h, err := decodeHeader(data[0], head)
 	return h, payload, err
@@ -166,16 +166,16 @@ func splitRecord(collection, key string, data []byte) (header, []byte, error) {
 
 // cutRecord verifies the checksum. What it returns is part of data.
 func cutRecord(collection, key string, data []byte) (head, payload []byte, err error) {
-	if len(data) < recordFixed {
+	if len(data) < RecordFixed {
 		return nil, nil, fmt.Errorf("%d bytes are too few", len(data))
 	}
-	if data[0] < recordVersion {
+	if data[0] < RecordVersion {
 		return nil, nil, fmt.Errorf("record version %d", data[0])
 	}
-	if binary.BigEndian.Uint32(data[1:]) != recordSum(collection, key, data) {
+	if binary.BigEndian.Uint32(data[1:]) != Sum(collection, key, data) {
 		return nil, nil, errChecksum
 	}
-	rest := data[recordFixed:]
+	rest := data[RecordFixed:]
 	size, n := binary.Uvarint(rest)
 	if n <= 0 || size > uint64(len(rest)-n) {
 		return nil, nil, errHeaderLength
@@ -184,12 +184,12 @@ func cutRecord(collection, key string, data []byte) (head, payload []byte, err e
 	return rest[:size], rest[size:], nil
 }
 
-// recordSum is the checksum of a record, whatever its checksum field holds.
-func recordSum(collection, key string, record []byte) uint32 {
+// Sum is the checksum of a record, whatever its checksum field holds.
+func Sum(collection, key string, record []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := sumSized(sumSized(0, table, collection), table, key)
 	sum = sumByte(sum, table, record[0])
-	return crc32.Update(sum, table, record[recordFixed:])
+	return crc32.Update(sum, table, record[RecordFixed:])
 }
 
 // sumSized adds what appendSized would append. It goes byte by byte because
@@ -213,16 +213,16 @@ func sumByte(sum uint32, table *crc32.Table, b byte) uint32 {
 
 // appendSized appends the length of s and s, so that two strings in a row can
 // not be cut in another place.
-func appendSized(dst []byte, s string) []byte {
+func AppendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func appendHeader(dst []byte, h header) []byte {
+func AppendHeader(dst []byte, h Header) []byte {
 	fields := headerFields
-	switch h.version() {
+	switch h.Version() {
 	case packedVersion:
 		fields = packedFields
-	case sealedVersion:
+	case SealedVersion:
 		fields = sealedFields
 	}
 	if h.Created != 0 && h.Created != h.Seq {
@@ -256,33 +256,33 @@ func appendHeader(dst []byte, h header) []byte {
 }
 
 // decodePayloadHeader reads of a header what is about the payload, and passes over all else.
-func decodePayloadHeader(version byte, head []byte) (header, error) {
+func decodePayloadHeader(version byte, head []byte) (Header, error) {
 	d := msgpack.NewReader(head)
 	fields := d.ArrayLen()
 	if d.Err == nil && fields < headerFields {
-		return header{}, fmt.Errorf("%d header fields are too few", fields)
+		return Header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
 	d.Skip(3)
-	h := header{Encoding: encodingName(d.Bytes())}
-	if version != recordVersion {
+	h := Header{Encoding: encodingName(d.Bytes())}
+	if version != RecordVersion {
 		d.Skip(1)
 		h.decodeRest(version, fields, head, &d)
 	}
 	if d.Err != nil {
-		return header{}, fmt.Errorf("header: %w", d.Err)
+		return Header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
 }
 
 // decodeRest reads what headers have after the terms in other versions than the first. It returns how many fields every header of that version has.
-func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
+func (h *Header) decodeRest(version byte, fields int, head []byte, d *msgpack.Reader) (least int) {
 	least = packedFields
 	switch version {
 	case packedVersion:
-	case sealedVersion:
+	case SealedVersion:
 		least = sealedFields
 	default:
-		h.unknown = version
+		h.Unknown = version
 		return fields
 	}
 	if d.Err == nil && fields < least {
@@ -291,13 +291,13 @@ func (h *header) decodeRest(version byte, fields int, head []byte, d *msgpack.Re
 	}
 	h.Dictionary = d.Uint()
 	size := d.Uint()
-	plain := version == sealedVersion && h.Dictionary == 0 && size == 0
-	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > maxUnpacked) {
+	plain := version == SealedVersion && h.Dictionary == 0 && size == 0
+	if d.Err == nil && !plain && (h.Dictionary == 0 || size == 0 || size > MaxUnpacked) {
 		d.Err = fmt.Errorf("a payload of %d bytes that is compressed with dictionary %x can not be", size, h.Dictionary)
 	}
 	h.Size = int(size)
-	if version == sealedVersion {
-		h.SealedBy, h.head = d.Uint(), head
+	if version == SealedVersion {
+		h.SealedBy, h.Head = d.Uint(), head
 		if d.Err == nil && h.SealedBy == 0 {
 			d.Err = errors.New("a payload that is sealed with no key can not be")
 		}
@@ -316,12 +316,12 @@ func encodingName(b []byte) string {
 	return string(b)
 }
 
-func decodeHeader(version byte, data []byte) (header, error) {
+func decodeHeader(version byte, data []byte) (Header, error) {
 	d := msgpack.NewReader(data)
-	var h header
+	var h Header
 	fields := d.ArrayLen()
 	if d.Err == nil && fields < headerFields {
-		return header{}, fmt.Errorf("%d header fields are too few", fields)
+		return Header{}, fmt.Errorf("%d header fields are too few", fields)
 	}
 	h.UID = d.Str()
 	h.RV = d.Str()
@@ -341,14 +341,14 @@ func decodeHeader(version byte, data []byte) (header, error) {
 		h.Terms[index] = values
 	}
 	least := headerFields
-	if version != recordVersion {
+	if version != RecordVersion {
 		least = h.decodeRest(version, fields, data, &d)
 	}
-	if d.Err == nil && h.unknown == 0 && fields > least {
+	if d.Err == nil && h.Unknown == 0 && fields > least {
 		h.Created = d.Uint()
 	}
 	if d.Err != nil {
-		return header{}, fmt.Errorf("header: %w", d.Err)
+		return Header{}, fmt.Errorf("header: %w", d.Err)
 	}
 	return h, nil
 }
@@ -361,11 +361,11 @@ func decodeHeader(version byte, data []byte) (header, error) {
 // and the values of its index terms, as tokens.
 
 // sealContext is the associated data of a payload.
-func sealContext(bucket []byte, collection, key string, head []byte) []byte {
+func SealContext(bucket []byte, collection, key string, head []byte) []byte {
 	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
-	dst = append(dst, sealedVersion)
+	dst = append(dst, SealedVersion)
 	for _, part := range []string{string(bucket), collection, key, string(head)} {
-		dst = appendSized(dst, part)
+		dst = AppendSized(dst, part)
 	}
 	return dst
 }

@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestIndexKeyKeepsOrder(t *testing.T) {
 		v1, k1 := tupleText().Draw(t, "v1"), tupleText().Draw(t, "k1")
 		v2, k2 := tupleText().Draw(t, "v2"), tupleText().Draw(t, "k2")
 		want := cmp.Or(cmp.Compare(v1, v2), cmp.Compare(k1, k2))
-		if got := bytes.Compare(indexKey(v1, k1), indexKey(v2, k2)); got != want {
+		if got := bytes.Compare(IndexKey(v1, k1), IndexKey(v2, k2)); got != want {
 			t.Fatalf("(%q,%q) against (%q,%q): %d, want %d", v1, k1, v2, k2, got, want)
 		}
 	})
@@ -45,11 +45,11 @@ func TestIndexKeyKeepsOrder(t *testing.T) {
 func TestIndexEntryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value, key := longText().Draw(t, "value"), tupleText().Draw(t, "key")
-		k, v := indexEntry(value, key)
-		if !bytes.Equal(k, indexKey(value, key)) {
+		k, v := IndexEntry(value, key)
+		if !bytes.Equal(k, IndexKey(value, key)) {
 			t.Fatal("indexEntry and indexKey disagree")
 		}
-		gotValue, gotKey, err := parseIndexEntry(k, v)
+		gotValue, gotKey, err := ParseIndexEntry(k, v)
 		if err != nil || gotValue != value || gotKey != key {
 			t.Fatalf("got (%q, %q, %v)", gotValue, gotKey, err)
 		}
@@ -64,42 +64,42 @@ func TestIndexPrefixSelectsOneValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v1, v2 := longText().Draw(t, "v1"), longText().Draw(t, "v2")
 		key := tupleText().Draw(t, "key")
-		if got := bytes.HasPrefix(indexKey(v2, key), indexPrefix(v1)); got != (v1 == v2) {
+		if got := bytes.HasPrefix(IndexKey(v2, key), IndexPrefix(v1)); got != (v1 == v2) {
 			t.Fatalf("entry of %q has the prefix of %q: %v", v2, v1, got)
 		}
 	})
 }
 
 func TestIndexKeyFitsBbolt(t *testing.T) {
-	key := strings.Repeat("k", maxKeyLen)
+	key := strings.Repeat("k", MaxKeyLen)
 	for _, value := range []string{
 		strings.Repeat("v", maxLiteralLen-3),
 		strings.Repeat("v", maxLiteralLen-2),
 		strings.Repeat("\x00", maxLiteralLen/2),
 		strings.Repeat("v", 1<<20),
 	} {
-		if n := len(indexKey(value, key)); n > bolt.MaxKeySize {
+		if n := len(IndexKey(value, key)); n > bolt.MaxKeySize {
 			t.Errorf("value of %d bytes: key of %d bytes", len(value), n)
 		}
 	}
-	if n := len(indexKey(strings.Repeat("v", maxLiteralLen-3), key)); n != bolt.MaxKeySize {
+	if n := len(IndexKey(strings.Repeat("v", maxLiteralLen-3), key)); n != bolt.MaxKeySize {
 		t.Errorf("the longest literal value leaves %d bytes unused", bolt.MaxKeySize-n)
 	}
 }
 
 func TestParseIndexEntryRefusesWrongValue(t *testing.T) {
-	k, v := indexEntry(strings.Repeat("v", bolt.MaxKeySize), "ns/name")
+	k, v := IndexEntry(strings.Repeat("v", bolt.MaxKeySize), "ns/name")
 	v[7] ^= 1
-	if _, _, err := parseIndexEntry(k, v); !errors.Is(err, entry.ErrDamaged) {
+	if _, _, err := ParseIndexEntry(k, v); !errors.Is(err, entry.ErrDamaged) {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func FuzzParseIndexKey(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(indexKey("", ""))
-	f.Add(indexKey("a\x00b", "ns/name"))
-	f.Add(indexKey(strings.Repeat("v", maxLiteralLen), "ns/name"))
+	f.Add(IndexKey("", ""))
+	f.Add(IndexKey("a\x00b", "ns/name"))
+	f.Add(IndexKey(strings.Repeat("v", maxLiteralLen), "ns/name"))
 	f.Add([]byte{tagLiteral, 'a', escape})
 	f.Add([]byte{tagLiteral, escape, 2})
 	f.Add([]byte{tagHashed, 1, 2})
@@ -113,8 +113,8 @@ func FuzzParseIndexKey(f *testing.F) {
 			return
 		}
 		// A key that parses is the only one for its value and key.
-		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(indexKey(value, key), k) {
-			t.Fatalf("%q parses, but encodes to %q", k, indexKey(value, key))
+		if !hashed && literalLen(value) <= maxLiteralLen && !bytes.Equal(IndexKey(value, key), k) {
+			t.Fatalf("%q parses, but encodes to %q", k, IndexKey(value, key))
 		}
 	})
 }

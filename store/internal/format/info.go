@@ -1,4 +1,4 @@
-package store
+package format
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // infoRecord is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;
 // fields that a later build adds are ignored.
-type infoRecord struct {
+type Info struct {
 	Group           string                `msgpack:"group,omitempty"`
 	Version         string                `msgpack:"version"`
 	Resource        string                `msgpack:"resource"`
@@ -38,10 +38,10 @@ type infoRecord struct {
 	LastUsed        int64                 `msgpack:"lastUsed,omitempty"`    // likewise
 	UsedAt          int64                 `msgpack:"usedAt,omitempty"`      // the same by the steady time of the store, in seconds
 	NextSeq         uint64                `msgpack:"nextSeq"`
-	Newest          []refRecord           `msgpack:"newest,omitempty"`
-	LeftOut         []leftOutRecord       `msgpack:"leftOut,omitempty"`
+	Newest          []Ref                 `msgpack:"newest,omitempty"`
+	LeftOut         []LeftOut             `msgpack:"leftOut,omitempty"`
 	LeftOutMore     bool                  `msgpack:"leftOutMore,omitempty"`
-	Indexes         map[string]indexState `msgpack:"indexes,omitempty"`
+	Indexes         map[string]IndexState `msgpack:"indexes,omitempty"`
 	Dictionary      uint64                `msgpack:"dictionary,omitempty"`
 	Tombstones      int                   `msgpack:"tombstones,omitempty"`
 	FeedSince       uint64                `msgpack:"feedSince,omitempty"`
@@ -51,14 +51,14 @@ type infoRecord struct {
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
-type refRecord struct {
+type Ref struct {
 	Key string `msgpack:"key"`
 	UID string `msgpack:"uid"`
 	RV  string `msgpack:"rv"`
 }
 
 // indexState is what the file says about one of its index buckets.
-type indexState struct {
+type IndexState struct {
 	// Version is the caller's version of the function; without one the next process does not trust the entries.
 	Version string `msgpack:"version,omitempty"`
 	// Ready: every record has its entries. Otherwise some may lack theirs; there are
@@ -70,7 +70,7 @@ type indexState struct {
 }
 
 // leftOutRecord is LeftOut on disk.
-type leftOutRecord struct {
+type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
 	RV     string `msgpack:"rv,omitempty"`
@@ -78,17 +78,17 @@ type leftOutRecord struct {
 }
 
 // appendInfo appends the info record of the collection to dst.
-func appendInfo(dst []byte, collection string, r *infoRecord) ([]byte, error) {
+func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
 		return dst, fmt.Errorf("info record of collection %s: %w", collection, err)
 	}
-	return appendRecord(dst, collection, string(keyInfo), header{Encoding: "info"}, payload), nil
+	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
 // parseInfo is the reverse of appendInfo. Its errors wrap ErrDamaged.
-func parseInfo(collection string, data []byte) (r infoRecord, err error) {
-	_, payload, err := parseRecord(collection, string(keyInfo), data)
+func ParseInfo(collection string, data []byte) (r Info, err error) {
+	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {
 		return r, err
 	}
