@@ -1,0 +1,203 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/testresidency"
+	"github.com/larder-dev/larder/store"
+)
+
+// mirror is a program with a durable handler that writes down what it is told, and does not return from some calls.
+type mirror struct {
+	st   *store.Store
+	stop func()
+
+	// unregistered: the program has no durable handler.
+	unregistered bool
+	told         []string
+	// at is called before a change is written down; an error is the handler's. nil: none.
+	at func(ctx context.Context, key string) error
+}
+
+func (m *mirror) OnChange(ctx context.Context, c informer.Change) error {
+	if m.at != nil {
+		if err := m.at(ctx, c.Key); err != nil {
+			return err
+		}
+	}
+	verb := "+"
+	if c.Type == informer.Delete {
+		verb = "-"
+	}
+	m.told = append(m.told, verb+" "+c.Key)
+	return nil
+}
+
+func (m *mirror) OnReset(_ context.Context, why informer.ResetReason) error {
+	m.told = append(m.told, fmt.Sprintf("reset %s", why))
+	return nil
+}
+
+func (m *mirror) OnReplayed(context.Context) error {
+	m.told = append(m.told, "replayed")
+	return nil
+}
+
+// runMirror runs m on a file until nothing moves.
+func runMirror(t *testing.T, srv informer.TestServer, path string, m *mirror) *mirror {
+	t.Helper()
+	quiet := logr.Discard()
+	st, err := store.Open(path, store.Options{Logger: &quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.st = st
+	i, err := informer.New(srv, &corev1.Pod{}, informer.Options{
+		Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
+		Store:    st, Residency: testresidency.Of(t), Logger: &quiet,
+	})
+	if err == nil && !m.unregistered {
+		_, err = i.AddDurableHandler("mirror", m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		i.RunWithContext(ctx)
+	}()
+	m.stop = func() {
+		cancel()
+		<-done
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	settleMirror()
+	return m
+}
+
+// settleMirror waits until what is pending has been committed and told.
+func settleMirror() {
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+}
+
+// asKilled returns what a program finds that begins with the file as it is at this moment: all that can be is
+// committed.
+func (m *mirror) asKilled(t *testing.T) (path string) {
+	t.Helper()
+	name, err := m.st.CopyFile(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "larder.db")
+	if err := os.Rename(name, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDurableHandlerKilledInACall: whatever a durable handler has not returned from when its process dies, and all that
+// comes after, the next process tells it: its place in the file is not ahead of its calls.
+func TestDurableHandlerKilledInACall(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// then is what happens once the handler has been told of a/1; nil: it is registered when a/1 to a/3 are stored.
+		then func(srv informer.TestServer)
+		at   string   // the key whose call does not return
+		want []string // that the next process tells
+	}{
+		{"a change", func(srv informer.TestServer) { srv.Write("a/2", "x") }, "a/2", []string{"+ a/2"}},
+		{"a delete", func(srv informer.TestServer) { srv.Delete("a/1") }, "a/1", []string{"- a/1"}},
+		{"the second of three changes", func(srv informer.TestServer) {
+			for _, key := range []string{"a/1", "a/2", "a/3"} {
+				srv.Write(key, "y")
+			}
+		}, "a/2", []string{"+ a/2", "+ a/3"}},
+		{"an object of the first replay", nil, "a/2", []string{"+ a/2", "+ a/3", "replayed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, path := informer.NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
+				srv.Write("a/1", "x")
+				if test.then == nil {
+					srv.Write("a/2", "x")
+					srv.Write("a/3", "x")
+					runMirror(t, srv, path, &mirror{unregistered: true}).stop()
+				}
+				armed, calls := test.then == nil, 0
+				m := runMirror(t, srv, path, &mirror{at: func(ctx context.Context, key string) error {
+					if !armed || key != test.at {
+						return nil
+					}
+					calls++
+					<-ctx.Done()
+					return ctx.Err()
+				}})
+				if test.then != nil {
+					armed = true
+					test.then(srv)
+					settleMirror()
+				}
+				if calls != 1 {
+					t.Fatalf("%d calls do not return; it was told %q", calls, m.told)
+				}
+				killed := m.asKilled(t)
+				m.stop()
+				next := runMirror(t, srv, killed, &mirror{})
+				if !slices.Equal(next.told, test.want) {
+					t.Errorf("killed in the call for %s, after %q: the next process tells %q, want %q",
+						test.at, m.told, next.told, test.want)
+				}
+				next.stop()
+			})
+		})
+	}
+}
+
+// TestDurableHandlerFailsOverARestart: what a durable handler has failed on is told again by the next process, although
+// later changes of other keys have been acknowledged.
+func TestDurableHandlerFailsOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := informer.NewTestServer()
+		srv.Write("a/1", "x")
+		fails := ""
+		refuse := func(_ context.Context, key string) error {
+			if key == fails {
+				return errors.New("from the test")
+			}
+			return nil
+		}
+		m := runMirror(t, srv, filepath.Join(t.TempDir(), "larder.db"), &mirror{at: refuse})
+		fails = "a/2"
+		srv.Write("a/2", "x")
+		srv.Write("a/3", "x")
+		settleMirror()
+		if last := m.told[len(m.told)-1]; last != "+ a/3" {
+			t.Fatalf("it was told %q", m.told)
+		}
+		killed := m.asKilled(t)
+		m.stop()
+		next := runMirror(t, srv, killed, &mirror{})
+		if want := []string{"+ a/2"}; !slices.Equal(next.told, want) {
+			t.Errorf("the next process tells %q, want %q", next.told, want)
+		}
+		next.stop()
+	})
+}
