@@ -170,3 +170,22 @@ func TestFailedCommitLosesNothing(t *testing.T) {
 	flush(t, s)
 	states.at(t, s, "5")
 }
+
+// TestCommitIsWhole: one commit writes all that is pending, however much that is.
+func TestCommitIsWhole(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1")
+	var keys []string
+	for batch := range 20 {
+		var ops []store.Op
+		for i := range 50 {
+			key := fmt.Sprintf("a/%02d-%02d", batch, i)
+			keys = append(keys, key)
+			ops = append(ops, upsert(key, fmt.Sprint(2+batch), storetest.ColorLabel, "red"))
+		}
+		apply(t, c, fmt.Sprint(2+batch), ops...)
+	}
+	flush(t, s)
+	fileStates{"21": {keys, keys}}.at(t, s, "21")
+}
