@@ -189,3 +189,24 @@ func TestCommitIsWhole(t *testing.T) {
 	flush(t, s)
 	fileStates{"21": {keys, keys}}.at(t, s, "21")
 }
+
+// TestFileHasWhatWasApplied: what happens to an object after it was given to Apply, by a handler that takes it for its
+// own, does not reach the file.
+func TestFileHasWhatWasApplied(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1")
+	pod := storetest.Pod("a/x", "uid-a/x", "2", storetest.ColorLabel, "red")
+	apply(t, c, "2", store.Op{Object: pod})
+	pod.Labels[storetest.ColorLabel], pod.ResourceVersion = "blue", "1000"
+	flush(t, s)
+	view, err := s.ViewWith(context.Background(), storetest.Pods, storetest.PodCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err := view.Get(context.Background(), "a/x")
+	if want := "a/x uid=uid-a/x rv=2 color=red"; err != nil || storetest.Sum(obj) != want {
+		t.Errorf("the file has %s, %v; want %s", storetest.Sum(obj), err, want)
+	}
+	fileStates{"2": {[]string{"a/x"}, []string{"a/x"}}}.at(t, s, "2")
+}

@@ -28,7 +28,12 @@ type mutant struct {
 
 // all returns the mutants of every package.
 func all() []mutant {
-	return slices.Concat(fifoMutants, powerLossMutants, storeCommitMutants)
+	return slices.Concat(
+		fifoMutants,
+		informerMutants,
+		powerLossMutants,
+		storeCommitMutants,
+	)
 }
 
 // testDir is the directory of the package whose test must catch m.

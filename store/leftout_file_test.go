@@ -1,0 +1,184 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// refusedPod is a pod that the index function of the collection fails on, so that it cannot be stored.
+func refusedPod(key, rv string) store.Op { return upsert(key, rv, storetest.FailLabel, "error") }
+
+// leftOutInFile returns what the file says of what was left out, as key@resourceVersion and the reason.
+func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
+	t.Helper()
+	infos, err := s.Collections(context.Background())
+	if err != nil || len(infos) != 1 {
+		t.Fatalf("collections: %+v, %v", infos, err)
+	}
+	for _, l := range infos[0].LeftOut {
+		leftOut = append(leftOut, fmt.Sprintf("%s@%s %s", l.Key, l.ResourceVersion, l.Reason))
+	}
+	return leftOut, infos[0].LeftOutMore
+}
+
+// TestLeftOutIsInTheFile: an object that cannot be taken in is recorded in the file, however it came, in the transaction
+// that passes its resourceVersion. Else the next process would resume behind it and lack it for ever.
+func TestLeftOutIsInTheFile(t *testing.T) {
+	ctx := context.Background()
+	begin := func(t *testing.T, c *store.Collection, o store.ReplaceOptions) store.Replacement {
+		t.Helper()
+		r, err := c.BeginReplace(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	page := func(t *testing.T, r store.Replacement, ops ...store.Op) {
+		t.Helper()
+		if _, err := r.Page(ctx, pods(ops...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warm := func(t *testing.T, c *store.Collection) store.Replacement {
+		t.Helper()
+		relist(t, c, store.ReplaceOptions{}, "2", upsert("a/bad", "1"), upsert("a/good", "2"))
+		return begin(t, c, store.ReplaceOptions{})
+	}
+	transformed := store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{
+		ObjectRef: entry.ObjectRef{Key: "a/bad", UID: "uid-a/bad", ResourceVersion: "5"}, Reason: entry.LeftOutTransform,
+	}}
+	for _, test := range []struct {
+		name string
+		take func(t *testing.T, c *store.Collection) // ends at resourceVersion 9
+		want string
+	}{
+		{"a change", func(t *testing.T, c *store.Collection) {
+			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/bad", "1"))
+			apply(t, c, "9", upsert("a/good", "4"), refusedPod("a/bad", "5"))
+		}, "a/bad@5 index"},
+		{"a change that the caller refused", func(t *testing.T, c *store.Collection) {
+			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/bad", "1"))
+			apply(t, c, "9", transformed)
+		}, "a/bad@5 transform"},
+		{"a first list", func(t *testing.T, c *store.Collection) {
+			r := begin(t, c, store.ReplaceOptions{})
+			page(t, r, refusedPod("a/bad", "5"), upsert("a/good", "2"))
+			commitAll(t, r, "9")
+		}, "a/bad@5 index"},
+		{"an event during a first list", func(t *testing.T, c *store.Collection) {
+			r := begin(t, c, store.ReplaceOptions{})
+			page(t, r, upsert("a/bad", "1"), upsert("a/good", "2"))
+			if _, err := r.Event(ctx, refusedPod("a/bad", "5")); err != nil {
+				t.Fatal(err)
+			}
+			commitAll(t, r, "9")
+		}, "a/bad@5 index"},
+		{"another list", func(t *testing.T, c *store.Collection) {
+			r := warm(t, c)
+			page(t, r, refusedPod("a/bad", "5"), upsert("a/good", "2"))
+			commitAll(t, r, "9")
+		}, "a/bad@5 index"},
+		{"an event during another list", func(t *testing.T, c *store.Collection) {
+			r := warm(t, c)
+			page(t, r, upsert("a/bad", "1"), upsert("a/good", "2"))
+			if _, err := r.Event(ctx, refusedPod("a/bad", "5")); err != nil {
+				t.Fatal(err)
+			}
+			commitAll(t, r, "9")
+		}, "a/bad@5 index"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var gate hook.Gate
+			o := byHand()
+			o.Hooks = &hook.Hooks{Commit: gate.Commit}
+			path := filepath.Join(t.TempDir(), "larder.db")
+			s := storetest.OpenFile(t, path, o)
+			c := openPods(t, s, byNamespaceAndColor)
+			gate.After(func() error { // whichever transaction is the last before a crash
+				infos, err := s.Collections(ctx)
+				leftOut, _ := leftOutInFile(t, s)
+				if err == nil && infos[0].ResourceVersion == "9" && !slices.Equal(leftOut, []string{test.want}) {
+					t.Errorf("the file is at 9, and lacks %q: %q", test.want, leftOut)
+				}
+				return err
+			})
+			test.take(t, c)
+			flush(t, s)
+			gate.After(nil)
+			if infos, err := s.Collections(ctx); err != nil || infos[0].ResourceVersion != "9" {
+				t.Fatalf("the file is at %+v, %v", infos, err)
+			}
+			if err := errors.Join(c.Close(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s = storetest.OpenFile(t, path, byHand())
+			c = openPods(t, s, byNamespaceAndColor)
+			if leftOut, more := leftOutInFile(t, s); !slices.Equal(leftOut, []string{test.want}) || more {
+				t.Errorf("the next process finds %q (more: %t), want %q", leftOut, more, test.want)
+			}
+			apply(t, c, "10", upsert("a/bad", "10"))
+			flush(t, s)
+			if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || more {
+				t.Errorf("after its next change: %q (more: %t)", leftOut, more)
+			}
+		})
+	}
+}
+
+// TestLeftOutIsBounded: beyond so many objects the file says that there are others, and of one without a key, too.
+func TestLeftOutIsBounded(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "1")
+	var ops []store.Op
+	for i := range store.MaxLeftOut {
+		ops = append(ops, refusedPod(fmt.Sprintf("a/%03d", i), "2"))
+	}
+	apply(t, c, "3", ops...)
+	flush(t, s)
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) != store.MaxLeftOut || more {
+		t.Errorf("%d are named (more: %t)", len(leftOut), more)
+	}
+	apply(t, c, "4", refusedPod("b/one-more", "4"))
+	flush(t, s)
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) != store.MaxLeftOut || !more {
+		t.Errorf("one more: %d are named (more: %t)", len(leftOut), more)
+	}
+	// A list that takes equal identities for equal has not tried the others again; one that writes every body has.
+	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "5"))
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || !more {
+		t.Errorf("after a list: %q (more: %t)", leftOut, more)
+	}
+	relist(t, c, store.ReplaceOptions{Rewrite: true}, "6", upsert("a/x", "5"))
+	if leftOut, more := leftOutInFile(t, s); len(leftOut) > 0 || more {
+		t.Errorf("after a list that writes every body: %q (more: %t)", leftOut, more)
+	}
+}
+
+// TestLeftOutBodyOfTheSameVersion: a body that a rewriting list could not replace stays recorded while lists take its
+// object for unchanged.
+func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "2"))
+	want := []string{"a/x@2 index"}
+	for _, rewrite := range []bool{true, false} {
+		items := []store.Op{upsert("a/x", "2")}
+		if rewrite {
+			items = []store.Op{refusedPod("a/x", "2")}
+		}
+		relist(t, c, store.ReplaceOptions{Rewrite: rewrite}, "3", items...)
+		if leftOut, _ := leftOutInFile(t, s); !slices.Equal(leftOut, want) {
+			t.Errorf("rewriting %t: %q, want %q", rewrite, leftOut, want)
+		}
+	}
+}
