@@ -30,8 +30,8 @@ func leftOutInFile(t *testing.T, s *store.Store) (leftOut []string, more bool) {
 	return leftOut, infos[0].LeftOutMore
 }
 
-// TestLeftOutIsInTheFile: an object that cannot be taken in is recorded in the file, however it came, in the transaction
-// that passes its resourceVersion. Else the next process would resume behind it and lack it for ever.
+// TestLeftOutIsInTheFile: an object that cannot be taken in is recorded in the file, however it came, in the
+// transaction that passes its resourceVersion. Else the next process would resume behind it and lack it for ever.
 func TestLeftOutIsInTheFile(t *testing.T) {
 	ctx := context.Background()
 	begin := func(t *testing.T, c *store.Collection, o store.ReplaceOptions) store.Replacement {
@@ -44,7 +44,7 @@ func TestLeftOutIsInTheFile(t *testing.T) {
 	}
 	page := func(t *testing.T, r store.Replacement, ops ...store.Op) {
 		t.Helper()
-		if _, err := r.Page(ctx, pods(ops...)); err != nil {
+		if _, err := r.Page(ctx, podsOf(ops...)); err != nil {
 			t.Fatal(err)
 		}
 	}
