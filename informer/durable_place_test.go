@@ -57,7 +57,7 @@ func (m *mirror) OnReplayed(context.Context) error {
 }
 
 // runMirror runs m on a file until nothing moves.
-func runMirror(t *testing.T, srv informer.TestServer, path string, m *mirror) *mirror {
+func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 	t.Helper()
 	quiet := logr.Discard()
 	st, err := store.Open(path, store.Options{Logger: &quiet})
@@ -119,13 +119,13 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		// then is what happens once the handler has been told of a/1; nil: it is registered when a/1 to a/3 are stored.
-		then func(srv informer.TestServer)
+		then func(srv TestServer)
 		at   string   // the key whose call does not return
 		want []string // that the next process tells
 	}{
-		{"a change", func(srv informer.TestServer) { srv.Write("a/2", "x") }, "a/2", []string{"+ a/2"}},
-		{"a delete", func(srv informer.TestServer) { srv.Delete("a/1") }, "a/1", []string{"- a/1"}},
-		{"the second of three changes", func(srv informer.TestServer) {
+		{"a change", func(srv TestServer) { srv.Write("a/2", "x") }, "a/2", []string{"+ a/2"}},
+		{"a delete", func(srv TestServer) { srv.Delete("a/1") }, "a/1", []string{"- a/1"}},
+		{"the second of three changes", func(srv TestServer) {
 			for _, key := range []string{"a/1", "a/2", "a/3"} {
 				srv.Write(key, "y")
 			}
@@ -134,7 +134,7 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, path := informer.NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
+				srv, path := NewTestServer(), filepath.Join(t.TempDir(), "larder.db")
 				srv.Write("a/1", "x")
 				if test.then == nil {
 					srv.Write("a/2", "x")
@@ -175,7 +175,7 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 // later changes of other keys have been acknowledged.
 func TestDurableHandlerFailsOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := informer.NewTestServer()
+		srv := NewTestServer()
 		srv.Write("a/1", "x")
 		fails := ""
 		refuse := func(_ context.Context, key string) error {
