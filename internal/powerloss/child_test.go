@@ -85,13 +85,14 @@ func childStore(dir string) error {
 	})
 }
 
-var errAlive = errors.New("the process was not killed")
+// survived is what a child says that should have been killed.
+const survived = "not killed"
 
 // childKilledInCommit goes on, and is killed when a commit has been written and not synced.
 func childKilledInCommit(dir string) error {
 	w := newWorker(dir)
 	die := func(ctx context.Context) error {
-		return errors.Join(w.flush(ctx), w.apply(ctx, w.tapes[0]), w.DieAtSync(2, false), w.flush(ctx), errAlive)
+		return errors.Join(w.flush(ctx), w.apply(ctx, w.tapes[0]), w.DieAtSync(2, false), w.flush(ctx), w.Mark(survived))
 	}
 	return w.run([]step{{"close and open", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a commit", die}})
 }
@@ -99,7 +100,9 @@ func childKilledInCommit(dir string) error {
 // childKilledInCompaction goes on after that, and is killed when the new file has its name, which is not synced.
 func childKilledInCompaction(dir string) error {
 	w := newWorker(dir)
-	die := func(ctx context.Context) error { return errors.Join(w.DieAtSync(1, true), w.compact(ctx), errAlive) }
+	die := func(ctx context.Context) error {
+		return errors.Join(w.DieAtSync(1, true), w.compact(ctx), w.Mark(survived))
+	}
 	return w.run([]step{{"open after a kill", w.reopen(secondKey)}, {"batches", w.batches}, {"kill in a compaction", die}})
 }
 
