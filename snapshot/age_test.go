@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // sealed is a snapshot of several age chunks for a new identity.
@@ -28,8 +29,8 @@ func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identi
 	for _, key := range []string{"a/1", "a/2", "b/1", "b/2", "c/1"} {
 		records = append(records, rec(key, 150<<10))
 	}
-	want = content{header: Header{Larder: "v1"}, collections: []contentOf{{Collection{Identity: identityOf("pods"), Complete: true}, records}}}
-	return want, want.bytes(t, WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}), identity
+	want = content{header: snapshot.Header{Larder: "v1"}, collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods"), Complete: true}, records}}}
+	return want, want.bytes(t, snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}), identity
 }
 
 func TestEncrypted(t *testing.T) {
@@ -44,12 +45,12 @@ func TestEncrypted(t *testing.T) {
 		}
 	}
 	ids := []age.Identity{other, identity}
-	got, m, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids})
+	got, m, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids})
 	if err != nil || !m.Encrypted {
 		t.Fatal(m.Encrypted, err)
 	}
 	want.check(t, got)
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: ids})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: ids})
 	if err != nil || !f.Manifest().Encrypted {
 		t.Fatal(err)
 	}
@@ -69,9 +70,9 @@ func TestEncryptedWithoutIdentity(t *testing.T) {
 	for _, c := range []struct {
 		ids  []age.Identity
 		want error
-	}{{nil, ErrEncrypted}, {[]age.Identity{other}, ErrIdentity}} {
-		_, readerErr := NewReader(bytes.NewReader(data), ReaderOptions{Identities: c.ids})
-		_, openErr := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: c.ids})
+	}{{nil, snapshot.ErrEncrypted}, {[]age.Identity{other}, snapshot.ErrIdentity}} {
+		_, readerErr := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{Identities: c.ids})
+		_, openErr := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: c.ids})
 		for _, err := range []error{readerErr, openErr} {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
@@ -81,22 +82,22 @@ func TestEncryptedWithoutIdentity(t *testing.T) {
 }
 
 func TestPassphrase(t *testing.T) {
-	recipient, err := PassphraseRecipient("open sesame")
+	recipient, err := snapshot.PassphraseRecipient("open sesame")
 	if err != nil {
 		t.Fatal(err)
 	}
 	recipient.(*age.ScryptRecipient).SetWorkFactor(10) // so that the test is fast
 	want := small()
-	data := want.bytes(t, WriterOptions{Recipients: []age.Recipient{recipient}})
+	data := want.bytes(t, snapshot.WriterOptions{Recipients: []age.Recipient{recipient}})
 	for _, c := range []struct {
 		phrase string
 		want   error
-	}{{"open sesame", nil}, {"open barley", ErrIdentity}} {
-		id, err := PassphraseIdentity(c.phrase)
+	}{{"open sesame", nil}, {"open barley", snapshot.ErrIdentity}} {
+		id, err := snapshot.PassphraseIdentity(c.phrase)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: []age.Identity{id}})
+		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: []age.Identity{id}})
 		if !errors.Is(err, c.want) {
 			t.Fatalf("%v, want %v", err, c.want)
 		}
@@ -106,16 +107,16 @@ func TestPassphrase(t *testing.T) {
 	}
 	// A file may not ask for gigabytes before it turns out that the passphrase is another.
 	costly := bytes.Replace(data, []byte(" 10\n"), []byte(" 20\n"), 1)
-	id, err := PassphraseIdentity("open sesame")
+	id, err := snapshot.PassphraseIdentity("open sesame")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewReader(bytes.NewReader(costly), ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(), "work factor") {
+	if _, err := snapshot.NewReader(bytes.NewReader(costly), snapshot.ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(), "work factor") {
 		t.Error(err)
 	}
 	for _, f := range []func(string) error{
-		func(s string) error { _, err := PassphraseRecipient(s); return err },
-		func(s string) error { _, err := PassphraseIdentity(s); return err },
+		func(s string) error { _, err := snapshot.PassphraseRecipient(s); return err },
+		func(s string) error { _, err := snapshot.PassphraseIdentity(s); return err },
 	} {
 		if f("") == nil {
 			t.Error("an empty passphrase is taken")
@@ -126,16 +127,16 @@ func TestPassphrase(t *testing.T) {
 // An encrypted file that was altered loses what is in a chunk of age's; one that was cut short is not opened.
 func TestEncryptedAndAltered(t *testing.T) {
 	want, data, identity := sealed(t)
-	o := OpenOptions{Identities: []age.Identity{identity}}
+	o := snapshot.OpenOptions{Identities: []age.Identity{identity}}
 	altered := bytes.Clone(data)
 	altered[len(data)/2] ^= 1
-	f, err := NewFile(bytes.NewReader(altered), int64(len(data)), o)
+	f, err := snapshot.NewFile(bytes.NewReader(altered), int64(len(data)), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var keys []string
 	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { keys = append(keys, r.Key); return nil })
-	var missing *MissingError
+	var missing *snapshot.MissingError
 	if strings.Join(keys, " ") != "a/1 a/2 c/1" || !errors.As(err, &missing) || missing.Objects != 2 {
 		t.Errorf("%q, %v", keys, err)
 	}
@@ -143,11 +144,11 @@ func TestEncryptedAndAltered(t *testing.T) {
 	if err != nil || !ok || !sameRecord(r, want.collections[0].records[0]) {
 		t.Errorf("Get: %v, %v", ok, err)
 	}
-	if _, err := NewFile(bytes.NewReader(data[:len(data)*2/3]), int64(len(data)*2/3), o); !typed(err) {
+	if _, err := snapshot.NewFile(bytes.NewReader(data[:len(data)*2/3]), int64(len(data)*2/3), o); !typed(err) {
 		t.Errorf("cut short: %v", err)
 	}
 	for _, data := range [][]byte{altered, data[:len(data)*2/3]} {
-		if _, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: o.Identities}); !typed(err) {
+		if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: o.Identities}); !typed(err) {
 			t.Errorf("the stream: %v", err)
 		}
 	}
@@ -161,13 +162,13 @@ func TestEncryptedDamage(t *testing.T) {
 	}
 	ids := []age.Identity{identity}
 	want := small()
-	whole := want.bytes(t, WriterOptions{Recipients: []age.Recipient{identity.Recipient()}, block: 100})
+	whole := want.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}, 100))
 	check := func(what string, i int, data []byte) {
-		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids})
-		if err == nil || !typed(err) && !errors.Is(err, ErrIdentity) || !isPrefix(got, want) {
+		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids})
+		if err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) || !isPrefix(got, want) {
 			t.Fatalf("%s %d: %v", what, i, err)
 		}
-		if _, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, ErrIdentity) {
+		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) {
 			t.Fatalf("%s %d: Open: %v", what, i, err)
 		}
 	}
@@ -204,17 +205,17 @@ func TestKeys(t *testing.T) {
 		}
 		return path
 	}
-	recipients, err := ReadRecipients(write("r", "# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
+	recipients, err := snapshot.ReadRecipients(write("r", "# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
 	if err != nil || len(recipients) != 2 {
 		t.Fatal(recipients, err)
 	}
-	data := small().bytes(t, WriterOptions{Recipients: recipients})
+	data := small().bytes(t, snapshot.WriterOptions{Recipients: recipients})
 	for _, text := range []string{"# created\n" + identity.String() + "\n", string(pem.EncodeToMemory(block))} {
-		ids, err := ReadIdentities(write("i", text))
+		ids, err := snapshot.ReadIdentities(write("i", text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := readAll(bytes.NewReader(data), ReaderOptions{Identities: ids}); err != nil {
+		if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -222,30 +223,30 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseIdentities(pem.EncodeToMemory(locked)); err == nil || !strings.Contains(err.Error(), "has a passphrase") {
+	if _, err := snapshot.ParseIdentities(pem.EncodeToMemory(locked)); err == nil || !strings.Contains(err.Error(), "has a passphrase") {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "# nothing\n", "hunter2", identity.String(), "ssh-ed25519 AAAA"} {
-		if _, err := ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), identity.String()) {
+		if _, err := snapshot.ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), identity.String()) {
 			t.Errorf("recipients %q: %v", bad, err)
 		}
 	}
 	for _, bad := range []string{"", "hunter2", identity.Recipient().String(), "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"} {
-		if _, err := ReadIdentities(write("bad", bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := snapshot.ReadIdentities(write("bad", bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("identities %q: %v", bad, err)
 		}
 	}
-	if _, err := ReadIdentities(write("large", strings.Repeat("#\n", maxKeyFile))); err == nil {
+	if _, err := snapshot.ReadIdentities(write("large", strings.Repeat("#\n", maxKeyFile))); err == nil {
 		t.Error("a file of 2 MiB is taken for keys")
 	}
 }
 
 func TestArmorIsNamed(t *testing.T) {
 	data := []byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n")
-	if _, err := NewReader(bytes.NewReader(data), ReaderOptions{}); !errors.Is(err, ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+	if _, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
 		t.Error(err)
 	}
-	if _, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{}); !errors.Is(err, ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
 		t.Error(err)
 	}
 }

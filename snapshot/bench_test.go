@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // benchPods makes n pods as a cluster has them, three of a workload: what is of a workload is random once, names, UIDs, addresses, hashes and times in each pod.
@@ -66,7 +67,7 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(pods.size())
 			for b.Loop() {
 				out.Reset()
-				if err := (content{collections: []contentOf{pods}}).write(&out, WriterOptions{}); err != nil {
+				if err := (content{collections: []contentOf{pods}}).write(&out, snapshot.WriterOptions{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -82,8 +83,8 @@ func BenchmarkRead(b *testing.B) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		b.Run(string(r), func(b *testing.B) {
 			pods := benchPods(b, benchObjects, r)
-			data := content{collections: []contentOf{pods}}.bytes(b, WriterOptions{})
-			f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+			data := content{collections: []contentOf{pods}}.bytes(b, snapshot.WriterOptions{})
+			f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -102,8 +103,8 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkGet reads single objects, each of which takes a page of the index and a block.
 func BenchmarkGet(b *testing.B) {
 	pods := benchPods(b, benchObjects, entry.Typed)
-	data := content{collections: []contentOf{pods}}.bytes(b, WriterOptions{})
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	data := content{collections: []contentOf{pods}}.bytes(b, snapshot.WriterOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // smallBlocks makes blocks of 100 bytes.
-var smallBlocks = WriterOptions{block: 100}
+var smallBlocks = snapshot.WithBlocks(snapshot.WriterOptions{}, 100)
 
 // small is a snapshot of a few small blocks in two collections and an empty one.
 func small() content {
@@ -22,30 +23,23 @@ func small() content {
 		r.Payload = bytes.Repeat([]byte("x"), 100) // it compresses
 		return r
 	}
-	return content{header: Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
-		{Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true}, []entry.Entry{large("a/1"), large("a/2"), rec("b/1", 5)}},
-		{Collection{Identity: identityOf("empty"), ResourceVersion: "9", Complete: true}, nil},
-		{Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true}, []entry.Entry{rec("n1", 5), rec("n2", 50)}},
+	return content{header: snapshot.Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
+		{snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true}, []entry.Entry{large("a/1"), large("a/2"), rec("b/1", 5)}},
+		{snapshot.Collection{Identity: identityOf("empty"), ResourceVersion: "9", Complete: true}, nil},
+		{snapshot.Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true}, []entry.Entry{rec("n1", 5), rec("n2", 50)}},
 	}}
 }
 
 // typed says whether err is one that tells what is wrong with a file.
 func typed(err error) bool {
-	var d *DamageError
-	return errors.As(err, &d) || errors.Is(err, ErrNotSnapshot) || errors.Is(err, ErrNewerFormat)
+	var d *snapshot.DamageError
+	return errors.As(err, &d) || errors.Is(err, snapshot.ErrNotSnapshot) || errors.Is(err, snapshot.ErrNewerFormat)
 }
 
 // frameAt returns the number and the kind of the frame that byte i of a whole file is in, and where it begins; -1 if it is in none.
 func frameAt(data []byte, i int) (number int, kind frameKind, start int) {
-	p, at, err := parsePrologue(data, formats())
-	if err != nil {
-		panic(err)
-	}
-	for at < len(data)-footerSize {
-		h, _, wrong := headOf(data[at:], place{id: p.id, offset: uint64(at), number: -1})
-		if wrong != "" {
-			panic(wrong)
-		}
+	for _, at := idOf(data); at < len(data)-footerSize; {
+		h := mustFixed(data[at:])
 		if at <= i && i < at+h.total() {
 			return int(h.number), h.kind, at
 		}
@@ -78,11 +72,11 @@ func TestEveryByteFlipped(t *testing.T) {
 		data := bytes.Clone(whole)
 		data[i] ^= 1 << (i % 8)
 		number, kind, start := frameAt(whole, i)
-		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 		if !typed(err) || !isPrefix(got, want) {
 			t.Fatalf("byte %d: %v", i, err)
 		}
-		var d *DamageError
+		var d *snapshot.DamageError
 		if number >= 0 && (!errors.As(err, &d) || d.Block != number || d.Offset != int64(start)) {
 			t.Fatalf("byte %d in block %d at %d: %v", i, number, start, err)
 		}
@@ -93,7 +87,7 @@ func TestEveryByteFlipped(t *testing.T) {
 // checkOpenDamaged opens a damaged file at random: what it returns is true, and what it lacks is what it says.
 func checkOpenDamaged(t *testing.T, i int, kind frameKind, data []byte, want content) {
 	t.Helper()
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		if !typed(err) || kind == kindBlock || kind == kindPage {
 			t.Fatalf("byte %d: Open: %v", i, err)
@@ -107,7 +101,7 @@ func checkOpenDamaged(t *testing.T, i int, kind frameKind, data []byte, want con
 			return nil
 		})
 		w := want.collections[n].records
-		var missing *MissingError
+		var missing *snapshot.MissingError
 		switch {
 		case err == nil && !slices.EqualFunc(got, w, sameRecord),
 			err != nil && (!errors.As(err, &missing) || !missing.Exact || len(got)+missing.Objects != len(w) || len(missing.Damage) != 1),
@@ -127,15 +121,15 @@ func TestEveryTruncation(t *testing.T) {
 	for n := range whole {
 		data := whole[:n]
 		number, _, start := frameAt(whole, n)
-		got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 		if !typed(err) || !isPrefix(got, want) {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		var d *DamageError
+		var d *snapshot.DamageError
 		if number >= 0 && (!errors.As(err, &d) || d.Block != number || d.Offset != int64(start) || !strings.Contains(err.Error(), "the file ends")) {
 			t.Fatalf("%d bytes, ends in block %d at %d: %v", n, number, start, err)
 		}
-		if _, err := NewFile(bytes.NewReader(data), int64(n), OpenOptions{}); !typed(err) {
+		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(n), snapshot.OpenOptions{}); !typed(err) {
 			t.Fatalf("%d bytes: Open: %v", n, err)
 		}
 	}
@@ -143,10 +137,10 @@ func TestEveryTruncation(t *testing.T) {
 
 func TestSomethingBehindTheEnd(t *testing.T) {
 	data := append(small().bytes(t, smallBlocks), 0)
-	if _, _, err := readAll(bytes.NewReader(data), ReaderOptions{}); !typed(err) || !strings.Contains(err.Error(), "something follows its end") {
+	if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{}); !typed(err) || !strings.Contains(err.Error(), "something follows its end") {
 		t.Error(err)
 	}
-	if _, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{}); !typed(err) {
+	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !typed(err) {
 		t.Error(err)
 	}
 }
@@ -158,12 +152,12 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	i := bytes.Index(data, []byte("\x03b/1")) // in a block's head
 	_, _, start := frameAt(data, i)
 	data[start+int(mustFixed(data[start:]).total())-1] ^= 1 // its digest
-	_, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+	_, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 	const text = `the snapshot is damaged in block 4 at offset`
 	if err == nil || !strings.HasPrefix(err.Error(), text) || !strings.Contains(err.Error(), `, pods.v1 (unstructured), keys "b/1" to "b/1": it is not what was written (SHA-256)`) {
 		t.Errorf("%v", err)
 	}
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,22 +171,14 @@ func TestDamageErrorNamesTheBlock(t *testing.T) {
 	}
 }
 
-func mustFixed(data []byte) frameHead {
-	h, wrong := parseFixed(data)
-	if wrong != "" {
-		panic(wrong)
-	}
-	return h
-}
-
 // Many kinds of damage at once: what is whole between them is read, and what is not is named and counted.
 func TestReadBetweenLosses(t *testing.T) {
 	var records []entry.Entry
 	for i := range 40 {
 		records = append(records, rec(fmt.Sprintf("k%02d", i), blockTarget))
 	}
-	want := content{collections: []contentOf{{Collection{Identity: identityOf("pods"), Complete: true}, records}}}
-	whole := want.bytes(t, WriterOptions{})
+	want := content{collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods"), Complete: true}, records}}}
+	whole := want.bytes(t, snapshot.WriterOptions{})
 	data := bytes.Clone(whole)
 	lost := map[int]bool{}
 	for _, i := range []int{len(data) / 5, len(data) / 3, len(data) / 2} {
@@ -202,13 +188,13 @@ func TestReadBetweenLosses(t *testing.T) {
 			lost[n] = true
 		}
 	}
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]bool{}
 	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { got[r.Key] = true; return nil })
-	var missing *MissingError
+	var missing *snapshot.MissingError
 	if !errors.As(err, &missing) || missing.Objects != len(lost) || !missing.Exact || len(missing.Damage) != len(lost) || len(got) != 40-len(lost) {
 		t.Fatalf("%d objects, %d blocks lost: %v", len(got), len(lost), err)
 	}
@@ -234,7 +220,7 @@ func TestDamagedPage(t *testing.T) {
 			break
 		}
 	}
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +234,7 @@ func TestDamagedPage(t *testing.T) {
 		{func(fn func(entry.Entry) error) error { return f.Namespace(t.Context(), identityOf("pods"), "b", fn) }, 1, false, "at least 1 object is missing from pods"},
 	} {
 		err := c.read(func(entry.Entry) error { t.Error("a record was read"); return nil })
-		var missing *MissingError
+		var missing *snapshot.MissingError
 		if !errors.As(err, &missing) || missing.Objects != c.n || missing.Exact != c.exact || !strings.HasPrefix(err.Error(), c.text) {
 			t.Errorf("%v", err)
 		}
@@ -262,7 +248,7 @@ func TestDamagedPage(t *testing.T) {
 func TestStreamErrors(t *testing.T) {
 	data := small().bytes(t, smallBlocks)
 	for n := range len(data) {
-		_, _, err := readAll(io.MultiReader(bytes.NewReader(data[:n]), broken{}), ReaderOptions{})
+		_, _, err := readAll(io.MultiReader(bytes.NewReader(data[:n]), broken{}), snapshot.ReaderOptions{})
 		if !errors.Is(err, errDisk) {
 			t.Fatalf("%d bytes: %v", n, err)
 		}

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -19,9 +19,10 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
-func widgets() Collection {
+func widgets() snapshot.Collection {
 	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Unstructured)
 }
 
@@ -57,10 +58,10 @@ func drawWidgets(t *rapid.T) contentOf {
 }
 
 // fileOf makes a snapshot of small blocks.
-func fileOf(t tb, of ...contentOf) *File {
+func fileOf(t tb, of ...contentOf) *snapshot.File {
 	t.Helper()
-	data := content{collections: of}.bytes(t, WriterOptions{block: 300})
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	data := content{collections: of}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 300))
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func fileOf(t tb, of ...contentOf) *File {
 
 // seen is a change in the model.
 type seen struct {
-	kind ChangeKind
+	kind snapshot.ChangeKind
 	key  string
 }
 
@@ -90,13 +91,13 @@ func naive(a, b map[string]map[string]any, ignore ...string) (out []seen) {
 		after, inB := b[key]
 		switch {
 		case !inA:
-			out = append(out, seen{Added, key})
+			out = append(out, seen{snapshot.Added, key})
 		case !inB:
-			out = append(out, seen{Removed, key})
+			out = append(out, seen{snapshot.Removed, key})
 		case before["metadata"].(map[string]any)["uid"] != after["metadata"].(map[string]any)["uid"]:
-			out = append(out, seen{Replaced, key})
+			out = append(out, seen{snapshot.Replaced, key})
 		case !reflect.DeepEqual(strip(before), strip(after)):
-			out = append(out, seen{Changed, key})
+			out = append(out, seen{snapshot.Changed, key})
 		}
 	}
 	return out
@@ -108,10 +109,10 @@ func TestDiffAgainstModel(t *testing.T) {
 		inA, inB := readObjects(t, a), readObjects(t, b)
 		ignore, fields := []string(nil), []string(nil)
 		if rapid.Bool().Draw(t, "ignore status") {
-			ignore, fields = append(DefaultIgnore(), "status"), []string{"status"}
+			ignore, fields = append(snapshot.DefaultIgnore(), "status"), []string{"status"}
 		}
 		var got []seen
-		report, err := Diff(t.Context(), a, b, DiffOptions{Ignore: ignore}, func(c Change) error {
+		report, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: ignore}, func(c snapshot.Change) error {
 			got = append(got, seen{c.Kind, c.Key})
 			checkPatch(t, c)
 			return nil
@@ -123,24 +124,24 @@ func TestDiffAgainstModel(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
-		n := map[ChangeKind]int{}
+		n := map[snapshot.ChangeKind]int{}
 		for _, s := range want {
 			n[s.kind]++
 		}
 		union := maps.Clone(inA)
 		maps.Copy(union, inB)
-		wanted := DiffReport{Added: n[Added], Removed: n[Removed], Changed: n[Changed], Replaced: n[Replaced], Same: len(union) - len(want)}
+		wanted := snapshot.DiffReport{Added: n[snapshot.Added], Removed: n[snapshot.Removed], Changed: n[snapshot.Changed], Replaced: n[snapshot.Replaced], Same: len(union) - len(want)}
 		if !reflect.DeepEqual(report, wanted) || report.Equal() != (len(want) == 0) {
 			t.Fatalf("%+v, want %+v", report, wanted)
 		}
 	})
 }
 
-func readObjects(t tb, f *File) map[string]map[string]any {
+func readObjects(t tb, f *snapshot.File) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
 	for _, c := range f.Manifest().Collections {
-		d := NewDecoder(c)
+		d := snapshot.NewDecoder(c)
 		err := f.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 			u, err := d.Decode(r)
 			out[r.Key] = u.Object
@@ -154,9 +155,9 @@ func readObjects(t tb, f *File) map[string]map[string]any {
 }
 
 // checkPatch applies the patch to what was before: what comes of it is what is after.
-func checkPatch(t *rapid.T, c Change) {
-	if c.Kind == Added || c.Kind == Removed {
-		if c.Patch != nil || (c.Before == nil) != (c.Kind == Added) || (c.After == nil) != (c.Kind == Removed) {
+func checkPatch(t *rapid.T, c snapshot.Change) {
+	if c.Kind == snapshot.Added || c.Kind == snapshot.Removed {
+		if c.Patch != nil || (c.Before == nil) != (c.Kind == snapshot.Added) || (c.After == nil) != (c.Kind == snapshot.Removed) {
 			t.Fatalf("%+v", c)
 		}
 		return
@@ -206,8 +207,8 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 	}
 	typed := fileOf(t, of(entry.Typed, texts...))
 	for _, other := range []contentOf{of(entry.Unstructured, texts...), of(entry.Typed, texts...)} {
-		for _, pair := range [][2]*File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
-			report, err := Diff(t.Context(), pair[0], pair[1], DiffOptions{}, func(c Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
+		for _, pair := range [][2]*snapshot.File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
+			report, err := snapshot.Diff(t.Context(), pair[0], pair[1], snapshot.DiffOptions{}, func(c snapshot.Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
 			if err != nil || !report.Equal() || report.Same != 2 {
 				t.Errorf("%+v, %v", report, err)
 			}
@@ -215,7 +216,7 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 	}
 	changed := fileOf(t, of(entry.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
 	var patches []string
-	report, err := Diff(t.Context(), typed, changed, DiffOptions{}, func(c Change) error { patches = append(patches, string(c.Patch)); return nil })
+	report, err := snapshot.Diff(t.Context(), typed, changed, snapshot.DiffOptions{}, func(c snapshot.Change) error { patches = append(patches, string(c.Patch)); return nil })
 	if err != nil || report.Changed != 1 || patches[0] != `{"spec":{"containers":[{"image":"i:2","name":"c"}]}}` {
 		t.Errorf("%+v, %v, %q", report, err, patches)
 	}
@@ -229,11 +230,11 @@ func TestDiffMatchesCollections(t *testing.T) {
 	}
 	a := fileOf(t, col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed), col("secrets", "x", entry.Typed), col("events", "", entry.Typed))
 	b := fileOf(t, col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured), col("secrets", "y", entry.Typed), col("events", "", entry.Metadata))
-	report, err := Diff(t.Context(), a, b, DiffOptions{}, func(Change) error { return nil })
+	report, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(cs []Collection) (out []string) {
+	names := func(cs []snapshot.Collection) (out []string) {
 		for _, c := range cs {
 			out = append(out, c.Identity.String())
 		}
@@ -255,14 +256,14 @@ func TestDiffOfUnknownTypes(t *testing.T) {
 	of := func(payload, key string) memorySource {
 		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)}, {Key: key, UID: "u", Encoding: encodingProtobuf}}}}
 	}
-	if report, err := Diff(t.Context(), of("x", "b"), of("x", "c"), DiffOptions{}, func(Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
+	if report, err := snapshot.Diff(t.Context(), of("x", "b"), of("x", "c"), snapshot.DiffOptions{}, func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
 		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
 	}
-	if _, err := Diff(t.Context(), of("x", "b"), of("y", "b"), DiffOptions{}, nil); !errors.Is(err, ErrUndecodable) {
+	if _, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{}, nil); !errors.Is(err, snapshot.ErrUndecodable) {
 		t.Error(err)
 	}
-	report, err := Diff(t.Context(), of("x", "b"), of("y", "b"), DiffOptions{SkipUnknown: true}, func(c Change) error {
-		if c.Kind != Changed || c.Patch != nil || c.Before != nil || c.After != nil {
+	report, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{SkipUnknown: true}, func(c snapshot.Change) error {
+		if c.Kind != snapshot.Changed || c.Patch != nil || c.Before != nil || c.After != nil {
 			t.Errorf("%+v", c)
 		}
 		return nil
@@ -279,60 +280,19 @@ func TestDiffEnds(t *testing.T) {
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b"}}`),
 	}})
 	n := 0
-	if _, err := Diff(t.Context(), a, b, DiffOptions{}, func(Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
+	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{}, func(snapshot.Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
 		t.Errorf("%v, %d calls", err, n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Diff(ctx, a, b, DiffOptions{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := snapshot.Diff(ctx, a, b, snapshot.DiffOptions{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	disorder := memorySource{{widgets(), []entry.Entry{{Key: "b"}, {Key: "a"}}}}
-	if _, err := Diff(t.Context(), a, disorder, DiffOptions{}, func(Change) error { return nil }); !errors.Is(err, ErrOrder) {
+	if _, err := snapshot.Diff(t.Context(), a, disorder, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil }); !errors.Is(err, snapshot.ErrOrder) {
 		t.Error(err)
 	}
-	if _, err := Diff(t.Context(), a, b, DiffOptions{Ignore: []string{""}}, nil); err == nil || !strings.Contains(err.Error(), "write it as") {
+	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: []string{""}}, nil); err == nil || !strings.Contains(err.Error(), "write it as") {
 		t.Error(err)
-	}
-}
-
-func TestIgnorePaths(t *testing.T) {
-	const object = `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`
-	for path, want := range map[string]string{
-		"a":                      `{"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		".a.b":                   `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		`a["c.d/e"]`:             `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"/a/c.d~1e":              `{"a":{"b":1},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"l[*].x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"y":2},{}],"s":"t"}`,
-		"l[*]":                   `{"a":{"b":1,"c.d/e":2},"l":[],"s":"t"}`,
-		"l[0]":                   `{"a":{"b":1,"c.d/e":2},"l":[{"x":3}],"s":"t"}`,
-		"/l/1":                   `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2}],"s":"t"}`,
-		"/l/2":                   object,
-		"/l/-1":                  object,
-		"/t~01":                  object,
-		"/l/1/x":                 `{"a":{"b":1,"c.d/e":2},"l":[{"x":1,"y":2},{}],"s":"t"}`,
-		"a.*":                    `{"a":{},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"*.b":                    `{"a":{"c.d/e":2},"l":[{"x":1,"y":2},{"x":3}],"s":"t"}`,
-		"s.t.u":                  object,
-		"nothing.of.the.kind[3]": object,
-	} {
-		p, err := parsePaths([]string{path})
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		var m map[string]any
-		if err := json.Unmarshal([]byte(object), &m); err != nil {
-			t.Fatal(err)
-		}
-		p.remove(m)
-		if got, _ := json.Marshal(m); string(got) != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-	for _, bad := range []string{"", ".", "a..b", "a.", "a[", "a[]", `a["b]`, `a["b"`, "[\"x\"]y", "/a/~", "/a~2b"} {
-		if p, err := parsePaths([]string{bad}); err == nil {
-			t.Errorf("%q is taken as %q", bad, p)
-		}
 	}
 }

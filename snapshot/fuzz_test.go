@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -8,10 +8,8 @@ import (
 	"hash"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,17 +17,18 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // seeds are whole snapshots, and some that were cut.
 func seeds(f *testing.F) {
 	f.Helper()
-	data := small().bytes(f, WriterOptions{block: 100, id: fileID{1}})
+	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
 	f.Add(data)
 	f.Add(data[:len(data)/2])
 	f.Add(data[:len(data)-1])
 	f.Add(append(bytes.Clone(data), data...))
-	f.Add(content{}.bytes(f, WriterOptions{id: fileID{1}}))
+	f.Add(content{}.bytes(f, snapshot.WithID(snapshot.WriterOptions{}, fileID{1})))
 	f.Add([]byte(magic))
 	f.Add([]byte(ageMagic + "v1\n"))
 	f.Add([]byte(nil))
@@ -49,11 +48,11 @@ func seeds(f *testing.F) {
 // fuzzed reads anything in every way there is. Errors tell what is wrong with the file, and the ways agree.
 func fuzzed(t *testing.T, data []byte) {
 	t.Helper()
-	streamed, _, streamErr := readAll(bytes.NewReader(data), ReaderOptions{})
-	if streamErr != nil && !typed(streamErr) && !errors.Is(streamErr, ErrEncrypted) {
+	streamed, _, streamErr := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
+	if streamErr != nil && !typed(streamErr) && !errors.Is(streamErr, snapshot.ErrEncrypted) {
 		t.Fatalf("Reader: %v", streamErr)
 	}
-	if _, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{}); err != nil && !typed(err) && !errors.Is(err, ErrEncrypted) {
+	if _, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{}); err != nil && !typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
 		t.Fatalf("Verify: %v", err)
 	}
 	fuzzedOpen(t, data, streamed, streamErr)
@@ -61,9 +60,9 @@ func fuzzed(t *testing.T, data []byte) {
 
 func fuzzedOpen(t *testing.T, data []byte, streamed content, streamErr error) {
 	t.Helper()
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
-		if streamErr == nil || !typed(err) && !errors.Is(err, ErrEncrypted) {
+		if streamErr == nil || !typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
 			t.Fatalf("Open: %v, the stream %v", err, streamErr)
 		}
 		return
@@ -112,7 +111,7 @@ func framesOf(text []byte) []byte {
 		f.frame(kind, flags, head, body)
 		text = rest
 	}
-	return footer{offset: f.at.offset, length: uint32(f.at.length), id: f.id}.append(f.out)
+	return footer{f.at, f.id}.append(f.out)
 }
 
 // framer is what framesOf has made up to now.
@@ -165,11 +164,11 @@ func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
 	case kindManifest:
 		f.tail = f.at.append(nil)
 	case kindBlock:
-		b, _ := parseBlockHead(head)
+		b := parseBlockHead(head)
 		if len(f.page) == 0 {
 			f.first = b.first
 		}
-		f.page = indexEntry{first: b.first, last: b.last, offset: f.at.offset, length: f.at.length, count: b.count, digest: digest}.append(f.page)
+		f.page = indexEntry{first: b.first, last: b.last, span: f.at, count: b.count, digest: digest}.append(f.page)
 	case kindPage:
 		f.ref.pages = append(f.ref.pages, pageRef{span: f.at, first: f.first})
 		f.page = nil
@@ -179,22 +178,9 @@ func (f *framer) note(kind frameKind, head []byte, digest [digestSize]byte) {
 	}
 }
 
-// encoder compresses as a Writer does.
-var encoder = sync.OnceValue(func() *zstd.Encoder {
-	p, err := newPacker()
-	if err != nil {
-		panic(err)
-	}
-	return p.encoder
-})
-
 // textOfFrames is the inverse of framesOf for a snapshot that is whole. Where it is made anew, so are the pages and the tail.
 func textOfFrames(data []byte, anew bool) (text []byte) {
-	_, at, err := parsePrologue(data, formats())
-	if err != nil {
-		panic(err)
-	}
-	for at < len(data)-footerSize {
+	for _, at := idOf(data); at < len(data)-footerSize; {
 		h := mustFixed(data[at:])
 		head := data[at+fixedSize:][:h.headSize]
 		body := data[at+fixedSize+int(h.headSize):][:h.stored]
@@ -216,12 +202,12 @@ func textOfFrames(data []byte, anew bool) (text []byte) {
 
 func FuzzFrames(f *testing.F) {
 	for _, c := range []content{
-		small(), {}, {collections: []contentOf{{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 5000)}}}},
+		small(), {}, {collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 5000)}}}},
 	} {
-		data := c.bytes(f, WriterOptions{block: 100, id: fileID{1}})
+		data := c.bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
 		for _, anew := range []bool{false, true} {
 			text := textOfFrames(data, anew)
-			if _, _, err := readAll(bytes.NewReader(framesOf(text)), ReaderOptions{}); anew && err != nil { // with it the fuzzer would not come to anything
+			if _, _, err := readAll(bytes.NewReader(framesOf(text)), snapshot.ReaderOptions{}); anew && err != nil { // with it the fuzzer would not come to anything
 				f.Fatal(err)
 			}
 			f.Add(text)
@@ -231,7 +217,7 @@ func FuzzFrames(f *testing.F) {
 }
 
 func FuzzDamage(f *testing.F) {
-	data := small().bytes(f, WriterOptions{block: 100, id: fileID{1}})
+	data := small().bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
 	for _, at := range []int{50, 300, 700, len(data) - 40} {
 		f.Add(uint16(at), uint16(10), []byte(marker))
 	}
@@ -265,17 +251,17 @@ func FuzzDecode(f *testing.F) {
 		f.Add(c, []byte(nil), []byte("\xc4\x02{}"))
 		f.Add(c, []byte("\xc4\x04null"), []byte("\xc7\x00\x01"))
 	}
-	all := Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"}, ManagedFields: true}
+	all := snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"}, ManagedFields: true}
 	f.Fuzz(func(t *testing.T, which uint8, a, b []byte) {
 		c, encoding := decodableCollection(which)
 		before := memorySource{{c, []entry.Entry{{Key: "k", UID: "u", Encoding: encoding, Payload: a}}}}
 		after := memorySource{{c, []entry.Entry{{Key: "k", UID: "u", Encoding: encoding, Payload: b}}}}
-		redacted, err := Select(before, SelectOptions{Redaction: all})
+		redacted, err := snapshot.Select(before, snapshot.SelectOptions{Redaction: all})
 		if err != nil {
 			t.Fatal(err)
 		}
 		expected := func(err error) bool {
-			return err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrUndecodable)
+			return err == nil || errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, snapshot.ErrUndecodable)
 		}
 		var out []byte
 		err = redacted.Records(t.Context(), c.Identity, "", func(r entry.Entry) error { out = r.Payload; return nil })
@@ -283,11 +269,11 @@ func FuzzDecode(f *testing.F) {
 			t.Logf("redact: %v", err) // an object that does not fit its type when it is written again
 		}
 		if err == nil {
-			if _, err := NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
+			if _, err := snapshot.NewDecoder(c).Decode(entry.Entry{Key: "k", Encoding: encoding, Payload: out}); err != nil {
 				t.Fatalf("what was redacted can not be decoded: %v", err)
 			}
 		}
-		_, err = Diff(t.Context(), before, after, DiffOptions{}, func(Change) error { return nil })
+		_, err = snapshot.Diff(t.Context(), before, after, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
 		if !expected(err) {
 			t.Fatalf("Diff: %v", err)
 		}
@@ -299,7 +285,7 @@ func decodable() []uint8 {
 	return []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
 }
 
-func decodableCollection(which uint8) (c Collection, encoding string) {
+func decodableCollection(which uint8) (c snapshot.Collection, encoding string) {
 	c.Identity, c.Resource.Kind = identityOf([]string{"pods", "secrets", "configmaps"}[int(which)%3]), []string{"Pod", "Secret", "ConfigMap"}[int(which)%3]
 	c.Identity.Representation = []entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata}[int(which/3)%3]
 	return c, []string{encodingProtobuf, encodingMsgpack}[int(which/9)%2]

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 var updateGolden = flag.Bool("update", false, "write the golden snapshots of the current format anew")
@@ -33,7 +34,7 @@ func goldenContent(t *testing.T) content {
 		c.records = append(c.records, recordOf(t, pods, fmt.Sprintf(
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"pod-%02d","uid":"p-%d","resourceVersion":"%d","labels":{"app":"till"}},"spec":{"containers":[{"name":"c","image":"registry/till:1"}]}}`, i, i, 100+i)))
 	}
-	widgets := Collection{
+	widgets := snapshot.Collection{
 		Identity: entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
 			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x", Representation: entry.Unstructured,
@@ -47,9 +48,9 @@ func goldenContent(t *testing.T) content {
 			`{"apiVersion":"larder.dev/v1","kind":"Widget","metadata":{"namespace":"shop","name":"widget-%d","uid":"w-%d","resourceVersion":"%d"},"spec":{"size":%d,"ratio":0.5,"none":null,"empty":[],"text":"größer <&>"}}`, i, i, 200+i, i-1)))
 	}
 	return content{
-		header: Header{
+		header: snapshot.Header{
 			ClusterID: "golden", ServerVersion: "v1.36.3", TakenAt: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), Larder: "v0.1.0-golden",
-			Filter: &Filter{Namespaces: []string{"shop"}}, Redaction: &Redaction{ManagedFields: true},
+			Filter: &snapshot.Filter{Namespaces: []string{"shop"}}, Redaction: &snapshot.Redaction{ManagedFields: true},
 		},
 		collections: []contentOf{c, {collectionOf(core("nodes"), "Node", entry.Metadata), nil}, of},
 	}
@@ -64,7 +65,7 @@ func goldenPath(format int, sealed bool) string {
 
 func goldenIdentities(t testing.TB) []age.Identity {
 	t.Helper()
-	ids, err := ParseIdentities([]byte(goldenIdentity))
+	ids, err := snapshot.ParseIdentities([]byte(goldenIdentity))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestGolden(t *testing.T) {
 	for format := 1; format <= formatNow; format++ {
 		for _, sealed := range []bool{false, true} {
 			path := goldenPath(format, sealed)
-			f, err := Open(path, OpenOptions{Identities: goldenIdentities(t)})
+			f, err := snapshot.Open(path, snapshot.OpenOptions{Identities: goldenIdentities(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,12 +94,12 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := readAll(bytes.NewReader(in), ReaderOptions{Identities: goldenIdentities(t)})
+			got, _, err := readAll(bytes.NewReader(in), snapshot.ReaderOptions{Identities: goldenIdentities(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want.check(t, got)
-			report, err := Verify(t.Context(), bytes.NewReader(in), ReaderOptions{Identities: goldenIdentities(t)})
+			report, err := snapshot.Verify(t.Context(), bytes.NewReader(in), snapshot.ReaderOptions{Identities: goldenIdentities(t)})
 			if err != nil || len(report.Problems) > 0 || report.Objects != 15 || report.Unknown != 0 {
 				t.Errorf("%s: %+v, %v", path, report, err)
 			}
@@ -112,7 +113,8 @@ func TestGoldenIsWhatIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := goldenContent(t).bytes(t, WriterOptions{block: 500, id: fileID(golden[len(magic)+4:])})
+	goldenID, _ := idOf(golden)
+	now := goldenContent(t).bytes(t, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 500), goldenID))
 	a, b := framesIn(t, golden), framesIn(t, now)
 	if len(a) != len(b) {
 		t.Fatalf("%d frames, the golden snapshot has %d", len(b), len(a))
@@ -124,33 +126,6 @@ func TestGoldenIsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// framesIn takes a snapshot apart.
-func framesIn(t *testing.T, data []byte) (out []frame) {
-	t.Helper()
-	p, at, err := parsePrologue(data, formats())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &window{r: bytes.NewReader(data)}
-	if _, err := in.peek(at); err != nil {
-		t.Fatal(err)
-	}
-	in.skip(at)
-	u, err := newUnpacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for in.offset < int64(len(data)-footerSize) {
-		f, err := readFrame(in, place{id: p.id, offset: uint64(in.offset), number: int64(len(out))}, u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.head, f.body = bytes.Clone(f.head), bytes.Clone(f.body)
-		out = append(out, f)
-	}
-	return out
-}
-
 func writeGolden(t *testing.T) {
 	t.Helper()
 	identity, ok := goldenIdentities(t)[0].(*age.X25519Identity)
@@ -158,7 +133,7 @@ func writeGolden(t *testing.T) {
 		t.Fatal("the golden identity is of another type")
 	}
 	for _, sealed := range []bool{false, true} {
-		o := WriterOptions{block: 500}
+		o := snapshot.WithBlocks(snapshot.WriterOptions{}, 500)
 		if sealed {
 			o.Recipients = []age.Recipient{identity.Recipient()}
 		}

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // appendBlock appends a block of one record, with a payload.
@@ -49,12 +50,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 	begin, end := part(kindCollection, 0, "\x00", podsText+"}"), func(counts string) []byte { return part(kindEnd, 0, "\x00", podsText+counts+"}") }
 	page, tail := part(kindPage, 0, "\x00", ""), part(kindTail, 0, "", "")
-	p, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	zeros := p.encoder.EncodeAll(make([]byte, maxBody), nil)
-	more := p.encoder.EncodeAll(make([]byte, 2*maxBody), nil)
+	zeros := encoder().EncodeAll(make([]byte, maxBody), nil)
+	more := encoder().EncodeAll(make([]byte, 2*maxBody), nil)
 	one := string(blockHead{count: 1, first: "a", last: "a"}.append(nil))
 	sized := func(size uint32, stored []byte) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, size), stored...)
@@ -96,7 +93,7 @@ func TestHostileFiles(t *testing.T) {
 		"a description of another one": {text(begin, blockPart(0, "a", "b"), page, part(kindEnd, 0, "\x00", strings.Replace(podsText, "pods", "nodes", 1)+counts+"}"), tail), "it is the end of nodes.v1", ""},
 	} {
 		data := framesOf(c.text)
-		_, _, streamErr := readAll(bytes.NewReader(data), ReaderOptions{})
+		_, _, streamErr := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 		for how, got := range map[string]struct {
 			err  error
 			want string
@@ -112,7 +109,7 @@ func TestHostileFiles(t *testing.T) {
 // readAtRandom opens a snapshot and reads all that is in it.
 func readAtRandom(t *testing.T, data []byte) error {
 	t.Helper()
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		return err
 	}
@@ -128,18 +125,18 @@ func readAtRandom(t *testing.T, data []byte) error {
 func TestKeysAreBytes(t *testing.T) {
 	keys := []string{"", "\x00", "../../etc/passwd", "/", "a/../b", "a\nb", "\x1b[2J", "\xff\xfe", "..", "CON"}
 	slices.Sort(keys)
-	of := contentOf{collection: Collection{Identity: identityOf("pods")}}
+	of := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
 	for _, key := range keys[1:] { // the empty one is refused
 		of.records = append(of.records, rec(key, 10))
 	}
 	want := content{collections: []contentOf{of}}
 	data := want.bytes(t, smallBlocks)
-	got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+	got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want.check(t, got)
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +161,14 @@ func TestIndexOfBlocksInOneAnother(t *testing.T) {
 	framer.number++
 	names := func(key string, at, end int) []byte {
 		digest := [digestSize]byte(framer.out[end-digestSize:])
-		return indexEntry{first: key, last: key, offset: uint64(at), length: uint64(end - at), count: 1, digest: digest}.append(nil)
+		return indexEntry{first: key, last: key, span: span{uint64(at), uint64(end - at)}, count: 1, digest: digest}.append(nil)
 	}
 	body := append(names("a", first, len(framer.out)), names("b", at, at+len(inner))...)
 	framer.first = "a"
 	framer.frame(kindPage, 0, []byte{0}, body)
 	framer.frame(kindEnd, 0, []byte{0}, []byte(podsText+`,"objects":2,"bytes":201,"blocks":2}`))
 	framer.frame(kindTail, 0, nil, nil)
-	data := footer{offset: framer.at.offset, length: uint32(framer.at.length), id: framer.id}.append(framer.out)
+	data := footer{framer.at, framer.id}.append(framer.out)
 	if err := readAtRandom(t, data); !typed(err) || !strings.Contains(err.Error(), "are not one behind the other before it") {
 		t.Error(err)
 	}

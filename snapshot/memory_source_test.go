@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // memorySource is a Source in memory.
 type memorySource []contentOf
 
-func (m memorySource) Collections(context.Context) (out []Collection, err error) {
+func (m memorySource) Collections(context.Context) (out []snapshot.Collection, err error) {
 	for _, c := range m {
 		of := c.collection
 		of.Objects = max(of.Objects, len(c.records)) // from which its scope can be told
@@ -23,7 +24,7 @@ func (m memorySource) Collections(context.Context) (out []Collection, err error)
 func (m memorySource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
 	i := slices.IndexFunc(m, func(c contentOf) bool { return c.collection.Identity.ID() == id.ID() })
 	if i < 0 {
-		return fmt.Errorf("%s: %w", id, ErrNoCollection)
+		return fmt.Errorf("%s: %w", id, snapshot.ErrNoCollection)
 	}
 	for _, r := range m[i].records {
 		if r.Key <= after {

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // live returns the bytes that are in use now.
@@ -43,7 +44,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	p.start += int64(b.Cap())
 	w := mustWriter(t, &b)
 	id := identityOf("pods")
-	if err := w.Begin(Collection{Identity: id}); err != nil {
+	if err := w.Begin(snapshot.Collection{Identity: id}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range objects {
@@ -79,7 +80,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 			p.tick()
 		}
 	}
-	r, err := NewReader(bytes.NewReader(data), ReaderOptions{})
+	r, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	r.Close()
 	r = nil
 	check("read as a stream")
-	f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	}
 	check("read at random")
 	counting := countingSource{f, count}
-	if report, err := Diff(t.Context(), counting, f, DiffOptions{}, nil); err != nil || report.Same != objects {
+	if report, err := snapshot.Diff(t.Context(), counting, f, snapshot.DiffOptions{}, nil); err != nil || report.Same != objects {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	check("compared")
@@ -115,7 +116,7 @@ func TestMemoryIsOneBlock(t *testing.T) {
 
 // countingSource tells of each record.
 type countingSource struct {
-	*File
+	*snapshot.File
 	count func()
 }
 
@@ -137,11 +138,7 @@ func allocated(f func()) int64 {
 
 // Files of a few bytes that announce much: they fail, or are read, without allocating more than a block and what comes with it.
 func TestHostileFilesAllocateLittle(t *testing.T) {
-	p, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	zeros, _ := p.pack(make([]byte, maxBody))
+	zeros := encoder().EncodeAll(make([]byte, maxBody), nil)
 	bomb := append(binary.BigEndian.AppendUint32(nil, maxBody), zeros...)
 	lying := append(binary.BigEndian.AppendUint32(nil, 100), zeros...)
 	manifest := func() []byte { return appendSized(appendSized([]byte{'M', 0}, ""), "{}") }
@@ -171,58 +168,15 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	}
 	// A frame that announces a large body, and a stream that ends.
 	whole := small().bytes(t, smallBlocks)
-	_, at, err := parsePrologue(whole, formats())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lie := frameHead{id: fileID(whole[len(magic)+4:]), kind: kindBlock, size: maxBody, offset: uint64(at)}.append(nil, nil, nil)
+	id, at := idOf(whole)
+	lie := frameHead{id: id, kind: kindBlock, size: maxBody, offset: uint64(at)}.append(nil, nil, nil)
 	binary.BigEndian.PutUint32(lie[24:], maxBody)
 	data := append(whole[:at:at], lie...)
 	if n := allocated(func() {
-		if _, _, err := readAll(bytes.NewReader(data), ReaderOptions{}); !typed(err) {
+		if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{}); !typed(err) {
 			t.Error(err)
 		}
 	}); n > 1<<20 {
 		t.Errorf("%d KiB allocated for a block that is not there", n>>10)
-	}
-}
-
-// A stream of records larger than a block does not leave its memory behind.
-func TestLargeRecordsAreLetGo(t *testing.T) {
-	var b bytes.Buffer
-	w := mustWriter(t, &b)
-	if err := w.Begin(Collection{Identity: identityOf("pods")}); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range []entry.Entry{rec("a", maxBody-100), rec("bb", 10)} {
-		if err := w.Add(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.End(); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{cap(w.block), cap(w.out), cap(w.pack.out)} {
-		if n > 4*blockTarget {
-			t.Errorf("the Writer keeps %d bytes", n)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewReader(&b, ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.NextCollection(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := cap(r.unpack.out); n > 4*blockTarget {
-		t.Errorf("the Reader keeps %d bytes", n)
 	}
 }

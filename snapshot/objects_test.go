@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"encoding/json"
@@ -12,10 +12,11 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // recordOf encodes an object as a collection of that representation has it. Its JSON is given.
-func recordOf(t testing.TB, c Collection, text string) entry.Entry {
+func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(text)); err != nil {
@@ -49,8 +50,8 @@ func recordOf(t testing.TB, c Collection, text string) entry.Entry {
 }
 
 // collectionOf is a collection of a kind of Kubernetes.
-func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) Collection {
-	return Collection{
+func collectionOf(resource schema.GroupVersionResource, kind string, r entry.Representation) snapshot.Collection {
+	return snapshot.Collection{
 		Identity:        entry.Identity{GroupVersionResource: resource, Representation: r},
 		Resource:        entry.ResourceInfo{Kind: kind, Namespaced: kind != "Node"},
 		ResourceVersion: "100", Complete: true,
@@ -62,10 +63,10 @@ func core(resource string) schema.GroupVersionResource {
 }
 
 // decoded returns the objects of a source's collection as JSON, by key.
-func decoded(t testing.TB, src Source, c Collection) map[string]map[string]any {
+func decoded(t testing.TB, src snapshot.Source, c snapshot.Collection) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
-	d := NewDecoder(c)
+	d := snapshot.NewDecoder(c)
 	err := src.Records(t.Context(), c.Identity, "", func(r entry.Entry) error {
 		u, err := d.Decode(r)
 		if err != nil {

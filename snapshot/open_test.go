@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // Open names the file in its errors, and what is no regular file.
@@ -23,7 +24,7 @@ func TestOpenByPath(t *testing.T) {
 		}
 	}
 	write(data)
-	f, err := Open(path, OpenOptions{})
+	f, err := snapshot.Open(path, snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +33,12 @@ func TestOpenByPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(data[:len(data)-100])
-	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrDamaged) || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), "it was cut short, or is still being written") {
+	if _, err := snapshot.Open(path, snapshot.OpenOptions{}); !errors.Is(err, snapshot.ErrDamaged) || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), "it was cut short, or is still being written") {
 		t.Error(err)
 	}
 	write([]byte("something else"))
 	for _, p := range []string{path, filepath.Dir(path), path + ".none"} {
-		if _, err := Open(p, OpenOptions{}); err == nil || !strings.Contains(err.Error(), p) {
+		if _, err := snapshot.Open(p, snapshot.OpenOptions{}); err == nil || !strings.Contains(err.Error(), p) {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
@@ -46,7 +47,7 @@ func TestOpenByPath(t *testing.T) {
 func TestNoSuchCollection(t *testing.T) {
 	f := fileOf(t, small().collections...)
 	_, _, err := f.Get(t.Context(), identityOf("nothing"), "a")
-	if !errors.Is(err, ErrNoCollection) || !strings.Contains(err.Error(), "nothing.v1") {
+	if !errors.Is(err, snapshot.ErrNoCollection) || !strings.Contains(err.Error(), "nothing.v1") {
 		t.Error(err)
 	}
 }
@@ -84,7 +85,7 @@ func TestSkipping(t *testing.T) {
 	if !errors.Is(err, errDisk) || n != 1 {
 		t.Errorf("%v after %d records", err, n)
 	}
-	r, err := NewReader(strings.NewReader(string(want.bytes(t, smallBlocks))), ReaderOptions{})
+	r, err := snapshot.NewReader(strings.NewReader(string(want.bytes(t, smallBlocks))), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

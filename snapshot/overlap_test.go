@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // podsOf is a collection of pods within a scope, with those pods: namespace/name=label.
@@ -54,7 +55,7 @@ func TestDiffOfOverlaps(t *testing.T) {
 			[]string{"added a a/y"}, []string{"a "}, 1, 0, 1},
 	} {
 		var got, scopes []string
-		report, err := Diff(t.Context(), tc.a, tc.b, DiffOptions{}, func(c Change) error {
+		report, err := snapshot.Diff(t.Context(), tc.a, tc.b, snapshot.DiffOptions{}, func(c snapshot.Change) error {
 			got = append(got, fmt.Sprintf("%s %s %s", c.Kind, c.Collection.Identity.Namespace, c.Key))
 			return nil
 		})
@@ -88,7 +89,7 @@ func TestOrderOfOverlaps(t *testing.T) {
 		want []string
 	}{{memorySource{all, later}, []string{"a/x", "n"}}, {memorySource{later, all}, []string{"n", "a/x"}}} {
 		var got []string
-		if _, err := Diff(t.Context(), memorySource{nodes, part}, tc.b, DiffOptions{}, func(c Change) error {
+		if _, err := snapshot.Diff(t.Context(), memorySource{nodes, part}, tc.b, snapshot.DiffOptions{}, func(c snapshot.Change) error {
 			got = append(got, c.Key)
 			return nil
 		}); err != nil || !slices.Equal(got, tc.want) {
@@ -104,7 +105,7 @@ func TestOverlapOfAbsentFields(t *testing.T) {
 	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1, "spec.providerID=p": 1} {
 		some := all
 		some.collection.Identity.FieldSelector = selector
-		report, err := Diff(t.Context(), memorySource{all}, memorySource{some}, DiffOptions{}, func(c Change) error {
+		report, err := snapshot.Diff(t.Context(), memorySource{all}, memorySource{some}, snapshot.DiffOptions{}, func(c snapshot.Change) error {
 			t.Errorf("%s: %s %s", selector, c.Kind, c.Key)
 			return nil
 		})

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // escapes are what somebody may put into a file so that it is printed.
@@ -21,23 +22,23 @@ func wantPrintable(t *testing.T, what, text string) {
 
 // TestTextsOfFilesArePrintable: what a file calls itself and its collections moves no cursor and makes no lines.
 func TestTextsOfFilesArePrintable(t *testing.T) {
-	wantPrintable(t, "the program that wrote it", (&FormatError{Format: 2, Newest: 1, Larder: escapes}).Error())
-	wantPrintable(t, "damage", (&DamageError{Collection: escapes}).Error())
+	wantPrintable(t, "the program that wrote it", (&snapshot.FormatError{Format: 2, Newest: 1, Larder: escapes}).Error())
+	wantPrintable(t, "damage", (&snapshot.DamageError{Collection: escapes}).Error())
 
 	secret := collectionOf(core("secrets"), "Secret", entry.Unstructured)
 	secret.Identity.Namespace = escapes
 	secret.Sealed = true
 	other := collectionOf(core("pods"), "Pod", entry.Unstructured)
 	other.Identity.Resource, other.Identity.Group = escapes, escapes
-	data := content{collections: []contentOf{{secret, nil}, {other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack, Payload: []byte("\x80")}}}}}.bytes(t, WriterOptions{})
-	report, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
+	data := content{collections: []contentOf{{secret, nil}, {other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack, Payload: []byte("\x80")}}}}}.bytes(t, snapshot.WriterOptions{})
+	report, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil || len(report.Problems) == 0 {
 		t.Fatal(report, err)
 	}
 	for _, p := range report.Problems {
 		wantPrintable(t, "a problem", p)
 	}
-	restored, err := RestoreFrom(t.Context(), bytes.NewReader(data), filepath.Join(t.TempDir(), "a.db"), RestoreOptions{})
+	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), filepath.Join(t.TempDir(), "a.db"), snapshot.RestoreOptions{})
 	if err != nil || len(restored.LeftOut) != 1 {
 		t.Fatal(restored, err)
 	}

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -78,7 +79,7 @@ func runInformer(t *testing.T, srv *fakeapi.Server, path, want string) informer.
 	status := i.Status()
 	cancel()
 	<-done
-	wantServed(t, StoreSource(s), savedPods, servedState(srv, "pods"))
+	wantServed(t, snapshot.StoreSource(s), savedPods, servedState(srv, "pods"))
 	wantSound(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder")
 	runInformer(t, srv, db, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
-	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
@@ -101,8 +102,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 	srv.ResetCounts()
 	restored := filepath.Join(dir, "b.db")
-	o := RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}}
-	if _, err := Restore(t.Context(), path, restored, o); err != nil {
+	o := snapshot.RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}}
+	if _, err := snapshot.Restore(t.Context(), path, restored, o); err != nil {
 		t.Fatal(err)
 	}
 	status := runInformer(t, srv, restored, fmt.Sprintf("%d added, 3 updated, 3 deleted", servedPods+3))
@@ -115,7 +116,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 
 	redacted := filepath.Join(dir, "c.db")
 	o.Redaction.Annotations = []string{"note"}
-	if _, err := Restore(t.Context(), path, redacted, o); err != nil {
+	if _, err := snapshot.Restore(t.Context(), path, redacted, o); err != nil {
 		t.Fatal(err)
 	}
 	srv.ResetCounts()
@@ -126,7 +127,7 @@ func TestRestoredStoreResumes(t *testing.T) {
 	}
 	s := mustOpen(t, redacted)
 	codec := mustCodec(t, &corev1.Pod{})
-	for _, r := range recordsOf(t, StoreSource(s), savedPods) {
+	for _, r := range recordsOf(t, snapshot.StoreSource(s), savedPods) {
 		obj, err := codec.Decode(r.Payload)
 		if err != nil {
 			t.Fatal(err)
@@ -142,28 +143,28 @@ func TestRestoredStoreResumes(t *testing.T) {
 func TestRestoredPartIsNoSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")
-	if _, err := SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	redact := SelectOptions{Redaction: Redaction{Annotations: []string{"note"}}}
+	redact := snapshot.SelectOptions{Redaction: snapshot.Redaction{Annotations: []string{"note"}}}
 	before, twice := filepath.Join(dir, "redacted.larder"), filepath.Join(dir, "twice.larder")
-	s, _ := mustRestore(t, whole, RestoreOptions{SelectOptions: redact})
-	if _, err := SaveStore(t.Context(), s, twice, SaveOptions{}); err != nil {
+	s, _ := mustRestore(t, whole, snapshot.RestoreOptions{SelectOptions: redact})
+	if _, err := snapshot.SaveStore(t.Context(), s, twice, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "b.db")), before, SaveOptions{SelectOptions: redact}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "b.db")), before, snapshot.SaveOptions{SelectOptions: redact}); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
 		path   string
-		o      RestoreOptions
+		o      snapshot.RestoreOptions
 		synced bool
 	}{
-		"whole":               {whole, RestoreOptions{}, true},
-		"redacted on the way": {whole, RestoreOptions{SelectOptions: redact}, false},
-		"redacted before":     {before, RestoreOptions{}, false},
-		"redacted twice ago":  {twice, RestoreOptions{}, false},
-		"filtered":            {whole, RestoreOptions{SelectOptions: SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}}, false},
+		"whole":               {whole, snapshot.RestoreOptions{}, true},
+		"redacted on the way": {whole, snapshot.RestoreOptions{SelectOptions: redact}, false},
+		"redacted before":     {before, snapshot.RestoreOptions{}, false},
+		"redacted twice ago":  {twice, snapshot.RestoreOptions{}, false},
+		"filtered":            {whole, snapshot.RestoreOptions{SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := mustRestore(t, tc.path, tc.o)

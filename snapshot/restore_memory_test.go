@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // longMarks is a snapshot of records whose UIDs, resourceVersions and encodings are as long as they may be.
@@ -36,7 +37,7 @@ func TestRestoreIsBounded(t *testing.T) {
 	runtime.GC()
 	p := &peak{start: liveBytes()}
 	path := filepath.Join(t.TempDir(), "a.db")
-	restored, err := RestoreFrom(t.Context(), bytes.NewReader(data), path, RestoreOptions{Progress: func(now Progress) {
+	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path, snapshot.RestoreOptions{Progress: func(now snapshot.Progress) {
 		if now.Objects%(4*progressEvery) == 0 {
 			p.tick()
 		}

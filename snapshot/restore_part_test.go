@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // TestRestoreOfAPartIsNotComplete: an informer that syncs from the disk must not take a part of a collection for all of it.
@@ -17,14 +18,14 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	whole, part := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
-	some := SelectOptions{Filter: Filter{Resources: []string{"pods", "nodes"}, Namespaces: []string{"ns-1"}}}
-	if _, err := SaveStore(t.Context(), s, whole, SaveOptions{}); err != nil {
+	some := snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods", "nodes"}, Namespaces: []string{"ns-1"}}}
+	if _, err := snapshot.SaveStore(t.Context(), s, whole, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveStore(t.Context(), s, part, SaveOptions{SelectOptions: some}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, part, snapshot.SaveOptions{SelectOptions: some}); err != nil {
 		t.Fatal(err)
 	}
-	for path, o := range map[string]RestoreOptions{whole: {SelectOptions: some}, part: {}} {
+	for path, o := range map[string]snapshot.RestoreOptions{whole: {SelectOptions: some}, part: {}} {
 		got, restored := mustRestore(t, path, o)
 		infos, err := got.Collections(t.Context())
 		if err != nil {
@@ -44,8 +45,8 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
 	c.Complete, c.ResourceVersion = true, "7"
 	src := memorySource{{c, []entry.Entry{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf, Payload: []byte("k8s")}}}}
-	skip := SelectOptions{Redaction: Redaction{Env: []string{"x"}}, SkipUnknown: true}
-	write := func(name string, o SelectOptions) string {
+	skip := snapshot.SelectOptions{Redaction: snapshot.Redaction{Env: []string{"x"}}, SkipUnknown: true}
+	write := func(name string, o snapshot.SelectOptions) string {
 		path := filepath.Join(dir, name)
 		f, err := os.Create(path)
 		if err != nil {
@@ -60,11 +61,11 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 		}
 		return path
 	}
-	f := mustOpenFile(t, write("skipped.larder", skip), OpenOptions{})
+	f := mustOpenFile(t, write("skipped.larder", skip), snapshot.OpenOptions{})
 	if got := f.Manifest().Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") {
 		t.Errorf("in a snapshot: %+v", got)
 	}
-	_, restored := mustRestore(t, write("whole.larder", SelectOptions{}), RestoreOptions{SelectOptions: skip})
+	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}), snapshot.RestoreOptions{SelectOptions: skip})
 	if got := restored.Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") || restored.Skipped != 1 {
 		t.Errorf("in a store: %+v", restored)
 	}

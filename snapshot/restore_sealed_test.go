@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -24,7 +25,7 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 	pod := savedPod(1, "7")
 	pod.Annotations["note"] = plantedSecret
 	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	plain, sealed := store.Options{Logger: &quiet}, store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
@@ -41,9 +42,9 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 		"keys, of a stream": {to: sealed, want: 1, fromStream: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked, Import: store.ImportOptions{Store: tc.to}}
+			o := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked, Import: store.ImportOptions{Store: tc.to}}
 			to := filepath.Join(t.TempDir(), "b.db")
-			restored, err := Restore(t.Context(), path, to, o)
+			restored, err := snapshot.Restore(t.Context(), path, to, o)
 			if tc.fromStream {
 				in, failed := os.Open(path)
 				if failed != nil {
@@ -51,7 +52,7 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 				}
 				defer func() { _ = in.Close() }()
 				_ = os.Remove(to)
-				restored, err = RestoreFrom(t.Context(), in, to, o)
+				restored, err = snapshot.RestoreFrom(t.Context(), in, to, o)
 			}
 			if err != nil || restored.Objects != tc.want || len(restored.LeftOut) != 1-tc.want {
 				t.Fatalf("%+v, %v", restored, err)

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -16,21 +16,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // content is a whole snapshot in memory: the model of the format.
 type content struct {
-	header      Header
+	header      snapshot.Header
 	collections []contentOf
 }
 
 type contentOf struct {
-	collection Collection
+	collection snapshot.Collection
 	records    []entry.Entry
 }
 
-func (c content) write(w io.Writer, o WriterOptions) error {
-	s, err := NewWriter(w, c.header, o)
+func (c content) write(w io.Writer, o snapshot.WriterOptions) error {
+	s, err := snapshot.NewWriter(w, c.header, o)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (c content) write(w io.Writer, o WriterOptions) error {
 	return s.Close()
 }
 
-func (c content) bytes(t rapid.TB, o WriterOptions) []byte {
+func (c content) bytes(t rapid.TB, o snapshot.WriterOptions) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.write(&b, o); err != nil {
@@ -60,8 +61,8 @@ func (c content) bytes(t rapid.TB, o WriterOptions) []byte {
 }
 
 // readAll reads a snapshot front to back. What was read before an error is returned too.
-func readAll(r io.Reader, o ReaderOptions) (c content, m Manifest, err error) {
-	s, err := NewReader(r, o)
+func readAll(r io.Reader, o snapshot.ReaderOptions) (c content, m snapshot.Manifest, err error) {
+	s, err := snapshot.NewReader(r, o)
 	if err != nil {
 		return c, m, err
 	}
@@ -103,7 +104,7 @@ type tb interface {
 }
 
 // readFile reads a snapshot through its index.
-func readFile(t tb, f *File) (c content) {
+func readFile(t tb, f *snapshot.File) (c content) {
 	t.Helper()
 	c.header = f.Manifest().Header
 	for _, col := range f.Manifest().Collections {
@@ -134,7 +135,7 @@ func (c content) check(t rapid.TB, got content) {
 		col := want.collection
 		col.Objects, col.Bytes, col.Blocks = len(want.records), 0, g.collection.Blocks
 		if len(want.records) > 0 {
-			col.noteKey(want.records[0].Key)
+			col.Resource.Namespaced = col.Resource.Namespaced || strings.Contains(want.records[0].Key, "/")
 		}
 		for _, r := range want.records {
 			col.Bytes += int64(len(r.Payload))
@@ -154,7 +155,7 @@ func sameRecord(a, b entry.Entry) bool {
 
 // drawContent draws a snapshot for blocks of that size.
 func drawContent(t *rapid.T, block int) content {
-	c := content{header: Header{
+	c := content{header: snapshot.Header{
 		ClusterID: rapid.String().Draw(t, "cluster"), ServerVersion: "v1.36.3", Larder: rapid.StringN(0, 20, 255).Draw(t, "larder"),
 	}}
 	if rapid.Bool().Draw(t, "dated") {
@@ -167,7 +168,7 @@ func drawContent(t *rapid.T, block int) content {
 }
 
 func drawCollection(t *rapid.T, i, block int) contentOf {
-	c := Collection{
+	c := snapshot.Collection{
 		Identity: entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: fmt.Sprint("things", i)},
 			Namespace:            rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
@@ -214,15 +215,16 @@ func payload(seed, size int) []byte {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Most have small blocks, which is fast; a few are as they are written.
-		o := WriterOptions{block: rapid.SampledFrom([]int{200, 200, 200, 200, 1000, 1000, 1000, 1000, blockTarget}).Draw(t, "block")}
-		want := drawContent(t, o.block)
+		block := rapid.SampledFrom([]int{200, 200, 200, 200, 1000, 1000, 1000, 1000, blockTarget}).Draw(t, "block")
+		o := snapshot.WithBlocks(snapshot.WriterOptions{}, block)
+		want := drawContent(t, block)
 		data := want.bytes(t, o)
-		got, m, err := readAll(bytes.NewReader(data), ReaderOptions{})
+		got, m, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want.check(t, got)
-		f, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+		f, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +239,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // checkGets compares single reads with the model.
-func checkGets(t *rapid.T, f *File, c contentOf) {
+func checkGets(t *rapid.T, f *snapshot.File, c contentOf) {
 	id := c.collection.Identity
 	for _, r := range c.records {
 		got, ok, err := f.Get(t.Context(), id, r.Key)

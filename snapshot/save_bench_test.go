@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -42,13 +43,13 @@ func benchSaveRestore(b *testing.B, pods int) {
 		b.Fatal(err)
 	}
 	path, to := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.db")
-	var saved Saved
+	var saved snapshot.Saved
 	measure(b, "save", func() error {
-		saved, err = SaveStore(context.Background(), s, path, SaveOptions{})
+		saved, err = snapshot.SaveStore(context.Background(), s, path, snapshot.SaveOptions{})
 		return err
 	})
 	measure(b, "restore", func() error {
-		_, err := Restore(context.Background(), path, to, RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}})
+		_, err := snapshot.Restore(context.Background(), path, to, snapshot.RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}})
 		return err
 	})
 	info, err := os.Stat(to)

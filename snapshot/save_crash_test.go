@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -45,7 +46,7 @@ func childSave(dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = SaveStore(context.Background(), s, filepath.Join(dir, "a.larder"), SaveOptions{Secrets: true})
+	_, err = snapshot.SaveStore(context.Background(), s, filepath.Join(dir, "a.larder"), snapshot.SaveOptions{Secrets: true})
 	return errors.Join(err, s.Close())
 }
 
@@ -54,7 +55,7 @@ func childRestore(dir string) error {
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_, err := Restore(context.Background(), filepath.Join(dir, "a.larder"), to, RestoreOptions{
+	_, err := snapshot.Restore(context.Background(), filepath.Join(dir, "a.larder"), to, snapshot.RestoreOptions{
 		Secrets: true, Import: store.ImportOptions{Store: store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}},
 	})
 	return err
@@ -112,10 +113,10 @@ func TestKilledWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
 	s := savedStore(t, filepath.Join(dir, "a.db"))
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Secrets: true}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Secrets: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := mustOpenFile(t, path, OpenOptions{}) // stays open: it is replaced, not changed
+	want := mustOpenFile(t, path, snapshot.OpenOptions{}) // stays open: it is replaced, not changed
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	for kill := 0; kill < kills(10) || left == 0 && kill < 20*kills(10); kill++ { // more, and later ones, until one shows something
 		killChild(t, "save", dir, time.Duration(random.IntN(60_000*(1+kill/kills(10))))*time.Microsecond)
 		left += min(1, debris(t, dir))
-		f, err := Open(path, OpenOptions{})
+		f, err := snapshot.Open(path, snapshot.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +150,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "a.larder")
 	s := savedStore(t, filepath.Join(from, "a.db"))
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Secrets: true}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Secrets: true}); err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -171,7 +172,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 			t.Fatal("a good file was moved aside")
 		}
 		wantSound(t, restored)
-		wantSame(t, StoreSource(s), StoreSource(restored))
+		wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored))
 		if err := restored.Close(); err != nil {
 			t.Fatal(err)
 		}

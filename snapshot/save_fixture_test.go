@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -139,7 +140,7 @@ func savedStore(t testing.TB, path string) *store.Store {
 }
 
 // recordsOf reads a whole collection.
-func recordsOf(t testing.TB, src Source, id entry.Identity) (all []entry.Entry) {
+func recordsOf(t testing.TB, src snapshot.Source, id entry.Identity) (all []entry.Entry) {
 	t.Helper()
 	err := src.Records(t.Context(), id, "", func(r entry.Entry) error {
 		r.Payload = slices.Clone(r.Payload)
@@ -153,7 +154,7 @@ func recordsOf(t testing.TB, src Source, id entry.Identity) (all []entry.Entry) 
 }
 
 // wantSame verifies that two sources have the same collections, in the same state, and the same records, but those that are left out of b.
-func wantSame(t testing.TB, a, b Source, without ...entry.Identity) {
+func wantSame(t testing.TB, a, b snapshot.Source, without ...entry.Identity) {
 	t.Helper()
 	as, err := a.Collections(t.Context())
 	if err != nil {
@@ -163,7 +164,7 @@ func wantSame(t testing.TB, a, b Source, without ...entry.Identity) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	as = slices.DeleteFunc(as, func(c Collection) bool {
+	as = slices.DeleteFunc(as, func(c snapshot.Collection) bool {
 		return slices.ContainsFunc(without, func(id entry.Identity) bool { return id.ID() == c.Identity.ID() })
 	})
 	if len(as) != len(bs) {
@@ -203,9 +204,9 @@ func wantNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
-func mustOpenFile(t testing.TB, path string, o OpenOptions) *File {
+func mustOpenFile(t testing.TB, path string, o snapshot.OpenOptions) *snapshot.File {
 	t.Helper()
-	f, err := Open(path, o)
+	f, err := snapshot.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,11 +214,11 @@ func mustOpenFile(t testing.TB, path string, o OpenOptions) *File {
 	return f
 }
 
-func mustRestore(t testing.TB, path string, o RestoreOptions) (*store.Store, Restored) {
+func mustRestore(t testing.TB, path string, o snapshot.RestoreOptions) (*store.Store, snapshot.Restored) {
 	t.Helper()
 	o.Import.Store.Logger = &quiet
 	to := filepath.Join(t.TempDir(), "restored.db")
-	got, err := Restore(t.Context(), path, to, o)
+	got, err := snapshot.Restore(t.Context(), path, to, o)
 	if err != nil {
 		t.Fatal(err)
 	}

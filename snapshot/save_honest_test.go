@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -39,13 +40,13 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	loseRecord(t, db, savedPods, "ns-3/pod-000003")
-	for name, o := range map[string]SaveOptions{"all": {}, "some": {SelectOptions: SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}}} {
-		if _, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
+	for name, o := range map[string]snapshot.SaveOptions{"all": {}, "some": {SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}} {
+		if _, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s = mustOpen(t, db)
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, entry.ErrDamaged) {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("hot: %v", err)
 	}
 }
@@ -66,8 +67,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o := SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}
-	if saved, err := SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
+	o := snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}
+	if saved, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("%+v, %v", saved, err)
 	}
 	wantNames(t, dir, "a.db")
@@ -84,7 +85,7 @@ func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
 	}
 	e := mustEncryption(t)
 	e.Resources = []schema.GroupResource{{Resource: "pods"}}
-	saved, err := SaveFile(t.Context(), db, path, SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
+	saved, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
 	if err != nil || saved.Objects != 0 || len(saved.LeftOut) != 1 {
 		t.Errorf("%+v, %v", saved, err)
 	}

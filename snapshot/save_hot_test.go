@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -64,10 +65,10 @@ func TestSaveHotIsExact(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range 8 {
 		path := filepath.Join(dir, fmt.Sprintf("%d.larder", n))
-		if _, err := SaveStore(t.Context(), s, path, SaveOptions{Store: store.Options{Logger: &quiet}}); err != nil {
+		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Store: store.Options{Logger: &quiet}}); err != nil {
 			t.Fatal(err)
 		}
-		f := mustOpenFile(t, path, OpenOptions{})
+		f := mustOpenFile(t, path, snapshot.OpenOptions{})
 		col := f.Manifest().Collections[0]
 		if col.ResourceVersion == "10000" {
 			continue // nothing had been written yet
@@ -88,7 +89,7 @@ func TestSaveHotIsExact(t *testing.T) {
 	}
 }
 
-func wantState(t *testing.T, f *File, want map[string]string) {
+func wantState(t *testing.T, f *snapshot.File, want map[string]string) {
 	t.Helper()
 	codec := mustCodec(t, &corev1.Pod{})
 	got := recordsOf(t, f, savedPods)

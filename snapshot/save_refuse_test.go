@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,19 +27,19 @@ func TestSaveReplacesNoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{db, link, other} {
-		if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); !errors.Is(err, store.ErrExists) {
+		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
 			t.Errorf("SaveStore to %s: %v", path, err)
 		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveFile(t.Context(), db, db, SaveOptions{}); !errors.Is(err, store.ErrExists) {
+	if _, err := snapshot.SaveFile(t.Context(), db, db, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("SaveFile: %v", err)
 	}
 	wantNames(t, dir, "a.db", "a.db.new-copy", "b.db", "link.larder")
 	s = mustOpen(t, db)
-	if n := len(recordsOf(t, StoreSource(s), savedPods)); n != 10 {
+	if n := len(recordsOf(t, snapshot.StoreSource(s), savedPods)); n != 10 {
 		t.Errorf("%d pods", n)
 	}
 }
@@ -49,7 +50,7 @@ func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))
 	listPods(t, s, 10, "5000")
 	path := filepath.Join(dir, "a.larder")
-	_, err := SaveStore(t.Context(), s, path, SaveOptions{Accept: func(Saved) error { return mustOpen(t, path).Close() }})
+	_, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return mustOpen(t, path).Close() }})
 	if !errors.Is(err, store.ErrExists) {
 		t.Errorf("%v, want ErrExists", err)
 	}

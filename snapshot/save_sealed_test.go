@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -42,12 +43,12 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1), savedSecret(2))
 	path, to := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.db")
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	other := store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
-	ro := RestoreOptions{Identities: []age.Identity{key}, Import: store.ImportOptions{Store: other}}
-	restored, err := Restore(t.Context(), path, to, ro)
+	ro := snapshot.RestoreOptions{Identities: []age.Identity{key}, Import: store.ImportOptions{Store: other}}
+	restored, err := snapshot.Restore(t.Context(), path, to, ro)
 	if err != nil || restored.Objects != 3 || len(restored.LeftOut) != 0 {
 		t.Fatalf("%+v, %v", restored, err)
 	}
@@ -57,7 +58,7 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	}
 	defer func() { _ = got.Close() }()
 	wantSound(t, got)
-	wantSame(t, StoreSource(s), StoreSource(got))
+	wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(got))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveFile(t.Context(), filepath.Join(dir, "a.db"), path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
+	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(dir, "a.db"), path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("without the keys: %v", err)
 	}
 }
@@ -99,12 +100,12 @@ func TestSaveOfWhatWasSealed(t *testing.T) {
 	s := sealingPods(t, dir)
 	listPods(t, s, 3, "5000")
 	encrypted, plain := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
-	if _, err := SaveStore(t.Context(), s, encrypted, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, encrypted, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
-	from := mustOpenFile(t, encrypted, OpenOptions{Identities: []age.Identity{key}})
+	from := mustOpenFile(t, encrypted, snapshot.OpenOptions{Identities: []age.Identity{key}})
 	for _, asked := range []bool{false, true} {
-		saved, err := SaveSource(t.Context(), from, plain, SaveOptions{Secrets: asked})
+		saved, err := snapshot.SaveSource(t.Context(), from, plain, snapshot.SaveOptions{Secrets: asked})
 		if want := map[bool]int{true: 3}[asked]; err != nil || saved.Objects != want || len(saved.LeftOut) != 1-want/3 {
 			t.Errorf("asked for: %v: %+v, %v", asked, saved, err)
 		}

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -26,21 +27,10 @@ func TestSaveDoesNotReplaceADamagedStore(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveSource(t.Context(), memorySource{}, path, SaveOptions{}); !errors.Is(err, store.ErrExists) {
+	if _, err := snapshot.SaveSource(t.Context(), memorySource{}, path, snapshot.SaveOptions{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("%v, want ErrExists", err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, data) {
 		t.Errorf("the store is another now, %v", err)
 	}
-}
-
-// What can not be opened for writing may be what another save makes, and is left.
-func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
-	dir := t.TempDir()
-	name := "a.larder" + suffixNew + "OTHER"
-	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // which nobody can write to, root neither
-		t.Fatal(err)
-	}
-	removeDead(filepath.Join(dir, name))
-	wantNames(t, dir, name)
 }

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -28,9 +29,9 @@ func TestSaveAndRestore(t *testing.T) {
 			dir := t.TempDir()
 			db := filepath.Join(dir, "a.db")
 			s := savedStore(t, db)
-			o := SaveOptions{Recipients: recipients, Secrets: true, Store: store.Options{Logger: &quiet}, Header: Header{ServerVersion: "v1.36.3", Larder: "test"}}
+			o := snapshot.SaveOptions{Recipients: recipients, Secrets: true, Store: store.Options{Logger: &quiet}, Header: snapshot.Header{ServerVersion: "v1.36.3", Larder: "test"}}
 			hot := filepath.Join(dir, "hot.larder")
-			saved, err := SaveStore(t.Context(), s, hot, o)
+			saved, err := snapshot.SaveStore(t.Context(), s, hot, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,9 +40,9 @@ func TestSaveAndRestore(t *testing.T) {
 				t.Errorf("%v, %+v, %v", info, saved, err)
 			}
 			wantNames(t, dir, "a.db", "hot.larder")
-			ro := RestoreOptions{Identities: []age.Identity{key}, Secrets: true}
+			ro := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: true}
 			restored, got := mustRestore(t, hot, ro)
-			wantSame(t, StoreSource(s), StoreSource(restored))
+			wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored))
 			if got.Header.ClusterID != "cluster-1" || got.Header.ServerVersion != "v1.36.3" || got.Header.TakenAt.IsZero() || got.Objects != 1303 || got.Bytes != saved.Bytes {
 				t.Errorf("%+v", got)
 			}
@@ -49,13 +50,13 @@ func TestSaveAndRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 			cold := filepath.Join(dir, "cold.larder")
-			if _, err := SaveFile(t.Context(), db, cold, o); err != nil {
+			if _, err := snapshot.SaveFile(t.Context(), db, cold, o); err != nil {
 				t.Fatal(err)
 			}
-			wantSame(t, StoreSource(restored), mustOpenFile(t, cold, OpenOptions{Identities: []age.Identity{key}}))
+			wantSame(t, snapshot.StoreSource(restored), mustOpenFile(t, cold, snapshot.OpenOptions{Identities: []age.Identity{key}}))
 
 			var stream bytes.Buffer
-			if _, err := SaveStoreTo(t.Context(), restored, &stream, o); err != nil {
+			if _, err := snapshot.SaveStoreTo(t.Context(), restored, &stream, o); err != nil {
 				t.Fatal(err)
 			}
 			if plain := bytes.Contains(stream.Bytes(), []byte("ns-3/pod-000003")); plain && recipients != nil {
@@ -63,12 +64,12 @@ func TestSaveAndRestore(t *testing.T) {
 			}
 			to := filepath.Join(t.TempDir(), "b.db")
 			ro.Import.Store.Logger = &quiet
-			if _, err := RestoreFrom(t.Context(), &stream, to, ro); err != nil {
+			if _, err := snapshot.RestoreFrom(t.Context(), &stream, to, ro); err != nil {
 				t.Fatal(err)
 			}
 			again := mustOpen(t, to)
 			wantSound(t, again)
-			wantSame(t, StoreSource(restored), StoreSource(again))
+			wantSame(t, snapshot.StoreSource(restored), snapshot.StoreSource(again))
 		})
 	}
 }
@@ -82,26 +83,26 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	saved, err := SaveStore(t.Context(), s, path, SaveOptions{})
+	saved, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := mustOpenFile(t, path, OpenOptions{})
+	f := mustOpenFile(t, path, snapshot.OpenOptions{})
 	for _, told := range [][]string{saved.LeftOut, f.Manifest().LeftOut} {
 		if len(told) != 1 || !strings.HasPrefix(told[0], "secrets.v1: ") {
 			t.Errorf("left out: %q", told)
 		}
 	}
-	wantSame(t, StoreSource(s), f, savedSecrets)
-	restored, _ := mustRestore(t, path, RestoreOptions{})
-	wantSame(t, StoreSource(s), StoreSource(restored), savedSecrets)
+	wantSame(t, snapshot.StoreSource(s), f, savedSecrets)
+	restored, _ := mustRestore(t, path, snapshot.RestoreOptions{})
+	wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored), savedSecrets)
 
-	if saved, err = SaveStore(t.Context(), s, path, SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil || len(saved.LeftOut) != 0 {
+	if saved, err = snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil || len(saved.LeftOut) != 0 {
 		t.Errorf("encrypted: %+v, %v", saved, err)
 	}
-	o := RestoreOptions{Identities: []age.Identity{key}}
+	o := snapshot.RestoreOptions{Identities: []age.Identity{key}}
 	restored, got := mustRestore(t, path, o)
-	wantSame(t, StoreSource(s), StoreSource(restored), savedSecrets)
+	wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored), savedSecrets)
 	if len(got.LeftOut) != 1 || !strings.HasPrefix(got.LeftOut[0], "secrets.v1: ") {
 		t.Errorf("restored: left out %q", got.LeftOut)
 	}
@@ -109,10 +110,10 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
 		t.Errorf("a Secret is in the store, %v", err)
 	}
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{SelectOptions: SelectOptions{Redaction: Redaction{Secrets: true}}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{SelectOptions: snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}}}); err != nil {
 		t.Fatal(err)
 	}
-	f = mustOpenFile(t, path, OpenOptions{})
+	f = mustOpenFile(t, path, snapshot.OpenOptions{})
 	for _, r := range recordsOf(t, f, savedSecrets) {
 		if bytes.Contains(r.Payload, []byte(plantedSecret)) {
 			t.Errorf("%s has its value", r.Key)
@@ -125,11 +126,11 @@ func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	selection := SelectOptions{
-		Filter:    Filter{Resources: []string{"pods", "widgets.example.com"}, Namespaces: []string{"ns-1", "ns"}},
-		Redaction: Redaction{Annotations: []string{"note"}},
+	selection := snapshot.SelectOptions{
+		Filter:    snapshot.Filter{Resources: []string{"pods", "widgets.example.com"}, Namespaces: []string{"ns-1", "ns"}},
+		Redaction: snapshot.Redaction{Annotations: []string{"note"}},
 	}
-	check := func(got *store.Store, restored Restored) {
+	check := func(got *store.Store, restored snapshot.Restored) {
 		t.Helper()
 		if len(restored.Collections) != 2 {
 			t.Fatalf("%+v", restored.Collections)
@@ -143,25 +144,25 @@ func TestRestoreWhatIsMissingIsListed(t *testing.T) {
 				t.Errorf("%+v", info)
 			}
 		}
-		if n := len(recordsOf(t, StoreSource(got), savedPods)); n != 143 {
+		if n := len(recordsOf(t, snapshot.StoreSource(got), savedPods)); n != 143 {
 			t.Errorf("%d pods", n)
 		}
 	}
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{SelectOptions: selection}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{SelectOptions: selection}); err != nil {
 		t.Fatal(err)
 	}
-	check(mustRestore(t, path, RestoreOptions{}))
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+	check(mustRestore(t, path, snapshot.RestoreOptions{}))
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check(mustRestore(t, path, RestoreOptions{SelectOptions: selection}))
+	check(mustRestore(t, path, snapshot.RestoreOptions{SelectOptions: selection}))
 	stream, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
 	to := filepath.Join(t.TempDir(), "b.db")
-	restored, err := RestoreFrom(t.Context(), stream, to, RestoreOptions{SelectOptions: selection})
+	restored, err := snapshot.RestoreFrom(t.Context(), stream, to, snapshot.RestoreOptions{SelectOptions: selection})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := SaveStore(ctx, s, path, SaveOptions{Progress: func(p Progress) {
+	_, err := snapshot.SaveStore(ctx, s, path, snapshot.SaveOptions{Progress: func(p snapshot.Progress) {
 		if p.Objects > 500 {
 			cancel()
 		}
@@ -196,7 +197,7 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 	if err := os.Symlink("a.larder", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveStore(t.Context(), s, link, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, link, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if to, err := os.Readlink(link); to != "a.larder" {
@@ -205,17 +206,17 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	wantSame(t, StoreSource(s), mustOpenFile(t, path, OpenOptions{}), savedSecrets)
-	if _, err := SaveStore(t.Context(), s, dir, SaveOptions{}); err == nil {
+	wantSame(t, snapshot.StoreSource(s), mustOpenFile(t, path, snapshot.OpenOptions{}), savedSecrets)
+	if _, err := snapshot.SaveStore(t.Context(), s, dir, snapshot.SaveOptions{}); err == nil {
 		t.Error("a directory was replaced")
 	}
-	if _, err := SaveStore(t.Context(), s, "", SaveOptions{}); err == nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, "", snapshot.SaveOptions{}); err == nil {
 		t.Error("there is a file without a name")
 	}
-	if _, err := SaveFile(t.Context(), filepath.Join(at, "a.db"), path, SaveOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
+	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(at, "a.db"), path, snapshot.SaveOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a store that is open: %v", err)
 	}
-	if _, err := SaveStoreTo(t.Context(), s, brokenWriter{}, SaveOptions{}); !errors.Is(err, errStopped) {
+	if _, err := snapshot.SaveStoreTo(t.Context(), s, brokenWriter{}, snapshot.SaveOptions{}); !errors.Is(err, errStopped) {
 		t.Errorf("a broken stream: %v", err)
 	}
 	wantNames(t, dir, "a.larder", "a.larder.news", "link")
@@ -231,10 +232,10 @@ func TestProgress(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	follow := func(what string) (tell func(Progress), check func(objects int)) {
-		var last Progress
+	follow := func(what string) (tell func(snapshot.Progress), check func(objects int)) {
+		var last snapshot.Progress
 		calls := 0
-		return func(p Progress) {
+		return func(p snapshot.Progress) {
 				if p.Objects < last.Objects || p.Bytes < last.Bytes || p.TotalObjects < p.Objects {
 					t.Errorf("%s: %+v after %+v", what, p, last)
 				}
@@ -248,12 +249,12 @@ func TestProgress(t *testing.T) {
 			}
 	}
 	tell, check := follow("save")
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{Progress: tell}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Progress: tell}); err != nil {
 		t.Fatal(err)
 	}
 	check(1300)
 	tell, check = follow("restore")
-	mustRestore(t, path, RestoreOptions{Progress: tell})
+	mustRestore(t, path, snapshot.RestoreOptions{Progress: tell})
 	check(1300)
 }
 
@@ -267,7 +268,7 @@ func TestSaveOfADamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Flip(t, db, "ns-3/pod-000003", "ns-4/pod-000004")
-	if _, err := SaveFile(t.Context(), db, path, SaveOptions{}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
+	if _, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, dir, "a.db")
@@ -278,7 +279,7 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -300,11 +301,11 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 			if err := os.WriteFile(bad, change(bytes.Clone(whole)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			want := ErrDamaged
+			want := snapshot.ErrDamaged
 			if name == "none" || name == "empty" {
-				want = ErrNotSnapshot
+				want = snapshot.ErrNotSnapshot
 			}
-			if _, err := Restore(t.Context(), bad, to, RestoreOptions{}); !errors.Is(err, want) {
+			if _, err := snapshot.Restore(t.Context(), bad, to, snapshot.RestoreOptions{}); !errors.Is(err, want) {
 				t.Errorf("Restore: %v", err)
 			}
 			f, err := os.Open(bad)
@@ -312,7 +313,7 @@ func TestRestoreOfADamagedSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = f.Close() }()
-			if _, err := RestoreFrom(t.Context(), f, to, RestoreOptions{}); !errors.Is(err, want) {
+			if _, err := snapshot.RestoreFrom(t.Context(), f, to, snapshot.RestoreOptions{}); !errors.Is(err, want) {
 				t.Errorf("RestoreFrom: %v", err)
 			}
 			wantNames(t, at)
@@ -325,16 +326,16 @@ func TestRestoreWhereAFileIs(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	path := filepath.Join(dir, "a.larder")
-	if _, err := SaveStore(t.Context(), s, path, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), path, s.Path(), RestoreOptions{}); !errors.Is(err, store.ErrExists) {
+	if _, err := snapshot.Restore(t.Context(), path, s.Path(), snapshot.RestoreOptions{}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("%v", err)
 	}
 	wantSound(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	at := t.TempDir()
-	_, err := Restore(ctx, path, filepath.Join(at, "b.db"), RestoreOptions{Progress: func(p Progress) {
+	_, err := snapshot.Restore(ctx, path, filepath.Join(at, "b.db"), snapshot.RestoreOptions{Progress: func(p snapshot.Progress) {
 		if p.Objects > 500 {
 			cancel()
 		}
@@ -345,7 +346,7 @@ func TestRestoreWhereAFileIs(t *testing.T) {
 	wantNames(t, at)
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(errStopped) }()
-	if _, err := RestoreFrom(t.Context(), r, filepath.Join(at, "b.db"), RestoreOptions{}); !errors.Is(err, errStopped) {
+	if _, err := snapshot.RestoreFrom(t.Context(), r, filepath.Join(at, "b.db"), snapshot.RestoreOptions{}); !errors.Is(err, errStopped) {
 		t.Errorf("a broken stream: %v", err)
 	}
 	wantNames(t, at)

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // Two saves to one path at a time do not disturb each other: each has a file of its own, and the one that ends last stays. What a process that was killed has left goes away all the same.
@@ -21,21 +23,20 @@ func TestTwoSavesToOnePath(t *testing.T) {
 	}
 	begun, goOn, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		_, err := saveAt(path, SaveOptions{}, func(w io.Writer, _ string) (Saved, error) {
+		first <- snapshot.SaveAt(path, snapshot.SaveOptions{}, func(w io.Writer) error {
 			close(begun)
 			<-goOn
 			_, err := io.WriteString(w, "first")
-			return Saved{}, err
+			return err
 		})
-		first <- err
 	}()
 	<-begun
 	if _, err := os.Stat(dead); err == nil {
 		t.Error("what a killed save has left is there")
 	}
-	if _, err := saveAt(path, SaveOptions{}, func(w io.Writer, _ string) (Saved, error) {
+	if err := snapshot.SaveAt(path, snapshot.SaveOptions{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, "second")
-		return Saved{}, err
+		return err
 	}); err != nil {
 		t.Error(err)
 	}
@@ -64,7 +65,7 @@ func TestManySavesToOnePath(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			for range 20 {
-				_, err := SaveServer(t.Context(), nil, path, SaveOptions{})
+				_, err := snapshot.SaveServer(t.Context(), nil, path, snapshot.SaveOptions{})
 				errs[i] = errors.Join(errs[i], err)
 			}
 		})
@@ -73,7 +74,7 @@ func TestManySavesToOnePath(t *testing.T) {
 	if err := errors.Join(errs...); err != nil && runtime.GOOS != "windows" { // where what is being renamed can not be replaced
 		t.Error(err)
 	}
-	f := mustOpenFile(t, path, OpenOptions{})
+	f := mustOpenFile(t, path, snapshot.OpenOptions{})
 	if n := len(f.Manifest().Collections); n != 0 {
 		t.Errorf("%d collections", n)
 	}
@@ -83,15 +84,15 @@ func TestManySavesToOnePath(t *testing.T) {
 // TestKeepExisting: of two saves to one path at a time the first stays, if nobody said that it is to be replaced.
 func TestKeepExisting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.larder")
-	write := func(text string, meanwhile func()) func(io.Writer, string) (Saved, error) {
-		return func(w io.Writer, _ string) (Saved, error) {
+	write := func(text string, meanwhile func()) func(io.Writer) error {
+		return func(w io.Writer) error {
 			meanwhile()
 			_, err := io.WriteString(w, text)
-			return Saved{}, err
+			return err
 		}
 	}
-	_, err := saveAt(path, SaveOptions{KeepExisting: true}, write("second", func() {
-		if _, err := saveAt(path, SaveOptions{KeepExisting: true}, write("first", func() {})); err != nil {
+	err := snapshot.SaveAt(path, snapshot.SaveOptions{KeepExisting: true}, write("second", func() {
+		if err := snapshot.SaveAt(path, snapshot.SaveOptions{KeepExisting: true}, write("first", func() {})); err != nil {
 			t.Fatal(err)
 		}
 	}))
@@ -99,7 +100,7 @@ func TestKeepExisting(t *testing.T) {
 		t.Errorf("%v, want %v", err, fs.ErrExist)
 	}
 	refused := errors.New("refused")
-	if _, err := saveAt(path, SaveOptions{Accept: func(Saved) error { return refused }}, write("third", func() {})); !errors.Is(err, refused) {
+	if err := snapshot.SaveAt(path, snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return refused }}, write("third", func() {})); !errors.Is(err, refused) {
 		t.Errorf("%v, want that it is refused", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "first" || err != nil {

@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -11,17 +11,18 @@ import (
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // oneNamespace is how many of the served pods are in ns-1.
 const oneNamespace = (servedPods + 5) / 7
 
-func inOneNamespace() SelectOptions {
-	return SelectOptions{Filter: Filter{Namespaces: []string{"ns-1"}}}
+func inOneNamespace() snapshot.SelectOptions {
+	return snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}
 }
 
 // wantOneNamespace verifies that src has the pods of ns-1 and says that they are in namespaces.
-func wantOneNamespace(t *testing.T, what string, src Source) {
+func wantOneNamespace(t *testing.T, what string, src snapshot.Source) {
 	t.Helper()
 	all, err := src.Collections(t.Context())
 	if err != nil || len(all) != 1 {
@@ -40,18 +41,18 @@ func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	db, whole, part := filepath.Join(dir, "a.db"), filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
 	runInformer(t, srv, db, fmt.Sprintf("%d added, 0 updated, 0 deleted", servedPods))
 	s := mustOpen(t, db)
-	if _, err := SaveStore(t.Context(), s, whole, SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, whole, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SaveStore(t.Context(), s, part, SaveOptions{SelectOptions: inOneNamespace()}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, part, snapshot.SaveOptions{SelectOptions: inOneNamespace()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantOneNamespace(t, "saved", mustOpenFile(t, part, OpenOptions{}))
-	st, _ := mustRestore(t, whole, RestoreOptions{SelectOptions: inOneNamespace()})
-	wantOneNamespace(t, "restored", StoreSource(st))
+	wantOneNamespace(t, "saved", mustOpenFile(t, part, snapshot.OpenOptions{}))
+	st, _ := mustRestore(t, whole, snapshot.RestoreOptions{SelectOptions: inOneNamespace()})
+	wantOneNamespace(t, "restored", snapshot.StoreSource(st))
 }
 
 // unknownScope is a snapshot of pods and nodes as a program has stored them that was not told which of them have namespaces.
@@ -69,23 +70,23 @@ func unknownScope(t *testing.T) []byte {
 		}
 		all.collections = append(all.collections, of)
 	}
-	return all.bytes(t, WriterOptions{})
+	return all.bytes(t, snapshot.WriterOptions{})
 }
 
 // TestScopeOfSnapshotsThatDoNotTell: snapshots whose collections do not say that their objects have namespaces are read by their keys: at random, and as streams.
 func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	data := unknownScope(t)
-	whole, err := NewFile(bytes.NewReader(data), int64(len(data)), OpenOptions{})
+	whole, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a.db")
-	in := SelectOptions{Filter: Filter{Namespaces: []string{"b"}}}
-	if _, err := RestoreFrom(t.Context(), bytes.NewReader(data), path, RestoreOptions{SelectOptions: in}); err != nil {
+	in := snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"b"}}}
+	if _, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path, snapshot.RestoreOptions{SelectOptions: in}); err != nil {
 		t.Fatal(err)
 	}
-	for what, src := range map[string]Source{"at random": whole, "restored from a stream": StoreSource(mustOpen(t, path))} {
-		selected, err := Select(src, in)
+	for what, src := range map[string]snapshot.Source{"at random": whole, "restored from a stream": snapshot.StoreSource(mustOpen(t, path))} {
+		selected, err := snapshot.Select(src, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	r, err := NewReader(bytes.NewReader(data), ReaderOptions{})
+	r, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +122,12 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 
 // TestTakesByScope: what is not known to be in no namespace may be in one.
 func TestTakesByScope(t *testing.T) {
-	some := Filter{Namespaces: []string{"a"}}
-	of := func(r entry.ResourceInfo, objects int) Collection {
-		return Collection{Identity: identityOf("things"), Resource: r, Objects: objects}
+	some := snapshot.Filter{Namespaces: []string{"a"}}
+	of := func(r entry.ResourceInfo, objects int) snapshot.Collection {
+		return snapshot.Collection{Identity: identityOf("things"), Resource: r, Objects: objects}
 	}
 	for name, tc := range map[string]struct {
-		c    Collection
+		c    snapshot.Collection
 		want bool
 	}{
 		"namespaced":                    {of(entry.ResourceInfo{Kind: "Thing", Namespaced: true}, 3), true},

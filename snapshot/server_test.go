@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 const servedPods = 1000
@@ -56,7 +56,7 @@ func servedIdentity(resource string, r entry.Representation) entry.Identity {
 }
 
 // listings are of pods as typed objects, config maps as unstructured ones and nodes by metadata.
-func listings(t *testing.T, srv *fakeapi.Server) []Listing {
+func listings(t *testing.T, srv *fakeapi.Server) []snapshot.Listing {
 	t.Helper()
 	c := srv.Config()
 	typed, err := kubernetes.NewForConfig(c)
@@ -72,7 +72,7 @@ func listings(t *testing.T, srv *fakeapi.Server) []Listing {
 		t.Fatal(err)
 	}
 	maps, nodes := corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("nodes")
-	return []Listing{
+	return []snapshot.Listing{
 		{
 			Identity: servedIdentity("pods", entry.Typed), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -95,7 +95,7 @@ func listings(t *testing.T, srv *fakeapi.Server) []Listing {
 }
 
 // wantServed verifies that a collection has the objects that the server had.
-func wantServed(t *testing.T, src Source, id entry.Identity, served map[string]string) {
+func wantServed(t *testing.T, src snapshot.Source, id entry.Identity, served map[string]string) {
 	t.Helper()
 	got := recordsOf(t, src, id)
 	if len(got) != len(served) {
@@ -136,21 +136,21 @@ func TestSaveServer(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.larder")
-	var last Progress
-	saved, err := SaveServer(t.Context(), lists, path, SaveOptions{
-		Header: Header{ClusterID: "cluster-9", ServerVersion: "v1.36.3"}, pageSize: 100,
-		Progress: func(p Progress) {
+	var last snapshot.Progress
+	saved, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.WithPages(snapshot.SaveOptions{
+		Header: snapshot.Header{ClusterID: "cluster-9", ServerVersion: "v1.36.3"},
+		Progress: func(p snapshot.Progress) {
 			if p.Objects < last.Objects {
 				t.Errorf("%+v after %+v", p, last)
 			}
 			last = p
 		},
-	})
+	}, 100))
 	if err != nil || pages != 10 || last.Objects != servedPods+50 {
 		t.Fatalf("%d pages, %+v, %v", pages, last, err)
 	}
 	wantNames(t, dir, "a.larder")
-	f := mustOpenFile(t, path, OpenOptions{})
+	f := mustOpenFile(t, path, snapshot.OpenOptions{})
 	wantServed(t, f, lists[0].Identity, served)
 	wantServed(t, f, lists[1].Identity, servedState(srv, "configmaps"))
 	wantServed(t, f, lists[2].Identity, servedState(srv, "nodes"))
@@ -162,8 +162,8 @@ func TestSaveServer(t *testing.T) {
 	if c := f.Manifest().Collections[0]; c.ResourceVersion != rv || c.Objects != servedPods {
 		t.Errorf("%+v, want it at %s", c, rv)
 	}
-	restored, _ := mustRestore(t, path, RestoreOptions{})
-	wantServed(t, StoreSource(restored), lists[0].Identity, served)
+	restored, _ := mustRestore(t, path, snapshot.RestoreOptions{})
+	wantServed(t, snapshot.StoreSource(restored), lists[0].Identity, served)
 }
 
 // churn changes a pod, deletes one and creates one, before and behind what has been listed.
@@ -201,13 +201,13 @@ func TestSaveServerThatForgets(t *testing.T) {
 		return plain(ctx, o)
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
-	if _, err := SaveServer(t.Context(), lists, path, SaveOptions{pageSize: 100}); err != nil {
+	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(limits) != "[100 100 500 500 0]" {
 		t.Errorf("limits %v", limits)
 	}
-	wantServed(t, mustOpenFile(t, path, OpenOptions{}), lists[0].Identity, want)
+	wantServed(t, mustOpenFile(t, path, snapshot.OpenOptions{}), lists[0].Identity, want)
 	wantNames(t, filepath.Dir(path), "a.larder")
 }
 
@@ -223,23 +223,23 @@ func TestSaveServerWithFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer srv.InjectFault(fault)()
-			if _, err := SaveServer(t.Context(), lists, path, SaveOptions{pageSize: 100}); err != nil {
+			if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
 				t.Fatal(err)
 			}
-			wantServed(t, mustOpenFile(t, path, OpenOptions{}), lists[0].Identity, want)
+			wantServed(t, mustOpenFile(t, path, snapshot.OpenOptions{}), lists[0].Identity, want)
 		})
 	}
 	defer srv.InjectFault(fakeapi.Fault{Verb: "list", Resource: "configmaps", Status: http.StatusForbidden, Reason: string(metav1.StatusReasonForbidden)})()
-	if _, err := SaveServer(t.Context(), lists, path, SaveOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "configmaps") {
+	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("forbidden: %v", err)
 	}
 	lists[1].Optional = true
-	saved, err := SaveServer(t.Context(), lists, path, SaveOptions{})
+	saved, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{})
 	if err != nil || len(saved.LeftOut) != 0 || len(saved.Refused) != 1 || saved.Refused[0].Collection.Identity.Resource != "configmaps" ||
 		!apierrors.IsForbidden(saved.Refused[0].Err) {
 		t.Fatalf("%+v, %v", saved, err)
 	}
-	c := mustOpenFile(t, path, OpenOptions{}).Manifest().Collections[1]
+	c := mustOpenFile(t, path, snapshot.OpenOptions{}).Manifest().Collections[1]
 	if c.Complete || c.MustRelist == "" || c.Objects != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -249,18 +249,18 @@ func TestSaveServerWithFaults(t *testing.T) {
 // TestSaveServerRefuses: what can not be listed.
 func TestSaveServerRefuses(t *testing.T) {
 	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errStopped }
-	for name, l := range map[string]Listing{
+	for name, l := range map[string]snapshot.Listing{
 		"no identity": {List: list},
 		"no list":     {Identity: servedIdentity("pods", entry.Metadata)},
 		"no codec":    {Identity: servedIdentity("pods", entry.Typed), List: list},
 	} {
-		if _, err := SaveServerTo(t.Context(), []Listing{l}, &bytes.Buffer{}, SaveOptions{}); err == nil || errors.Is(err, errStopped) {
+		if _, err := snapshot.SaveServerTo(t.Context(), []snapshot.Listing{l}, &bytes.Buffer{}, snapshot.SaveOptions{}); err == nil || errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
-	l := Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
-	if _, err := SaveServer(t.Context(), []Listing{l}, path, SaveOptions{}); !errors.Is(err, errStopped) {
+	l := snapshot.Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
+	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err, errStopped) {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, filepath.Dir(path))
@@ -268,41 +268,19 @@ func TestSaveServerRefuses(t *testing.T) {
 
 // TestUncomparable: what an aggregated API calls a resourceVersion is not kept.
 func TestUncomparable(t *testing.T) {
-	l := Listing{
+	l := snapshot.Listing{
 		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"}, Representation: entry.Metadata},
 		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
 		},
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
-	saved, err := SaveServer(t.Context(), []Listing{l}, path, SaveOptions{})
+	saved, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c := saved.Collections[0]; !c.Complete || c.ResourceVersion != "" || c.MustRelist == "" || c.Objects != 1 {
 		t.Errorf("%+v", c)
 	}
-	mustRestore(t, path, RestoreOptions{})
-}
-
-// TestSpoolIsSealed: what is kept of a list until it is whole can not be read by others, and leaves nothing.
-func TestSpoolIsSealed(t *testing.T) {
-	dir := t.TempDir()
-	s, err := newSpool(filepath.Join(dir, "a.larder"), Collection{Identity: savedSecrets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.w.Add(entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	if err := s.replay(t.Context(), func(r entry.Entry) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))
-	if err == nil && (len(data) == 0 || bytes.Contains(data, []byte(plantedSecret))) {
-		t.Errorf("%d bytes, in plain text", len(data))
-	}
-	s.close()
-	wantNames(t, dir)
+	mustRestore(t, path, snapshot.RestoreOptions{})
 }

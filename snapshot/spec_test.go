@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 // This is a reader that was written from README.md alone: it uses nothing of this package.
@@ -244,7 +247,7 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manyPages := contentOf{collection: Collection{Identity: identityOf("pods")}}
+	manyPages := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
 	for i := range 1500 {
 		manyPages.records = append(manyPages.records, rec(fmt.Sprintf("k%05d", i), 10))
 	}
@@ -254,8 +257,8 @@ func TestReaderFromTheSpecification(t *testing.T) {
 	}{
 		{golden, goldenContent(t)},
 		{small().bytes(t, smallBlocks), small()},
-		{content{}.bytes(t, WriterOptions{}), content{}},
-		{content{collections: []contentOf{manyPages}}.bytes(t, WriterOptions{block: 1}), content{collections: []contentOf{manyPages}}},
+		{content{}.bytes(t, snapshot.WriterOptions{}), content{}},
+		{content{collections: []contentOf{manyPages}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)), content{collections: []contentOf{manyPages}}},
 	} {
 		f := readSpec(c.data)
 		if len(f.collections) != len(c.want.collections) || f.manifest["clusterID"] != nil && f.manifest["clusterID"] != c.want.header.ClusterID {
@@ -291,7 +294,7 @@ func checkSpecMsgpack(t *testing.T, r specRecord) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := NewDecoder(Collection{}).plain.Decode(r.payload)
+	u, err := codec.Unstructured().Decode(r.payload)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,16 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 func TestVerify(t *testing.T) {
@@ -30,7 +32,7 @@ func TestVerify(t *testing.T) {
 	}
 	want := content{collections: []contentOf{{pods, records}, {collectionOf(core("nodes"), "Node", entry.Typed), nil}}}
 	data := want.bytes(t, smallBlocks)
-	report, err := Verify(t.Context(), bytes.NewReader(data), ReaderOptions{})
+	report, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,34 +46,36 @@ func TestVerify(t *testing.T) {
 	if !slices.Equal(report.Problems, problems) || report.Objects != 6 || report.Collections != 2 || report.Unknown != 1 || report.Bytes == 0 {
 		t.Errorf("%+v\n%s", report, strings.Join(report.Problems, "\n"))
 	}
-	report, err = Verify(t.Context(), bytes.NewReader(data[:len(data)/2]), ReaderOptions{})
+	report, err = snapshot.Verify(t.Context(), bytes.NewReader(data[:len(data)/2]), snapshot.ReaderOptions{})
 	if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[len(report.Problems)-1], "what follows was not read") {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if _, err := Verify(t.Context(), strings.NewReader("something else"), ReaderOptions{}); !errors.Is(err, ErrNotSnapshot) {
+	if _, err := snapshot.Verify(t.Context(), strings.NewReader("something else"), snapshot.ReaderOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) {
 		t.Error(err)
 	}
 }
 
 func TestVerifyListsNotTooMuch(t *testing.T) {
-	var r Report
-	for range 3 * maxProblems {
-		r.problem("x")
+	of := contentOf{collection: collectionOf(core("pods"), "Pod", entry.Typed)}
+	for n := range 3 * maxProblems {
+		of.records = append(of.records, entry.Entry{Key: fmt.Sprintf("a/%05d", n), UID: "u", Encoding: encodingProtobuf, Payload: []byte("x")})
 	}
-	if len(r.Problems) != maxProblems+1 || r.Problems[maxProblems] == "x" {
-		t.Errorf("%d problems", len(r.Problems))
+	data := content{collections: []contentOf{of}}.bytes(t, snapshot.WriterOptions{})
+	r, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
+	if err != nil || len(r.Problems) != maxProblems+1 || strings.Contains(r.Problems[maxProblems], "a/0") {
+		t.Errorf("%d problems, %v", len(r.Problems), err)
 	}
 }
 
 func TestVerifyEndsWithItsContext(t *testing.T) {
-	of := contentOf{collection: Collection{Identity: identityOf("pods")}}
+	of := contentOf{collection: snapshot.Collection{Identity: identityOf("pods")}}
 	for i := range 2000 {
 		of.records = append(of.records, rec(strings.Repeat("k", i+1), 0))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	data := content{collections: []contentOf{of}}.bytes(t, WriterOptions{})
-	if _, err := Verify(ctx, bytes.NewReader(data), ReaderOptions{}); !errors.Is(err, context.Canceled) {
+	data := content{collections: []contentOf{of}}.bytes(t, snapshot.WriterOptions{})
+	if _, err := snapshot.Verify(ctx, bytes.NewReader(data), snapshot.ReaderOptions{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

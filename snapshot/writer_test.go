@@ -1,4 +1,4 @@
-package snapshot
+package snapshot_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/snapshot"
 )
 
 func identityOf(resource string) entry.Identity {
@@ -23,9 +24,9 @@ func rec(key string, size int) entry.Entry {
 	return entry.Entry{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
 }
 
-func mustWriter(t *testing.T, w io.Writer) *Writer {
+func mustWriter(t *testing.T, w io.Writer) *snapshot.Writer {
 	t.Helper()
-	s, err := NewWriter(w, Header{Larder: "v1.2.3"}, WriterOptions{})
+	s, err := snapshot.NewWriter(w, snapshot.Header{Larder: "v1.2.3"}, snapshot.WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,27 +34,27 @@ func mustWriter(t *testing.T, w io.Writer) *Writer {
 }
 
 func TestWriterRefusesDisorder(t *testing.T) {
-	pods := Collection{Identity: identityOf("pods")}
-	begin := func(w *Writer) error { return w.Begin(pods) }
-	end := func(w *Writer) error { return w.End() }
-	closed := func(w *Writer) error { return w.Close() }
-	add := func(key string) func(*Writer) error {
-		return func(w *Writer) error { return w.Add(rec(key, 1)) }
+	pods := snapshot.Collection{Identity: identityOf("pods")}
+	begin := func(w *snapshot.Writer) error { return w.Begin(pods) }
+	end := func(w *snapshot.Writer) error { return w.End() }
+	closed := func(w *snapshot.Writer) error { return w.Close() }
+	add := func(key string) func(*snapshot.Writer) error {
+		return func(w *snapshot.Writer) error { return w.Add(rec(key, 1)) }
 	}
 	for name, c := range map[string]struct {
-		steps []func(*Writer) error
+		steps []func(*snapshot.Writer) error
 		want  string
 	}{
-		"a record before a collection": {[]func(*Writer) error{add("a")}, "no collection was begun"},
-		"an end before a beginning":    {[]func(*Writer) error{end}, "no collection was begun"},
-		"two beginnings":               {[]func(*Writer) error{begin, begin}, "has not been ended"},
-		"closed in a collection":       {[]func(*Writer) error{begin, closed}, "has not been ended"},
-		"a collection twice":           {[]func(*Writer) error{begin, end, begin}, "pods.v1 (unstructured) is there twice"},
-		"keys descend":                 {[]func(*Writer) error{begin, add("b"), add("a")}, `key "a" after "b"`},
-		"a key twice":                  {[]func(*Writer) error{begin, add("b"), add("b")}, `key "b" after "b"`},
-		"no key":                       {[]func(*Writer) error{begin, add("")}, "without a key"},
-		"after the end":                {[]func(*Writer) error{closed, begin}, "has been closed"},
-		"closed twice":                 {[]func(*Writer) error{closed, closed}, "has been closed"},
+		"a record before a collection": {[]func(*snapshot.Writer) error{add("a")}, "no collection was begun"},
+		"an end before a beginning":    {[]func(*snapshot.Writer) error{end}, "no collection was begun"},
+		"two beginnings":               {[]func(*snapshot.Writer) error{begin, begin}, "has not been ended"},
+		"closed in a collection":       {[]func(*snapshot.Writer) error{begin, closed}, "has not been ended"},
+		"a collection twice":           {[]func(*snapshot.Writer) error{begin, end, begin}, "pods.v1 (unstructured) is there twice"},
+		"keys descend":                 {[]func(*snapshot.Writer) error{begin, add("b"), add("a")}, `key "a" after "b"`},
+		"a key twice":                  {[]func(*snapshot.Writer) error{begin, add("b"), add("b")}, `key "b" after "b"`},
+		"no key":                       {[]func(*snapshot.Writer) error{begin, add("")}, "without a key"},
+		"after the end":                {[]func(*snapshot.Writer) error{closed, begin}, "has been closed"},
+		"closed twice":                 {[]func(*snapshot.Writer) error{closed, closed}, "has been closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := mustWriter(t, io.Discard)
@@ -65,7 +66,7 @@ func TestWriterRefusesDisorder(t *testing.T) {
 					}
 					continue
 				}
-				if !errors.Is(err, ErrOrder) || !strings.Contains(err.Error(), c.want) {
+				if !errors.Is(err, snapshot.ErrOrder) || !strings.Contains(err.Error(), c.want) {
 					t.Fatalf("%v, want %q", err, c.want)
 				}
 				if err := w.Close(); err == nil {
@@ -79,9 +80,9 @@ func TestWriterRefusesDisorder(t *testing.T) {
 // A key that is fine in one collection may be smaller than the last one of the collection before.
 func TestKeysBeginAnewInEachCollection(t *testing.T) {
 	content{collections: []contentOf{
-		{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
-		{Collection{Identity: identityOf("nodes")}, []entry.Entry{rec("a", 1)}},
-	}}.bytes(t, WriterOptions{})
+		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("z", 1)}},
+		{snapshot.Collection{Identity: identityOf("nodes")}, []entry.Entry{rec("a", 1)}},
+	}}.bytes(t, snapshot.WriterOptions{})
 }
 
 func TestWriterBounds(t *testing.T) {
@@ -89,19 +90,19 @@ func TestWriterBounds(t *testing.T) {
 		"payload": rec("a", maxBody), "key": rec(strings.Repeat("k", maxKey+1), 1), "uid": {Key: "a", UID: strings.Repeat("u", maxBody)},
 	} {
 		w := mustWriter(t, io.Discard)
-		if err := w.Begin(Collection{Identity: identityOf("pods")}); err != nil {
+		if err := w.Begin(snapshot.Collection{Identity: identityOf("pods")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Add(r); !errors.Is(err, ErrTooLarge) || len(err.Error()) > 500 {
+		if err := w.Add(r); !errors.Is(err, snapshot.ErrTooLarge) || len(err.Error()) > 500 {
 			t.Errorf("%s: %.600v", name, err)
 		}
 	}
-	if _, err := NewWriter(io.Discard, Header{Larder: strings.Repeat("v", 256)}, WriterOptions{}); !errors.Is(err, ErrTooLarge) {
+	if _, err := snapshot.NewWriter(io.Discard, snapshot.Header{Larder: strings.Repeat("v", 256)}, snapshot.WriterOptions{}); !errors.Is(err, snapshot.ErrTooLarge) {
 		t.Error(err)
 	}
 	w := mustWriter(t, io.Discard)
-	c := Collection{Identity: identityOf("pods"), MustRelist: strings.Repeat("x", maxText)}
-	if err := w.Begin(c); !errors.Is(err, ErrTooLarge) {
+	c := snapshot.Collection{Identity: identityOf("pods"), MustRelist: strings.Repeat("x", maxText)}
+	if err := w.Begin(c); !errors.Is(err, snapshot.ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -110,11 +111,11 @@ func TestWriterBounds(t *testing.T) {
 func TestLargestRecords(t *testing.T) {
 	large := rec("b", maxBody-200)
 	longKey := rec(strings.Repeat("c", maxKey), 10)
-	want := content{header: Header{Larder: "x"}, collections: []contentOf{
-		{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 100), large, longKey}},
+	want := content{header: snapshot.Header{Larder: "x"}, collections: []contentOf{
+		{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 100), large, longKey}},
 	}}
-	data := want.bytes(t, WriterOptions{})
-	got, _, err := readAll(bytes.NewReader(data), ReaderOptions{})
+	data := want.bytes(t, snapshot.WriterOptions{})
+	got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,16 +126,16 @@ func TestLargestRecords(t *testing.T) {
 func TestStateAtTheEnd(t *testing.T) {
 	var b bytes.Buffer
 	w := mustWriter(t, &b)
-	if err := w.Begin(Collection{Identity: identityOf("pods"), ResourceVersion: "1", MustRelist: "it has only begun"}); err != nil {
+	if err := w.Begin(snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "1", MustRelist: "it has only begun"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.EndWith(State{ResourceVersion: "9", Complete: true}); err != nil {
+	if err := w.EndWith(snapshot.State{ResourceVersion: "9", Complete: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), snapshot.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,31 +161,31 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrorsAreKept(t *testing.T) {
-	c := content{collections: []contentOf{{Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", blockTarget), rec("b", 1)}}}}
+	c := content{collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", blockTarget), rec("b", 1)}}}}
 	for n := range 9 {
-		err := c.write(&failing{n}, WriterOptions{})
+		err := c.write(&failing{n}, snapshot.WriterOptions{})
 		if !errors.Is(err, errDisk) {
 			t.Errorf("write %d: %v", n, err)
 		}
 	}
-	if err := c.write(&failing{20}, WriterOptions{}); err != nil {
+	if err := c.write(&failing{20}, snapshot.WriterOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func ExampleWriter() {
 	var b bytes.Buffer
-	w, err := NewWriter(&b, Header{Larder: "v0.9.0"}, WriterOptions{})
+	w, err := snapshot.NewWriter(&b, snapshot.Header{Larder: "v0.9.0"}, snapshot.WriterOptions{})
 	if err != nil {
 		panic(err)
 	}
-	_ = w.Begin(Collection{Identity: identityOf("pods"), ResourceVersion: "42", Complete: true})
+	_ = w.Begin(snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "42", Complete: true})
 	_ = w.Add(entry.Entry{Key: "shop/till", UID: "1", ResourceVersion: "41", Encoding: "msgpack", Payload: []byte{0x80}})
 	_ = w.End()
 	if err := w.Close(); err != nil { // returns the first error of all
 		panic(err)
 	}
-	f, err := NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), OpenOptions{})
+	f, err := snapshot.NewFile(bytes.NewReader(b.Bytes()), int64(b.Len()), snapshot.OpenOptions{})
 	if err != nil {
 		panic(err)
 	}
