@@ -102,7 +102,8 @@ func TestAuditRepairs(t *testing.T) {
 					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed", "update a/07@108=x to a/07@115=again",
 				})
 				s := i.Status()
-				if len(s.Incidents) != 1 || s.IncidentTotals[informer.CauseAudit] != 1 || s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Err != nil {
+				if len(s.Incidents) != 1 || s.IncidentTotals[informer.CauseAudit] != 1 ||
+					s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Err != nil {
 					t.Errorf("status %+v", s)
 				}
 				if again := r.audit(); len(again.Findings) > 0 || again.Suspects > 0 {
@@ -246,7 +247,8 @@ func TestAuditRefuses(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		r.stop()
-		if err := <-done; !errors.Is(err, context.Canceled) && !strings.Contains(fmt.Sprint(err), "the informer has stopped already") {
+		if err := <-done; !errors.Is(err, context.Canceled) &&
+			!strings.Contains(fmt.Sprint(err), "the informer has stopped already") {
 			t.Errorf("at the end of the run: %v", err)
 		}
 		r.close()

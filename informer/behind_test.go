@@ -320,7 +320,8 @@ func TestStatusOfHandlers(t *testing.T) {
 		r := newRig(t)
 		i := r.open()
 		var regs []cache.ResourceEventHandlerRegistration
-		named := map[string]cache.ResourceEventHandler{"github.com/larder-dev/larder/informer_test.recorder": &recorder{}, "cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
+		named := map[string]cache.ResourceEventHandler{"github.com/larder-dev/larder/informer_test.recorder": &recorder{},
+			"cache.ResourceEventHandlerFuncs": cache.ResourceEventHandlerFuncs{}}
 		want := slices.Sorted(maps.Keys(named))
 		for _, name := range want {
 			reg, err := i.AddEventHandler(named[name])

@@ -169,8 +169,10 @@ func TestListMetadataRequest(t *testing.T) {
 	defer api.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL, UserAgent: t.Name()})
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web", LabelSelector: "app=a"}
-	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(), metav1.ListOptions{Limit: 2, Continue: "c"})
+	id := entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "web",
+		LabelSelector: "app=a"}
+	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), id)(t.Context(),
+		metav1.ListOptions{Limit: 2, Continue: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +199,8 @@ func TestListMetadataOfAServer(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(s.Config())
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
-	list, err := informer.ListMetadata(client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
+	list, err := informer.ListMetadata(client.CoreV1().RESTClient(),
+		entry.Identity{GroupVersionResource: configMaps})(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" || list.Items[0].UID == "" || list.ResourceVersion != s.RV() || list.Size() > 1000 {
 		t.Errorf("got %+v, %v", list, err)
 	}

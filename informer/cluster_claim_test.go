@@ -102,7 +102,8 @@ func TestExchangedClusterOfTwo(t *testing.T) {
 			step.srv.disconnect()
 			time.Sleep(40 * time.Second)
 			synctest.Wait()
-			if s := step.i.Status(); s.Err != nil || s.Source != informer.Live || s.Reflector.Relists[reflector.ReasonCluster] != 1 {
+			if s := step.i.Status(); s.Err != nil || s.Source != informer.Live ||
+				s.Reflector.Relists[reflector.ReasonCluster] != 1 {
 				t.Errorf("%+v", s)
 			}
 		}

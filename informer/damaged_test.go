@@ -47,7 +47,8 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				s := i.Status()
-				if !s.Synced || s.Source != informer.Live || s.Err != nil || s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.Reflector.Lists != 1 {
+				if !s.Synced || s.Source != informer.Live || s.Err != nil || s.Reflector.Relists[reflector.ReasonDamaged] != 1 ||
+					s.Reflector.Lists != 1 {
 					t.Errorf("status %+v", s)
 				}
 				equal(t, "store", r.stored(), r.srv.state())
@@ -55,7 +56,8 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				if n := len(slices.DeleteFunc(slices.Clone(told), func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
 					t.Errorf("told %d times of a/03: %q", n, told)
 				}
-				if len(s.Incidents) != 1 || s.Incidents[0].Cause != informer.CauseDamaged || s.IncidentTotals[informer.CauseDamaged] != 1 {
+				if len(s.Incidents) != 1 || s.Incidents[0].Cause != informer.CauseDamaged ||
+					s.IncidentTotals[informer.CauseDamaged] != 1 {
 					t.Fatalf("incidents %+v", s.Incidents)
 				}
 				equal(t, "findings", kinds(s.Incidents[0].Findings), []string{"Missing a/03  104"})
@@ -101,7 +103,8 @@ func TestAuditFindsHoles(t *testing.T) {
 					equal(t, "findings", kinds(report.Findings), want)
 					equal(t, "store", r.stored(), r.srv.state())
 					equal(t, "handler", h.take(), []string{"add a/03@104=x", "add a/05@106=x", "add a/07@108=x"})
-					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 || s.IncidentTotals[informer.CauseDamaged] != 1 {
+					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 ||
+						s.IncidentTotals[informer.CauseDamaged] != 1 {
 						t.Errorf("status %+v", s)
 					}
 					r.close()
@@ -202,7 +205,8 @@ func TestKilledBetweenRepairAndList(t *testing.T) {
 				i := r.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if info, err := informer.Store(i).Info(context.Background()); err != nil || info.MustRelist != store.MustRelistDamaged || info.Objects != objects-2 {
+				if info, err := informer.Store(i).Info(context.Background()); err != nil ||
+					info.MustRelist != store.MustRelistDamaged || info.Objects != objects-2 {
 					t.Fatalf("the file is not repaired yet, or whole: %+v, %v", info, err)
 				}
 				between := len(at.images)
@@ -210,7 +214,8 @@ func TestKilledBetweenRepairAndList(t *testing.T) {
 				r.srv.setFail(nil)
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
-				if info, err := informer.Store(i).Info(context.Background()); err != nil || info.MustRelist != "" || info.Objects != objects {
+				if info, err := informer.Store(i).Info(context.Background()); err != nil || info.MustRelist != "" ||
+					info.Objects != objects {
 					t.Fatalf("the objects have not been listed: %+v, %v", info, err)
 				}
 				r.close()

@@ -41,7 +41,8 @@ func TestRestartDecodesNothing(t *testing.T) {
 	}
 }
 
-func testRestartDecodes(t *testing.T, residency store.Residency, policy informer.SyncPolicy, handled bool, objects int) {
+func testRestartDecodes(t *testing.T, residency store.Residency, policy informer.SyncPolicy, handled bool,
+	objects int) {
 	r := newRig(t)
 	r.unread = true
 	codec, err := codec.For(&corev1.Pod{})
@@ -66,7 +67,8 @@ func testRestartDecodes(t *testing.T, residency store.Residency, policy informer
 	i := r.start(handlers...)
 	time.Sleep(10 * time.Second) // the drain
 	synctest.Wait()
-	if s := i.Status(); !i.HasSynced() || s.Source != informer.Live || s.Reflector.Resumes != 1 || len(s.Reflector.Relists) != 0 {
+	if s := i.Status(); !i.HasSynced() || s.Source != informer.Live || s.Reflector.Resumes != 1 ||
+		len(s.Reflector.Relists) != 0 {
 		t.Errorf("status: %+v", s)
 	}
 	if keys := i.GetIndexer().ListKeys(); len(keys) != objects || i.LastSyncResourceVersion() == "" {

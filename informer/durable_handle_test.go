@@ -20,7 +20,8 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		r.srv.write("a/1", "x")
 		var returned atomic.Bool
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context, informer.Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context,
+			informer.Change) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
 			return nil
@@ -50,7 +51,8 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context, informer.Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context,
+			informer.Change) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})

@@ -42,11 +42,12 @@ func drawDurableScript(t *rapid.T) []durableStep {
 
 // durableView is a durable handler whose state survives crashes, as a database's would.
 type durableView struct {
-	mu       sync.Mutex
-	random   *rand.Rand
-	failing  float64                // guarded by mu; the share of calls that fail
-	objects  map[string]string      // guarded by mu; uid@rv by key
-	last     map[string]int         // guarded by mu; the newest resourceVersion told of each key since the informer was made
+	mu      sync.Mutex
+	random  *rand.Rand
+	failing float64           // guarded by mu; the share of calls that fail
+	objects map[string]string // guarded by mu; uid@rv by key
+	// guarded by mu; the newest resourceVersion told of each key since the informer was made
+	last     map[string]int
 	problems []string               // guarded by mu
 	resets   []informer.ResetReason // guarded by mu
 }

@@ -234,7 +234,8 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		r.srv.write("a/1", "x")
 		seen := map[string]runtime.Object{}
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c informer.Change) error {
+		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context,
+			c informer.Change) error {
 			seen[c.Key] = c.Object
 			return nil
 		}})
@@ -283,7 +284,10 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		r.startDurable("h", informer.DurableHandlerFuncs{ResetFunc: func(ctx context.Context, _ informer.ResetReason) error { return untilTheEnd(ctx) }})
+		r.startDurable("h", informer.DurableHandlerFuncs{ResetFunc: func(ctx context.Context,
+			_ informer.ResetReason) error {
+			return untilTheEnd(ctx)
+		}})
 		r.close()
 		var tries atomic.Int32
 		h := &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error {

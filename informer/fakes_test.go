@@ -81,7 +81,8 @@ type lockedReplacement struct {
 	s *lockedStore
 }
 
-func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result, error) {
+func (r *lockedReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result,
+	error) {
 	r.s.check("Page")
 	return r.Replacement.Page(ctx, items, leftOut...)
 }
@@ -159,7 +160,8 @@ type faultyReplacement struct {
 	s *faultyStore
 }
 
-func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result, error) {
+func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result,
+	error) {
 	err, after := r.s.next()
 	if err == nil || after {
 		if res, inner := r.Replacement.Page(ctx, items, leftOut...); err == nil || inner != nil {

@@ -349,7 +349,8 @@ func TestStoreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-r.done
-		if s := i.Status(); !errors.Is(s.Err, store.ErrClosed) || !i.IsStopped() || s.Source == informer.Live || time.Since(begun) > time.Second {
+		if s := i.Status(); !errors.Is(s.Err, store.ErrClosed) || !i.IsStopped() || s.Source == informer.Live ||
+			time.Since(begun) > time.Second {
 			t.Errorf("stopped %v after %v, status %+v", i.IsStopped(), time.Since(begun), s)
 		}
 	})

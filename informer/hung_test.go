@@ -197,7 +197,8 @@ func TestHungCommit(t *testing.T) {
 }
 
 // beside makes and starts another informer on the rig's store, on objects that another server calls by another name.
-func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer, stop func()) {
+func (r *rig) beside(resource string, srv *server, handlers ...cache.ResourceEventHandler) (i *informer.Informer,
+	stop func()) {
 	r.t.Helper()
 	o := informer.OptionsOf(r.i)
 	o.Identity = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}

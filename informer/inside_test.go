@@ -79,7 +79,8 @@ func TestResyncPeriods(t *testing.T) {
 		{"no resyncs in this informer", 0, time.Minute, true, result{0, 0, 0}},
 		{"no resyncs yet", 0, time.Minute, false, result{time.Minute, 0, 0}},
 		{"longer", time.Minute, time.Hour, false, result{time.Hour, time.Hour, time.Minute}},
-		{"shorter, before the start", time.Minute, 10 * time.Second, false, result{10 * time.Second, 10 * time.Second, 10 * time.Second}},
+		{"shorter, before the start", time.Minute, 10 * time.Second, false,
+			result{10 * time.Second, 10 * time.Second, 10 * time.Second}},
 		{"shorter, after the start", time.Minute, 10 * time.Second, true, result{time.Minute, time.Minute, time.Minute}},
 		{"below the minimum", time.Minute, time.Millisecond, false, result{time.Second, time.Second, time.Second}},
 	} {
@@ -90,7 +91,8 @@ func TestResyncPeriods(t *testing.T) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
 			l.requestedResync = i.requestedResyncLocked(silent, tc.request)
-			got := result{l.requestedResync, effectiveResync(silent, l.requestedResync, i.resyncCheckPeriod), i.resyncCheckPeriod}
+			got := result{l.requestedResync, effectiveResync(silent, l.requestedResync, i.resyncCheckPeriod),
+				i.resyncCheckPeriod}
 			if tc.check == 0 && tc.request > 0 {
 				// client-go: a check period of zero is "smaller" than any, so the request stands and has no effect.
 				tc.want = result{tc.request, 0, 0}
@@ -104,7 +106,8 @@ func TestResyncPeriods(t *testing.T) {
 
 // TestResyncPeriodOfEarlierHandlers: a later handler with a short period lets an earlier one have what it asked for.
 func TestResyncPeriodOfEarlierHandlers(t *testing.T) {
-	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second, clock: clock.RealClock{}, synced: make(chan struct{})}
+	i := &Informer{o: Options{ResyncPeriod: 30 * time.Second}, resyncCheckPeriod: 30 * time.Second,
+		clock: clock.RealClock{}, synced: make(chan struct{})}
 	regs := []cache.ResourceEventHandlerRegistration{}
 	for _, p := range []time.Duration{45 * time.Second, 20 * time.Second, 40 * time.Second, 5 * time.Second} {
 		reg, err := i.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, p)
@@ -184,7 +187,8 @@ func TestIsAt(t *testing.T) {
 
 // TestUnguardedSchema: metadata depend on no schema; others are told the option that they can set, in a factory too.
 func TestUnguardedSchema(t *testing.T) {
-	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true, entry.Metadata: false} {
+	for form, want := range map[entry.Representation]bool{entry.Typed: true, entry.Unstructured: true,
+		entry.Metadata: false} {
 		o := Options{Identity: pods}
 		o.Identity.Representation = form
 		why, told := unguardedBy(o)[whatSchema]
@@ -211,7 +215,8 @@ func TestSecrets(t *testing.T) {
 		{"typed", secrets, &corev1.Secret{}, true},
 		{"metadata", secrets, &metav1.PartialObjectMetadata{}, true},
 		{"unstructured", secrets, u, true},
-		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, &corev1.Secret{}, true},
+		{"called otherwise", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")},
+			&corev1.Secret{}, true},
 		{"called otherwise, unstructured", entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("things")}, u, true},
 		{"custom resource of that name", entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "secrets"}}, crd, false},
 		{"pods", pods, &corev1.Pod{}, false},
@@ -233,14 +238,18 @@ func (noFeed) Load(_ context.Context, c Change) (store.FeedPage, error) {
 	return store.FeedPage{Changes: []store.FeedChange{c}}, nil
 }
 
-// An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory without bound.
+// An object that is made and deleted again and again, while a first change of its key fails, does not pile up in memory
+// without bound.
 func TestDurableHandlerHoldsSoManyChangesOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		synced := make(chan struct{})
 		close(synced)
 		d := &durable{
 			informer: &Informer{clock: clock.RealClock{}, synced: synced}, name: "h", works: map[string]*work{}, feed: noFeed{},
-			handler: &callHandler{handler: DurableHandlerFuncs{ChangeFunc: func(context.Context, Change) error { return errors.New("refused") }}},
+			handler: &callHandler{handler: DurableHandlerFuncs{ChangeFunc: func(context.Context,
+				Change) error {
+				return errors.New("refused")
+			}}},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

@@ -48,7 +48,8 @@ func (m *crowd) start(resource string) {
 		}
 	}
 	i, err := informer.New(srv, &corev1.Pod{}, informer.Options{
-		Store: m.r.st, Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)}, Logger: &discard,
+		Store: m.r.st, Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource(resource)},
+		Logger:    &discard,
 		Residency: testresidency.Of(m.r.t),
 	})
 	if err != nil {

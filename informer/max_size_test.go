@@ -82,7 +82,8 @@ func TestMaxSizeThatNeverFits(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Source != informer.None || s.Objects == 0 || s.Objects == 4000 {
+		if !errors.Is(s.Err, store.ErrNoSpace) || s.Synced || s.Source != informer.None || s.Objects == 0 ||
+			s.Objects == 4000 {
 			t.Errorf("synced %v, source %s, %d objects, %v", s.Synced, s.Source, s.Objects, s.Err)
 		}
 		if got := r.stored(); len(got) != s.Objects {

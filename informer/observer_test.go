@@ -89,12 +89,14 @@ func TestObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		equal(t, "a handler", w.take(), []string{"github.com/larder-dev/larder/informer_test.recorder 3s", "github.com/larder-dev/larder/informer_test.recorder 3s"})
+		equal(t, "a handler", w.take(), []string{"github.com/larder-dev/larder/informer_test.recorder 3s",
+			"github.com/larder-dev/larder/informer_test.recorder 3s"})
 		faulty.set(store.ErrNoSpace, 1, false)
 		r.srv.delete("a/1")
 		time.Sleep(time.Minute)
 		got := w.take()
-		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false", "github.com/larder-dev/larder/informer_test.recorder 2s"}) {
+		if len(got) < 3 || !slices.Equal(got[:3], []string{"commit 0, 0s, failed true", "commit 1, 0s, failed false",
+			"github.com/larder-dev/larder/informer_test.recorder 2s"}) {
 			t.Errorf("a write that fails once: %q", got)
 		}
 		r.stop()

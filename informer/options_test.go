@@ -67,7 +67,8 @@ func TestBeforeRun(t *testing.T) {
 		if len(r.stored()) != 2 || i.HasSynced() || i.LastSyncResourceVersion() != "" || i.GetController().HasSynced() {
 			t.Errorf("store %q, synced %v, resourceVersion %q", r.stored(), i.HasSynced(), i.LastSyncResourceVersion())
 		}
-		if s := i.Status(); s.Source != informer.FromDisk || s.ResourceVersion != "102" || s.Objects != 2 || s.LastContact.IsZero() || !s.Persistent {
+		if s := i.Status(); s.Source != informer.FromDisk || s.ResourceVersion != "102" || s.Objects != 2 ||
+			s.LastContact.IsZero() || !s.Persistent {
 			t.Errorf("status: %+v", s)
 		}
 		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -276,7 +277,8 @@ func TestSealedSecretsWithoutAKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{}, informer.Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
+			i, err := informer.New(secretServer{r.srv}, &corev1.Secret{},
+				informer.Options{Store: st, Logger: &quiet, PersistSecrets: true, Identity: id})
 			if encryption == nil {
 				if !errors.Is(err, store.ErrSealed) || !strings.Contains(err.Error(), "it needs key") {
 					t.Errorf("without a key: %v", err)

@@ -39,7 +39,8 @@ func (h *handled) all() []error {
 }
 
 // runOn runs an informer in memory on lw. The function that is returned ends it, and returns how long that took.
-func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled) (i *informer.Informer, stop func() time.Duration) {
+func runOn(t *testing.T, lw cache.ListerWatcher, o informer.Options, h *handled) (i *informer.Informer,
+	stop func() time.Duration) {
 	t.Helper()
 	o.InMemory, o.Identity, o.Logger = true, podsIdentity, &discard
 	i, err := informer.New(lw, &corev1.Pod{}, o)
@@ -100,8 +101,14 @@ func TestCallbackThatHangs(t *testing.T) {
 		unguarded bool
 		set       func(o *informer.Options, fn func(context.Context) (string, error))
 	}{
-		"ClusterID":   {errs: 1, set: func(o *informer.Options, fn func(context.Context) (string, error)) { o.ClusterID = fn }},
-		"OpenAPIHash": {unguarded: true, set: func(o *informer.Options, fn func(context.Context) (string, error)) { o.OpenAPIHash = fn }},
+		"ClusterID": {errs: 1, set: func(o *informer.Options,
+			fn func(context.Context) (string, error)) {
+			o.ClusterID = fn
+		}},
+		"OpenAPIHash": {unguarded: true, set: func(o *informer.Options,
+			fn func(context.Context) (string, error)) {
+			o.OpenAPIHash = fn
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

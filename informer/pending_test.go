@@ -212,7 +212,8 @@ func LegalMerging(happened, delivered []Told) error {
 		for j := 1; j < run && first.Resync; j++ { // what happened begins after them
 			first = happened[j]
 		}
-		if d.Type != first.Type || d.Initial != first.Initial || d.Old != first.Old || d.New != last.New || d.Resync != first.Resync {
+		if d.Type != first.Type || d.Initial != first.Initial || d.Old != first.Old || d.New != last.New ||
+			d.Resync != first.Resync {
 			return fmt.Errorf("notification %d is %v, what happened is %v", i, d, happened[:run])
 		}
 		happened = happened[run:]

@@ -148,7 +148,8 @@ func TestReaderOfAnInformer(t *testing.T) {
 		t.Run(o.Residency.String(), func(t *testing.T) {
 			i := countedInformer(t, o)
 			pod := &countedPod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late", Labels: map[string]string{"tier": "front"}}}
-			if _, err := informer.Store(i).Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
+			if _, err := informer.Store(i).Apply(t.Context(),
+				store.Batch{Ops: []store.Op{{Object: pod}}, ResourceVersion: "6"}); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"a/00", "a/05", "a/10", "a/15", "a/late"}

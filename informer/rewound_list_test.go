@@ -16,7 +16,8 @@ func TestListOfARewoundServer(t *testing.T) {
 			again := lose(r.srv, 3)
 			i := r.start()
 			if !lost {
-				if err := informer.Store(i).SetMustRelist(t.Context(), "a relist was interrupted while its changes were being applied"); err != nil {
+				if err := informer.Store(i).SetMustRelist(t.Context(),
+					"a relist was interrupted while its changes were being applied"); err != nil {
 					t.Fatal(err)
 				}
 			}

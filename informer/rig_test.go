@@ -83,7 +83,8 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"), o: informer.Options{Residency: testresidency.Of(t)}}
+	return &rig{t: t, srv: newServer(), path: filepath.Join(t.TempDir(), "larder.db"),
+		o: informer.Options{Residency: testresidency.Of(t)}}
 }
 
 var podsIdentity = func() entry.Identity {
@@ -137,7 +138,8 @@ func (r *rig) run(handlers ...cache.ResourceEventHandler) {
 		return
 	}
 	for _, key := range i.GetIndexer().ListKeys() {
-		_, _, _ = i.GetIndexer().GetByKey(key) // so that a Bounded store has something in memory when changes come; the test's store may fail
+		// so that a Bounded store has something in memory when changes come; the test's store may fail
+		_, _, _ = i.GetIndexer().GetByKey(key)
 	}
 }
 

@@ -65,7 +65,8 @@ func TestComparisonInPages(t *testing.T) {
 				synctest.Wait()
 				equal(t, "stored", r.stored(), r.srv.state())
 				s := i.Status()
-				if pages != tt.pages || (s.Reflector.Lookups == 0) != tt.same || s.Reflector.Lists != 0 || s.Source != informer.Live {
+				if pages != tt.pages || (s.Reflector.Lookups == 0) != tt.same || s.Reflector.Lists != 0 ||
+					s.Source != informer.Live {
 					t.Errorf("%d pages, %d look-ups, %d lists, source %s", pages, s.Reflector.Lookups, s.Reflector.Lists, s.Source)
 				}
 				r.close()

@@ -105,7 +105,8 @@ func TestSchemasHang(t *testing.T) {
 // clientOf returns a client whose requests fn answers, without a connection: in a bubble too.
 func clientOf(t *testing.T, fn http.HandlerFunc) rest.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"}, &http.Client{Transport: answering(fn)})
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://server"},
+		&http.Client{Transport: answering(fn)})
 	if err != nil {
 		t.Fatal(err)
 	}

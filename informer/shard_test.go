@@ -47,7 +47,8 @@ func (r replica) run(t *testing.T, api *fakeapi.Server) (held map[string]string,
 	}
 	id := podsIdentity
 	id.ShardSelector = r.shard
-	i, err := informer.New(informer.ListWatch(rc, id), &corev1.Pod{}, informer.Options{Store: st, Identity: id, Logger: &quiet, PageSize: 10, Residency: testresidency.Of(t)})
+	i, err := informer.New(informer.ListWatch(rc, id), &corev1.Pod{},
+		informer.Options{Store: st, Identity: id, Logger: &quiet, PageSize: 10, Residency: testresidency.Of(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

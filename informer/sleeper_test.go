@@ -135,7 +135,8 @@ func TestSleepingHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		i, err := informer.New(s, &corev1.Pod{}, informer.Options{Store: st, Identity: podsIdentity, Logger: &discard, Residency: testresidency.Of(t)})
+		i, err := informer.New(s, &corev1.Pod{}, informer.Options{Store: st, Identity: podsIdentity, Logger: &discard,
+			Residency: testresidency.Of(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,8 @@ func TestSubscribeSource(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		s := i.Status()
-		if got := f.take(); got != "live disk" || s.Source != informer.FromDisk || s.SourceSince.Sub(lost) > time.Minute || s.SourceSince.Before(lost) {
+		if got := f.take(); got != "live disk" || s.Source != informer.FromDisk || s.SourceSince.Sub(lost) > time.Minute ||
+			s.SourceSince.Before(lost) {
 			t.Errorf("an outage since %v: %q, %+v", lost, got, s)
 		}
 		if f.errs[len(f.errs)-1] == nil {
@@ -92,7 +93,8 @@ func TestSubscribeSource(t *testing.T) {
 		if got := late.take(); got != "disk live" {
 			t.Errorf("a late subscriber: %q", got)
 		}
-		if s := i.Status(); s.Source != informer.Live || s.SourceChanges[informer.Live] != 2 || s.SourceChanges[informer.FromDisk] != 2 || s.SourceChanges[informer.None] != 0 {
+		if s := i.Status(); s.Source != informer.Live || s.SourceChanges[informer.Live] != 2 ||
+			s.SourceChanges[informer.FromDisk] != 2 || s.SourceChanges[informer.None] != 0 {
 			t.Errorf("%+v", s.SourceChanges)
 		}
 		cancel()

@@ -29,7 +29,8 @@ func sealed(t *testing.T) (want content, data []byte, identity *age.X25519Identi
 	for _, key := range []string{"a/1", "a/2", "b/1", "b/2", "c/1"} {
 		records = append(records, rec(key, 150<<10))
 	}
-	want = content{header: snapshot.Header{Larder: "v1"}, collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods"), Complete: true}, records}}}
+	want = content{header: snapshot.Header{Larder: "v1"},
+		collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods"), Complete: true}, records}}}
 	return want, want.bytes(t, snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}), identity
 }
 
@@ -111,7 +112,9 @@ func TestPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.NewReader(bytes.NewReader(costly), snapshot.ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(), "work factor") {
+	if _, err := snapshot.NewReader(bytes.NewReader(costly),
+		snapshot.ReaderOptions{Identities: []age.Identity{id}}); !typed(err) || !strings.Contains(err.Error(),
+		"work factor") {
 		t.Error(err)
 	}
 	for _, f := range []func(string) error{
@@ -135,7 +138,8 @@ func TestEncryptedAndAltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	var keys []string
-	err = f.Records(t.Context(), identityOf("pods"), "", func(r entry.Entry) error { keys = append(keys, r.Key); return nil })
+	err = f.Records(t.Context(), identityOf("pods"), "",
+		func(r entry.Entry) error { keys = append(keys, r.Key); return nil })
 	var missing *snapshot.MissingError
 	if strings.Join(keys, " ") != "a/1 a/2 c/1" || !errors.As(err, &missing) || missing.Objects != 2 {
 		t.Errorf("%q, %v", keys, err)
@@ -162,13 +166,15 @@ func TestEncryptedDamage(t *testing.T) {
 	}
 	ids := []age.Identity{identity}
 	want := small()
-	whole := want.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}}, 100))
+	whole := want.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{Recipients: []age.Recipient{identity.Recipient()}},
+		100))
 	check := func(what string, i int, data []byte) {
 		got, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{Identities: ids})
 		if err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) || !isPrefix(got, want) {
 			t.Fatalf("%s %d: %v", what, i, err)
 		}
-		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) {
+		if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)),
+			snapshot.OpenOptions{Identities: ids}); err == nil || !typed(err) && !errors.Is(err, snapshot.ErrIdentity) {
 			t.Fatalf("%s %d: Open: %v", what, i, err)
 		}
 	}
@@ -205,7 +211,8 @@ func TestKeys(t *testing.T) {
 		}
 		return path
 	}
-	recipients, err := snapshot.ReadRecipients(write("r", "# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
+	recipients, err := snapshot.ReadRecipients(write("r",
+		"# mine\n\n"+identity.Recipient().String()+"\n"+string(ssh.MarshalAuthorizedKey(sshPublic))))
 	if err != nil || len(recipients) != 2 {
 		t.Fatal(recipients, err)
 	}
@@ -223,11 +230,13 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.ParseIdentities(pem.EncodeToMemory(locked)); err == nil || !strings.Contains(err.Error(), "has a passphrase") {
+	if _, err := snapshot.ParseIdentities(pem.EncodeToMemory(locked)); err == nil ||
+		!strings.Contains(err.Error(), "has a passphrase") {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "# nothing\n", "hunter2", identity.String(), "ssh-ed25519 AAAA"} {
-		if _, err := snapshot.ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), identity.String()) {
+		if _, err := snapshot.ParseRecipients(bad); err == nil || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), identity.String()) {
 			t.Errorf("recipients %q: %v", bad, err)
 		}
 	}
@@ -243,10 +252,12 @@ func TestKeys(t *testing.T) {
 
 func TestArmorIsNamed(t *testing.T) {
 	data := []byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n")
-	if _, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+	if _, err := snapshot.NewReader(bytes.NewReader(data), snapshot.ReaderOptions{}); !errors.Is(err,
+		snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
 		t.Error(err)
 	}
-	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
+	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !errors.Is(err,
+		snapshot.ErrNotSnapshot) || !strings.Contains(err.Error(), "armor") {
 		t.Error(err)
 	}
 }

@@ -24,9 +24,11 @@ func small() content {
 		return r
 	}
 	return content{header: snapshot.Header{ClusterID: "c", Larder: "v1.2.3"}, collections: []contentOf{
-		{snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true}, []entry.Entry{large("a/1"), large("a/2"), rec("b/1", 5)}},
+		{snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "9", Complete: true},
+			[]entry.Entry{large("a/1"), large("a/2"), rec("b/1", 5)}},
 		{snapshot.Collection{Identity: identityOf("empty"), ResourceVersion: "9", Complete: true}, nil},
-		{snapshot.Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true}, []entry.Entry{rec("n1", 5), rec("n2", 50)}},
+		{snapshot.Collection{Identity: identityOf("nodes"), ResourceVersion: "9", Complete: true},
+			[]entry.Entry{rec("n1", 5), rec("n2", 50)}},
 	}}
 }
 
@@ -137,7 +139,8 @@ func TestEveryTruncation(t *testing.T) {
 
 func TestSomethingBehindTheEnd(t *testing.T) {
 	data := append(small().bytes(t, smallBlocks), 0)
-	if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{}); !typed(err) || !strings.Contains(err.Error(), "something follows its end") {
+	if _, _, err := readAll(bytes.NewReader(data), snapshot.ReaderOptions{}); !typed(err) ||
+		!strings.Contains(err.Error(), "something follows its end") {
 		t.Error(err)
 	}
 	if _, err := snapshot.NewFile(bytes.NewReader(data), int64(len(data)), snapshot.OpenOptions{}); !typed(err) {
@@ -230,8 +233,10 @@ func TestDamagedPage(t *testing.T) {
 		exact bool
 		text  string
 	}{
-		{func(fn func(entry.Entry) error) error { return f.Records(t.Context(), identityOf("pods"), "", fn) }, 3, true, "3 objects are missing from pods"},
-		{func(fn func(entry.Entry) error) error { return f.Namespace(t.Context(), identityOf("pods"), "b", fn) }, 1, false, "at least 1 object is missing from pods"},
+		{func(fn func(entry.Entry) error) error { return f.Records(t.Context(), identityOf("pods"), "", fn) }, 3, true,
+			"3 objects are missing from pods"},
+		{func(fn func(entry.Entry) error) error { return f.Namespace(t.Context(), identityOf("pods"), "b", fn) }, 1, false,
+			"at least 1 object is missing from pods"},
 	} {
 		err := c.read(func(entry.Entry) error { t.Error("a record was read"); return nil })
 		var missing *snapshot.MissingError

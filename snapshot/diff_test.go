@@ -23,7 +23,8 @@ import (
 )
 
 func widgets() snapshot.Collection {
-	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Unstructured)
+	return collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
+		entry.Unstructured)
 }
 
 // drawObject draws an object of a few fields, so that two of them are often the same.
@@ -130,7 +131,8 @@ func TestDiffAgainstModel(t *testing.T) {
 		}
 		union := maps.Clone(inA)
 		maps.Copy(union, inB)
-		wanted := snapshot.DiffReport{Added: n[snapshot.Added], Removed: n[snapshot.Removed], Changed: n[snapshot.Changed], Replaced: n[snapshot.Replaced], Same: len(union) - len(want)}
+		wanted := snapshot.DiffReport{Added: n[snapshot.Added], Removed: n[snapshot.Removed], Changed: n[snapshot.Changed],
+			Replaced: n[snapshot.Replaced], Same: len(union) - len(want)}
 		if !reflect.DeepEqual(report, wanted) || report.Equal() != (len(want) == 0) {
 			t.Fatalf("%+v, want %+v", report, wanted)
 		}
@@ -157,7 +159,8 @@ func readObjects(t tb, f *snapshot.File) map[string]map[string]any {
 // checkPatch applies the patch to what was before: what comes of it is what is after.
 func checkPatch(t *rapid.T, c snapshot.Change) {
 	if c.Kind == snapshot.Added || c.Kind == snapshot.Removed {
-		if c.Patch != nil || (c.Before == nil) != (c.Kind == snapshot.Added) || (c.After == nil) != (c.Kind == snapshot.Removed) {
+		if c.Patch != nil || (c.Before == nil) != (c.Kind == snapshot.Added) ||
+			(c.After == nil) != (c.Kind == snapshot.Removed) {
 			t.Fatalf("%+v", c)
 		}
 		return
@@ -208,7 +211,8 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 	typed := fileOf(t, of(entry.Typed, texts...))
 	for _, other := range []contentOf{of(entry.Unstructured, texts...), of(entry.Typed, texts...)} {
 		for _, pair := range [][2]*snapshot.File{{typed, fileOf(t, other)}, {fileOf(t, other), typed}} {
-			report, err := snapshot.Diff(t.Context(), pair[0], pair[1], snapshot.DiffOptions{}, func(c snapshot.Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
+			report, err := snapshot.Diff(t.Context(), pair[0], pair[1], snapshot.DiffOptions{},
+				func(c snapshot.Change) error { return fmt.Errorf("%s: %s", c.Key, c.Patch) })
 			if err != nil || !report.Equal() || report.Same != 2 {
 				t.Errorf("%+v, %v", report, err)
 			}
@@ -216,7 +220,8 @@ func TestDiffAcrossRepresentations(t *testing.T) {
 	}
 	changed := fileOf(t, of(entry.Unstructured, texts[0], strings.Replace(texts[1], "i:1", "i:2", 1)))
 	var patches []string
-	report, err := snapshot.Diff(t.Context(), typed, changed, snapshot.DiffOptions{}, func(c snapshot.Change) error { patches = append(patches, string(c.Patch)); return nil })
+	report, err := snapshot.Diff(t.Context(), typed, changed, snapshot.DiffOptions{},
+		func(c snapshot.Change) error { patches = append(patches, string(c.Patch)); return nil })
 	if err != nil || report.Changed != 1 || patches[0] != `{"spec":{"containers":[{"image":"i:2","name":"c"}]}}` {
 		t.Errorf("%+v, %v, %q", report, err, patches)
 	}
@@ -228,8 +233,10 @@ func TestDiffMatchesCollections(t *testing.T) {
 		c.Identity.Namespace = namespace
 		return contentOf{c, nil}
 	}
-	a := fileOf(t, col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed), col("secrets", "x", entry.Typed), col("events", "", entry.Typed))
-	b := fileOf(t, col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured), col("secrets", "y", entry.Typed), col("events", "", entry.Metadata))
+	a := fileOf(t, col("pods", "", entry.Typed), col("pods", "", entry.Unstructured), col("nodes", "", entry.Typed),
+		col("secrets", "x", entry.Typed), col("events", "", entry.Typed))
+	b := fileOf(t, col("nodes", "", entry.Unstructured), col("pods", "", entry.Unstructured),
+		col("secrets", "y", entry.Typed), col("events", "", entry.Metadata))
 	report, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -252,22 +259,27 @@ func TestDiffMatchesCollections(t *testing.T) {
 }
 
 func TestDiffOfUnknownTypes(t *testing.T) {
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
+		entry.Typed)
 	of := func(payload, key string) memorySource {
-		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)}, {Key: key, UID: "u", Encoding: encodingProtobuf}}}}
+		return memorySource{{c, []entry.Entry{{Key: "a", UID: "u", Encoding: encodingProtobuf, Payload: []byte(payload)},
+			{Key: key, UID: "u", Encoding: encodingProtobuf}}}}
 	}
-	if report, err := snapshot.Diff(t.Context(), of("x", "b"), of("x", "c"), snapshot.DiffOptions{}, func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
+	if report, err := snapshot.Diff(t.Context(), of("x", "b"), of("x", "c"), snapshot.DiffOptions{},
+		func(snapshot.Change) error { return nil }); err != nil || report.Same != 1 || report.Added != 1 || report.Removed != 1 {
 		t.Errorf("what is the same, or only in one, need not be decoded: %+v, %v", report, err)
 	}
-	if _, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{}, nil); !errors.Is(err, snapshot.ErrUndecodable) {
+	if _, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{}, nil); !errors.Is(err,
+		snapshot.ErrUndecodable) {
 		t.Error(err)
 	}
-	report, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{SkipUnknown: true}, func(c snapshot.Change) error {
-		if c.Kind != snapshot.Changed || c.Patch != nil || c.Before != nil || c.After != nil {
-			t.Errorf("%+v", c)
-		}
-		return nil
-	})
+	report, err := snapshot.Diff(t.Context(), of("x", "b"), of("y", "b"), snapshot.DiffOptions{SkipUnknown: true},
+		func(c snapshot.Change) error {
+			if c.Kind != snapshot.Changed || c.Patch != nil || c.Before != nil || c.After != nil {
+				t.Errorf("%+v", c)
+			}
+			return nil
+		})
 	if err != nil || report.Changed != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -280,7 +292,8 @@ func TestDiffEnds(t *testing.T) {
 		recordOf(t, widgets(), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"b"}}`),
 	}})
 	n := 0
-	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{}, func(snapshot.Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
+	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{},
+		func(snapshot.Change) error { n++; return errDisk }); !errors.Is(err, errDisk) || n != 1 {
 		t.Errorf("%v, %d calls", err, n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -289,10 +302,12 @@ func TestDiffEnds(t *testing.T) {
 		t.Error(err)
 	}
 	disorder := memorySource{{widgets(), []entry.Entry{{Key: "b"}, {Key: "a"}}}}
-	if _, err := snapshot.Diff(t.Context(), a, disorder, snapshot.DiffOptions{}, func(snapshot.Change) error { return nil }); !errors.Is(err, snapshot.ErrOrder) {
+	if _, err := snapshot.Diff(t.Context(), a, disorder, snapshot.DiffOptions{},
+		func(snapshot.Change) error { return nil }); !errors.Is(err, snapshot.ErrOrder) {
 		t.Error(err)
 	}
-	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: []string{""}}, nil); err == nil || !strings.Contains(err.Error(), "write it as") {
+	if _, err := snapshot.Diff(t.Context(), a, b, snapshot.DiffOptions{Ignore: []string{""}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "write it as") {
 		t.Error(err)
 	}
 }

@@ -67,7 +67,8 @@ func Example() {
 
 // mirror stands for the informers of a program.
 func mirror(ctx context.Context, st *store.Store) {
-	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Representation: entry.Unstructured}
+	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+		Representation: entry.Unstructured}
 	c, err := st.Collection(ctx, id, store.CollectionOptions{Codec: codec.Unstructured()})
 	if err != nil {
 		panic(err)

@@ -33,7 +33,8 @@ func WithPages(o SaveOptions, objects int64) SaveOptions {
 	return o
 }
 
-// NextProgram returns the options of a program whose format is the next one and that reads this one, too. In this one UIDs
+// NextProgram returns the options of a program whose format is the next one and that reads this one, too. In this one
+// UIDs
 // and why a collection must be listed have an "old:" before them, which must be gone when it is read.
 func NextProgram() (ReaderOptions, OpenOptions) {
 	before := formats()[formatNow]

@@ -19,7 +19,8 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	_, verifyErr := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
 	for _, err := range []error{readerErr, openErr, verifyErr} {
 		var f *snapshot.FormatError
-		if !errors.Is(err, snapshot.ErrNewerFormat) || !errors.As(err, &f) || f.Format != formatNow+1 || f.Newest != formatNow || f.Larder != "v9.8.7" {
+		if !errors.Is(err, snapshot.ErrNewerFormat) || !errors.As(err, &f) || f.Format != formatNow+1 ||
+			f.Newest != formatNow || f.Larder != "v9.8.7" {
 			t.Errorf("%v", err)
 			continue
 		}

@@ -150,7 +150,8 @@ func mustFixed(data []byte) frameHead {
 	number := func(at int) uint32 { return binary.BigEndian.Uint32(data[at:]) }
 	return frameHead{
 		id: fileID(data[4:]), kind: frameKind(data[12]), compression: data[13],
-		number: number(16), headSize: number(20), stored: number(24), size: number(28), offset: binary.BigEndian.Uint64(data[32:]),
+		number: number(16), headSize: number(20), stored: number(24), size: number(28),
+		offset: binary.BigEndian.Uint64(data[32:]),
 	}
 }
 

@@ -52,7 +52,8 @@ func fuzzed(t *testing.T, data []byte) {
 	if streamErr != nil && !typed(streamErr) && !errors.Is(streamErr, snapshot.ErrEncrypted) {
 		t.Fatalf("Reader: %v", streamErr)
 	}
-	if _, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{}); err != nil && !typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
+	if _, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{}); err != nil &&
+		!typed(err) && !errors.Is(err, snapshot.ErrEncrypted) {
 		t.Fatalf("Verify: %v", err)
 	}
 	fuzzedOpen(t, data, streamed, streamErr)
@@ -202,12 +203,14 @@ func textOfFrames(data []byte, anew bool) (text []byte) {
 
 func FuzzFrames(f *testing.F) {
 	for _, c := range []content{
-		small(), {}, {collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", 5000)}}}},
+		small(), {}, {collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")},
+			[]entry.Entry{rec("a", 5000)}}}},
 	} {
 		data := c.bytes(f, snapshot.WithID(snapshot.WithBlocks(snapshot.WriterOptions{}, 100), fileID{1}))
 		for _, anew := range []bool{false, true} {
 			text := textOfFrames(data, anew)
-			if _, _, err := readAll(bytes.NewReader(framesOf(text)), snapshot.ReaderOptions{}); anew && err != nil { // with it the fuzzer would not come to anything
+			// with it the fuzzer would not come to anything
+			if _, _, err := readAll(bytes.NewReader(framesOf(text)), snapshot.ReaderOptions{}); anew && err != nil {
 				f.Fatal(err)
 			}
 			f.Add(text)
@@ -251,7 +254,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add(c, []byte(nil), []byte("\xc4\x02{}"))
 		f.Add(c, []byte("\xc4\x04null"), []byte("\xc7\x00\x01"))
 	}
-	all := snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"}, ManagedFields: true}
+	all := snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*token*"}, Env: []string{"*PASS*"},
+		ManagedFields: true}
 	f.Fuzz(func(t *testing.T, which uint8, a, b []byte) {
 		c, encoding := decodableCollection(which)
 		before := memorySource{{c, []entry.Entry{{Key: "k", UID: "u", Encoding: encoding, Payload: a}}}}

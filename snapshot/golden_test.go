@@ -26,8 +26,10 @@ const goldenIdentity = "AGE-SECRET-KEY-144WYZFRMTXSYT4KUWNG07X340RX8AW3FJV2PEWTH
 func goldenContent(t *testing.T) content {
 	t.Helper()
 	pods := collectionOf(core("pods"), "Pod", entry.Typed)
-	pods.Attributes = entry.Attributes{ClusterID: "golden", Codec: "protobuf", Schema: "s", Transform: "t1", OpenAPI: "hash"}
-	pods.Resource = entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}}
+	pods.Attributes = entry.Attributes{ClusterID: "golden", Codec: "protobuf", Schema: "s", Transform: "t1",
+		OpenAPI: "hash"}
+	pods.Resource = entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true,
+		Categories: []string{"all"}}
 	pods.LastContact = time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	c := contentOf{collection: pods}
 	for i := range 12 {
@@ -37,9 +39,11 @@ func goldenContent(t *testing.T) content {
 	widgets := snapshot.Collection{
 		Identity: entry.Identity{
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: "widgets"},
-			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x", Representation: entry.Unstructured,
+			Namespace:            "shop", LabelSelector: "color=red", FieldSelector: "metadata.name!=x",
+			Representation: entry.Unstructured,
 		},
-		Resource:        entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true, Columns: []entry.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
+		Resource: entry.ResourceInfo{Kind: "Widget", Singular: "widget", ShortNames: []string{"wd"}, Namespaced: true,
+			Columns: []entry.Column{{Name: "Size", Type: "integer", Format: "int32", Priority: 1, JSONPath: ".spec.size"}}},
 		ResourceVersion: "300", MustRelist: "objects were left out (only namespaces shop)", Filtered: []string{"only namespaces shop"}, Redacted: []string{"managedFields"},
 	}
 	of := contentOf{collection: widgets}
@@ -99,7 +103,8 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.check(t, got)
-			report, err := snapshot.Verify(t.Context(), bytes.NewReader(in), snapshot.ReaderOptions{Identities: goldenIdentities(t)})
+			report, err := snapshot.Verify(t.Context(), bytes.NewReader(in),
+				snapshot.ReaderOptions{Identities: goldenIdentities(t)})
 			if err != nil || len(report.Problems) > 0 || report.Objects != 15 || report.Unknown != 0 {
 				t.Errorf("%s: %+v, %v", path, report, err)
 			}

@@ -63,15 +63,18 @@ func TestHostileFiles(t *testing.T) {
 		stream string // what the stream says
 		open   string // what reading at random says
 	}{
-		"nothing wrong":                {text(begin, blockPart(0, "a", "b"), page, end(counts), tail), "", ""},
-		"keys in reverse":              {text(begin, blockPart(0, "b", "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
-		"a key twice":                  {text(begin, blockPart(0, "a", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
-		"an empty key":                 {text(begin, blockPart(0, "", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
-		"a key in two blocks":          {text(begin, blockPart(0, "a"), blockPart(0, "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
-		"a long key":                   {text(begin, blockPart(0, "a", strings.Repeat("k", maxKey+1)), page, end(counts), tail), "a key of 32769 bytes is longer than the 32768 that are allowed", "a key of 32769 bytes"},
-		"a long UID":                   {text(begin, markedPart(entry.Entry{UID: long}), page, end(counts), tail), "a UID, resourceVersion or encoding of 1025 bytes is longer than the 1024 that are allowed", "of 1025 bytes"},
-		"a long resourceVersion":       {text(begin, markedPart(entry.Entry{ResourceVersion: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
-		"a long encoding":              {text(begin, markedPart(entry.Entry{Encoding: long}), page, end(counts), tail), "of 1025 bytes", "of 1025 bytes"},
+		"nothing wrong":       {text(begin, blockPart(0, "a", "b"), page, end(counts), tail), "", ""},
+		"keys in reverse":     {text(begin, blockPart(0, "b", "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
+		"a key twice":         {text(begin, blockPart(0, "a", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
+		"an empty key":        {text(begin, blockPart(0, "", "a"), page, end(counts), tail), "its keys are not in order", "its keys are not in order"},
+		"a key in two blocks": {text(begin, blockPart(0, "a"), blockPart(0, "a"), page, end(counts), tail), "its keys are not in order", "the keys in this page of the index are not in order"},
+		"a long key":          {text(begin, blockPart(0, "a", strings.Repeat("k", maxKey+1)), page, end(counts), tail), "a key of 32769 bytes is longer than the 32768 that are allowed", "a key of 32769 bytes"},
+		"a long UID": {text(begin, markedPart(entry.Entry{UID: long}), page, end(counts), tail),
+			"a UID, resourceVersion or encoding of 1025 bytes is longer than the 1024 that are allowed", "of 1025 bytes"},
+		"a long resourceVersion": {text(begin, markedPart(entry.Entry{ResourceVersion: long}), page, end(counts), tail),
+			"of 1025 bytes", "of 1025 bytes"},
+		"a long encoding": {text(begin, markedPart(entry.Entry{Encoding: long}), page, end(counts), tail),
+			"of 1025 bytes", "of 1025 bytes"},
 		"a block of another":           {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
 		"a collection twice":           {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
 		"fewer objects than it says":   {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},
@@ -161,7 +164,8 @@ func TestIndexOfBlocksInOneAnother(t *testing.T) {
 	framer.number++
 	names := func(key string, at, end int) []byte {
 		digest := [digestSize]byte(framer.out[end-digestSize:])
-		return indexEntry{first: key, last: key, span: span{uint64(at), uint64(end - at)}, count: 1, digest: digest}.append(nil)
+		return indexEntry{first: key, last: key, span: span{uint64(at), uint64(end - at)}, count: 1,
+			digest: digest}.append(nil)
 	}
 	body := append(names("a", first, len(framer.out)), names("b", at, at+len(inner))...)
 	framer.first = "a"

@@ -64,17 +64,20 @@ func TestIgnorePaths(t *testing.T) {
 	}
 }
 
-// Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is none.
+// Variables by name in custom resources may be numbers, or true: they are values all the same. What holds others is
+// none.
 func TestRedactEnvByNameOfAnyKind(t *testing.T) {
 	r, err := newRedaction(Redaction{Env: []string{"*PIN", "nested"}}, schema.GroupResource{Resource: "widgets"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]any{"PIN": int64(1234), "HAS_PIN": true, "RATIO_PIN": 0.5, "nested": map[string]any{"a": "b"}, "NOPIN": nil, "x": "y"}
+	env := map[string]any{"PIN": int64(1234), "HAS_PIN": true, "RATIO_PIN": 0.5, "nested": map[string]any{"a": "b"},
+		"NOPIN": nil, "x": "y"}
 	if !r.apply(map[string]any{"spec": map[string]any{"env": env}}) {
 		t.Error("nothing was redacted")
 	}
-	want := map[string]any{"PIN": redactedText, "HAS_PIN": redactedText, "RATIO_PIN": redactedText, "nested": map[string]any{"a": "b"}, "NOPIN": nil, "x": "y"}
+	want := map[string]any{"PIN": redactedText, "HAS_PIN": redactedText, "RATIO_PIN": redactedText,
+		"nested": map[string]any{"a": "b"}, "NOPIN": nil, "x": "y"}
 	if d := cmp.Diff(want, env); d != "" {
 		t.Error(d)
 	}
@@ -92,7 +95,8 @@ func (f *fullDisk) CopyFile(_ context.Context, base string) (string, error) {
 	return base + ".new-x", nil
 }
 
-// TestCopyOfAnEncryptedSaveStaysBesideTheStore: the copy is not encrypted, and what is beside the snapshot may be another medium.
+// TestCopyOfAnEncryptedSaveStaysBesideTheStore: the copy is not encrypted, and what is beside the snapshot may be
+// another medium.
 func TestCopyOfAnEncryptedSaveStaysBesideTheStore(t *testing.T) {
 	plain, encrypted := &fullDisk{}, &fullDisk{}
 	if name, err := copyToSave(t.Context(), plain, "a.larder", false); name != "a.larder.new-x" || err != nil {
@@ -124,15 +128,18 @@ func TestSaveLeavesWhatItCanNotLookAt(t *testing.T) {
 func TestSpoolIsSealed(t *testing.T) {
 	dir := t.TempDir()
 	const plantedSecret = "planted-secret"
-	s, err := newSpool(filepath.Join(dir, "a.larder"), Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}})
+	s, err := newSpool(filepath.Join(dir, "a.larder"),
+		Collection{Identity: entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.w.Add(entry.Entry{Key: "ns/s", Encoding: "protobuf", Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
+	if err := s.w.Add(entry.Entry{Key: "ns/s", Encoding: "protobuf",
+		Payload: bytes.Repeat([]byte(plantedSecret), 10_000)}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := s.replay(t.Context(), func(r entry.Entry) error { n += len(r.Payload); return nil }); err != nil || n != 10_000*len(plantedSecret) {
+	if err := s.replay(t.Context(), func(r entry.Entry) error { n += len(r.Payload); return nil }); err != nil ||
+		n != 10_000*len(plantedSecret) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.f.Fd()))

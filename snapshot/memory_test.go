@@ -102,12 +102,14 @@ func TestMemoryIsOneBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Records(t.Context(), id, "", func(entry.Entry) error { count(); return nil }); err != nil || n != 2*objects {
+	if err := f.Records(t.Context(), id, "", func(entry.Entry) error { count(); return nil }); err != nil ||
+		n != 2*objects {
 		t.Fatal(n, err)
 	}
 	check("read at random")
 	counting := countingSource{f, count}
-	if report, err := snapshot.Diff(t.Context(), counting, f, snapshot.DiffOptions{}, nil); err != nil || report.Same != objects {
+	if report, err := snapshot.Diff(t.Context(), counting, f, snapshot.DiffOptions{}, nil); err != nil ||
+		report.Same != objects {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	check("compared")
@@ -120,7 +122,8 @@ type countingSource struct {
 	count func()
 }
 
-func (c countingSource) Records(ctx context.Context, id entry.Identity, after string, fn func(entry.Entry) error) error {
+func (c countingSource) Records(ctx context.Context, id entry.Identity, after string,
+	fn func(entry.Entry) error) error {
 	return c.File.Records(ctx, id, after, func(r entry.Entry) error {
 		c.count()
 		return fn(r)

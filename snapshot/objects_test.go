@@ -46,7 +46,8 @@ func recordOf(t testing.TB, c snapshot.Collection, text string) entry.Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return entry.Entry{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(), Payload: data}
+	return entry.Entry{Key: key, UID: string(u.GetUID()), ResourceVersion: u.GetResourceVersion(), Encoding: codec.Name(),
+		Payload: data}
 }
 
 // collectionOf is a collection of a kind of Kubernetes.

@@ -33,7 +33,9 @@ func TestOpenByPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(data[:len(data)-100])
-	if _, err := snapshot.Open(path, snapshot.OpenOptions{}); !errors.Is(err, snapshot.ErrDamaged) || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), "it was cut short, or is still being written") {
+	if _, err := snapshot.Open(path, snapshot.OpenOptions{}); !errors.Is(err, snapshot.ErrDamaged) ||
+		!strings.HasPrefix(err.Error(), path+": ") ||
+		!strings.Contains(err.Error(), "it was cut short, or is still being written") {
 		t.Error(err)
 	}
 	write([]byte("something else"))
@@ -67,7 +69,8 @@ func TestFileConcurrently(t *testing.T) {
 						return
 					}
 				}
-				if err := f.Records(t.Context(), pods.collection.Identity, "a/1", func(entry.Entry) error { return nil }); err != nil {
+				if err := f.Records(t.Context(), pods.collection.Identity, "a/1",
+					func(entry.Entry) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}

@@ -46,7 +46,8 @@ func TestDiffOfOverlaps(t *testing.T) {
 			[]string{"added  a/y", "removed  c/x"}, []string{" app=web"}, 0, 0, 2},
 		{"a selector in a namespace", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"}, [2]string{"a/y", "db"})},
 			memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"}, [2]string{"b/x", "web"})}, nil, []string{"a app=web"}, 0, 0, 1},
-		{"typed and unstructured", memorySource{podsOf(t, entry.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"}, []string{"b "}, 0, 0, 0},
+		{"typed and unstructured", memorySource{podsOf(t, entry.Typed, "b", "")}, memorySource{all}, []string{"added b b/x"},
+			[]string{"b "}, 0, 0, 0},
 		{"other namespaces", memorySource{podsOf(t, u, "a", "", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "b", "", [2]string{"b/x", "web"})}, nil, nil, 1, 1, 0},
 		{"two selectors", memorySource{podsOf(t, u, "", "app=web", [2]string{"a/x", "web"})}, memorySource{podsOf(t, u, "", "app=db", [2]string{"a/y", "db"})}, nil, nil, 1, 1, 0},
 		{"metadata", memorySource{podsOf(t, entry.Metadata, "a", "")}, memorySource{all}, nil, nil, 1, 1, 0},
@@ -81,7 +82,9 @@ func TestDiffOfOverlaps(t *testing.T) {
 // An overlap is in the order of b's collections, between those that match.
 func TestOrderOfOverlaps(t *testing.T) {
 	nodes := contentOf{collection: collectionOf(core("nodes"), "Node", entry.Unstructured)}
-	later := contentOf{collection: nodes.collection, records: []entry.Entry{recordOf(t, nodes.collection, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"}}`)}}
+	later := contentOf{collection: nodes.collection,
+		records: []entry.Entry{recordOf(t, nodes.collection,
+			`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n"}}`)}}
 	all := podsOf(t, entry.Unstructured, "", "", [2]string{"a/x", "web"})
 	part := podsOf(t, entry.Unstructured, "a", "")
 	for _, tc := range []struct {
@@ -89,10 +92,11 @@ func TestOrderOfOverlaps(t *testing.T) {
 		want []string
 	}{{memorySource{all, later}, []string{"a/x", "n"}}, {memorySource{later, all}, []string{"n", "a/x"}}} {
 		var got []string
-		if _, err := snapshot.Diff(t.Context(), memorySource{nodes, part}, tc.b, snapshot.DiffOptions{}, func(c snapshot.Change) error {
-			got = append(got, c.Key)
-			return nil
-		}); err != nil || !slices.Equal(got, tc.want) {
+		if _, err := snapshot.Diff(t.Context(), memorySource{nodes, part}, tc.b, snapshot.DiffOptions{},
+			func(c snapshot.Change) error {
+				got = append(got, c.Key)
+				return nil
+			}); err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%v, %v, want %v", got, err, tc.want)
 		}
 	}
@@ -105,10 +109,11 @@ func TestOverlapOfAbsentFields(t *testing.T) {
 	for selector, overlaps := range map[string]int{"spec.unschedulable=false": 0, "spec.unschedulable!=true": 1, "spec.providerID=p": 1} {
 		some := all
 		some.collection.Identity.FieldSelector = selector
-		report, err := snapshot.Diff(t.Context(), memorySource{all}, memorySource{some}, snapshot.DiffOptions{}, func(c snapshot.Change) error {
-			t.Errorf("%s: %s %s", selector, c.Kind, c.Key)
-			return nil
-		})
+		report, err := snapshot.Diff(t.Context(), memorySource{all}, memorySource{some}, snapshot.DiffOptions{},
+			func(c snapshot.Change) error {
+				t.Errorf("%s: %s %s", selector, c.Kind, c.Key)
+				return nil
+			})
 		if err != nil || len(report.Overlaps) != overlaps || len(report.OnlyInA) != 1-overlaps {
 			t.Errorf("%s: %+v, %v", selector, report, err)
 		}

@@ -30,7 +30,9 @@ func TestTextsOfFilesArePrintable(t *testing.T) {
 	secret.Sealed = true
 	other := collectionOf(core("pods"), "Pod", entry.Unstructured)
 	other.Identity.Resource, other.Identity.Group = escapes, escapes
-	data := content{collections: []contentOf{{secret, nil}, {other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack, Payload: []byte("\x80")}}}}}.bytes(t, snapshot.WriterOptions{})
+	data := content{collections: []contentOf{{secret, nil},
+		{other, []entry.Entry{{Key: "a", Encoding: encodingMsgpack,
+			Payload: []byte("\x80")}}}}}.bytes(t, snapshot.WriterOptions{})
 	report, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})
 	if err != nil || len(report.Problems) == 0 {
 		t.Fatal(report, err)
@@ -38,7 +40,8 @@ func TestTextsOfFilesArePrintable(t *testing.T) {
 	for _, p := range report.Problems {
 		wantPrintable(t, "a problem", p)
 	}
-	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), filepath.Join(t.TempDir(), "a.db"), snapshot.RestoreOptions{})
+	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), filepath.Join(t.TempDir(), "a.db"),
+		snapshot.RestoreOptions{})
 	if err != nil || len(restored.LeftOut) != 1 {
 		t.Fatal(restored, err)
 	}

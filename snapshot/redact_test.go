@@ -62,7 +62,8 @@ var plantedKinds = map[string]string{
 	"secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "controllerrevisions": "ControllerRevision", "cronjobs": "CronJob",
 }
 
-var redactAll = snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"}, Env: []string{"*password*"}, ManagedFields: true}
+var redactAll = snapshot.Redaction{Secrets: true, ConfigMaps: true, Annotations: []string{"*TOKEN"},
+	Env: []string{"*password*"}, ManagedFields: true}
 
 func plantedSource(t *testing.T, r entry.Representation) (src memorySource) {
 	t.Helper()
@@ -196,7 +197,8 @@ func compareRedacted(t *testing.T, where string, was, is any) (n int) {
 func TestRedactionOfMetadata(t *testing.T) {
 	c := collectionOf(core("secrets"), "Secret", entry.Metadata)
 	r := recordOf(t, collectionOf(core("secrets"), "Secret", entry.Unstructured), plantedObjects()[core("secrets")][0])
-	src, err := snapshot.Select(memorySource{{c, []entry.Entry{r}}}, snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}})
+	src, err := snapshot.Select(memorySource{{c, []entry.Entry{r}}},
+		snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +213,8 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 	for _, r := range []entry.Representation{entry.Typed, entry.Unstructured} {
 		c := collectionOf(core("nodes"), "Node", r)
 		rec := recordOf(t, c, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","managedFields":[{"manager":"kubelet","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}],"annotations":{"`+lastApplied+`":"keep"}}}`)
-		src, err := snapshot.Select(memorySource{{c, []entry.Entry{rec}}}, snapshot.SelectOptions{Redaction: snapshot.Redaction{ManagedFields: true}})
+		src, err := snapshot.Select(memorySource{{c, []entry.Entry{rec}}},
+			snapshot.SelectOptions{Redaction: snapshot.Redaction{ManagedFields: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +227,10 @@ func TestManagedFieldsAreRemoved(t *testing.T) {
 
 // Objects that nothing concerns pass as they are, of unknown types too; those that must be looked into fail, or are left out if that was asked for.
 func TestUnknownTypes(t *testing.T) {
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
-	r := entry.Entry{Key: "a/w", UID: "u", ResourceVersion: "1", Encoding: encodingProtobuf, Payload: []byte("\x00\x00anything")}
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
+		entry.Typed)
+	r := entry.Entry{Key: "a/w", UID: "u", ResourceVersion: "1", Encoding: encodingProtobuf,
+		Payload: []byte("\x00\x00anything")}
 	src := memorySource{{c, []entry.Entry{r}}}
 	read := func(o snapshot.SelectOptions) (n int, err error) {
 		s, err := snapshot.Select(src, o)
@@ -241,13 +246,15 @@ func TestUnknownTypes(t *testing.T) {
 		})
 	}
 	for _, o := range []snapshot.SelectOptions{
-		{}, {Redaction: snapshot.Redaction{Secrets: true, ConfigMaps: true}}, {Filter: snapshot.Filter{Namespaces: []string{"a"}, Resources: []string{"widget"}}},
+		{}, {Redaction: snapshot.Redaction{Secrets: true,
+			ConfigMaps: true}}, {Filter: snapshot.Filter{Namespaces: []string{"a"}, Resources: []string{"widget"}}},
 	} {
 		if n, err := read(o); n != 1 || err != nil {
 			t.Errorf("%+v: %d, %v", o, n, err)
 		}
 	}
-	for _, o := range []snapshot.SelectOptions{{Redaction: snapshot.Redaction{Env: []string{"x"}}}, {Filter: snapshot.Filter{Labels: "a=b"}}} {
+	for _, o := range []snapshot.SelectOptions{{Redaction: snapshot.Redaction{Env: []string{"x"}}},
+		{Filter: snapshot.Filter{Labels: "a=b"}}} {
 		_, err := read(o)
 		if !errors.Is(err, snapshot.ErrUndecodable) || !strings.Contains(err.Error(), `"a/w" (Widget, in protobuf)`) {
 			t.Errorf("%+v: %v", o, err)
@@ -275,7 +282,8 @@ func TestFilter(t *testing.T) {
 	inShop.Identity.Namespace = "shop"
 	deployments := collectionOf(appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", entry.Typed)
 	src := memorySource{
-		{pods, []entry.Entry{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"), pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
+		{pods, []entry.Entry{pod("bank", "x", "web", "Running"), pod("shop", "a", "web", "Running"),
+			pod("shop", "b", "db", "Failed"), pod("shop2", "c", "web", "Running")}},
 		{nodes, []entry.Entry{recordOf(t, nodes, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"shop"}}`)}},
 		{inShop, []entry.Entry{recordOf(t, inShop, `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"s"}}`)}},
 		{deployments, nil},
@@ -289,7 +297,8 @@ func TestFilter(t *testing.T) {
 		{snapshot.Filter{Namespaces: []string{"bank", "shop2"}}, "pods*: bank/x shop2/c; deployments*:"},
 		{snapshot.Filter{Resources: []string{"po", "deployments.apps"}}, "pods: bank/x shop/a shop/b shop2/c; deployments:"},
 		{snapshot.Filter{Resources: []string{"Node", "deploy"}}, "nodes: shop"},
-		{snapshot.Filter{Resources: []string{"pods.v1", "Deployment.v1.apps"}, Labels: "app=web", Fields: "status.phase=Running"}, "pods*: bank/x shop/a shop2/c; deployments*:"},
+		{snapshot.Filter{Resources: []string{"pods.v1", "Deployment.v1.apps"}, Labels: "app=web",
+			Fields: "status.phase=Running"}, "pods*: bank/x shop/a shop2/c; deployments*:"},
 		{snapshot.Filter{Resources: []string{"pods.apps", "deployments.v1", "pods.v2"}}, ""},
 		{snapshot.Filter{Resources: []string{"pods"}, Labels: "app!=web"}, "pods*: shop/b"},
 		{snapshot.Filter{Resources: []string{"pods"}, Fields: "metadata.name=a"}, "pods*: shop/a"},
@@ -303,7 +312,8 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	for _, bad := range []snapshot.SelectOptions{
-		{Filter: snapshot.Filter{Labels: "a in"}}, {Filter: snapshot.Filter{Fields: "a"}}, {Redaction: snapshot.Redaction{Env: []string{""}}}, {Redaction: snapshot.Redaction{Annotations: []string{""}}},
+		{Filter: snapshot.Filter{Labels: "a in"}}, {Filter: snapshot.Filter{Fields: "a"}},
+		{Redaction: snapshot.Redaction{Env: []string{""}}}, {Redaction: snapshot.Redaction{Annotations: []string{""}}},
 	} {
 		if _, err := snapshot.Select(src, bad); err == nil {
 			t.Errorf("%+v is taken", bad)

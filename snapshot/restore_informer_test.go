@@ -143,7 +143,8 @@ func TestRestoredStoreResumes(t *testing.T) {
 func TestRestoredPartIsNoSync(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.larder")
-	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole, snapshot.SaveOptions{}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "a.db")), whole,
+		snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	redact := snapshot.SelectOptions{Redaction: snapshot.Redaction{Annotations: []string{"note"}}}
@@ -152,7 +153,8 @@ func TestRestoredPartIsNoSync(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, twice, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "b.db")), before, snapshot.SaveOptions{SelectOptions: redact}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), savedStore(t, filepath.Join(dir, "b.db")), before,
+		snapshot.SaveOptions{SelectOptions: redact}); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

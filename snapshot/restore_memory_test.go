@@ -37,11 +37,12 @@ func TestRestoreIsBounded(t *testing.T) {
 	runtime.GC()
 	p := &peak{start: liveBytes()}
 	path := filepath.Join(t.TempDir(), "a.db")
-	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path, snapshot.RestoreOptions{Progress: func(now snapshot.Progress) {
-		if now.Objects%(4*progressEvery) == 0 {
-			p.tick()
-		}
-	}})
+	restored, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path,
+		snapshot.RestoreOptions{Progress: func(now snapshot.Progress) {
+			if now.Objects%(4*progressEvery) == 0 {
+				p.tick()
+			}
+		}})
 	if err != nil || restored.Objects != blocks*records {
 		t.Fatal(restored.Objects, err)
 	}

@@ -18,7 +18,8 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 	dir := t.TempDir()
 	s := savedStore(t, filepath.Join(dir, "a.db"))
 	whole, part := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
-	some := snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods", "nodes"}, Namespaces: []string{"ns-1"}}}
+	some := snapshot.SelectOptions{Filter: snapshot.Filter{Resources: []string{"pods", "nodes"},
+		Namespaces: []string{"ns-1"}}}
 	if _, err := snapshot.SaveStore(t.Context(), s, whole, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,11 @@ func TestRestoreOfAPartIsNotComplete(t *testing.T) {
 // TestWhatIsSkippedIsMissed: a collection of which objects were skipped is not complete, in a snapshot and in a store.
 func TestWhatIsSkippedIsMissed(t *testing.T) {
 	dir := t.TempDir()
-	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget", entry.Typed)
+	c := collectionOf(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget",
+		entry.Typed)
 	c.Complete, c.ResourceVersion = true, "7"
-	src := memorySource{{c, []entry.Entry{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf, Payload: []byte("k8s")}}}}
+	src := memorySource{{c, []entry.Entry{{Key: "a/w", UID: "w", ResourceVersion: "5", Encoding: encodingProtobuf,
+		Payload: []byte("k8s")}}}}
 	skip := snapshot.SelectOptions{Redaction: snapshot.Redaction{Env: []string{"x"}}, SkipUnknown: true}
 	write := func(name string, o snapshot.SelectOptions) string {
 		path := filepath.Join(dir, name)
@@ -65,7 +68,8 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 	if got := f.Manifest().Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") {
 		t.Errorf("in a snapshot: %+v", got)
 	}
-	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}), snapshot.RestoreOptions{SelectOptions: skip})
+	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}),
+		snapshot.RestoreOptions{SelectOptions: skip})
 	if got := restored.Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") || restored.Skipped != 1 {
 		t.Errorf("in a store: %+v", restored)
 	}

@@ -25,7 +25,8 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 	pod := savedPod(1, "7")
 	pod.Annotations["note"] = plantedSecret
 	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true}, "800", pod)
-	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	plain, sealed := store.Options{Logger: &quiet}, store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
@@ -42,7 +43,8 @@ func TestRestoreOfWhatWasSealed(t *testing.T) {
 		"keys, of a stream": {to: sealed, want: 1, fromStream: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked, Import: store.ImportOptions{Store: tc.to}}
+			o := snapshot.RestoreOptions{Identities: []age.Identity{key}, Secrets: tc.asked,
+				Import: store.ImportOptions{Store: tc.to}}
 			to := filepath.Join(t.TempDir(), "b.db")
 			restored, err := snapshot.Restore(t.Context(), path, to, o)
 			if tc.fromStream {

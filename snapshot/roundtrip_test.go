@@ -173,10 +173,13 @@ func drawCollection(t *rapid.T, i, block int) contentOf {
 			GroupVersionResource: schema.GroupVersionResource{Group: "larder.dev", Version: "v1", Resource: fmt.Sprint("things", i)},
 			Namespace:            rapid.SampledFrom([]string{"", "shop"}).Draw(t, "namespace"),
 			LabelSelector:        rapid.SampledFrom([]string{"", "a=b"}).Draw(t, "labels"),
-			Representation:       rapid.SampledFrom([]entry.Representation{entry.Typed, entry.Unstructured, entry.Metadata}).Draw(t, "representation"),
+			Representation: rapid.SampledFrom([]entry.Representation{entry.Typed, entry.Unstructured,
+				entry.Metadata}).Draw(t, "representation"),
 		},
-		Attributes:      entry.Attributes{ClusterID: "c", Codec: "msgpack", Schema: rapid.String().Draw(t, "schema"), Transform: "t", OpenAPI: "o"},
-		Resource:        entry.ResourceInfo{Kind: "Thing", Singular: "thing", ShortNames: []string{"th"}, Namespaced: true, Categories: []string{"all"}, Columns: []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}}},
+		Attributes: entry.Attributes{ClusterID: "c", Codec: "msgpack", Schema: rapid.String().Draw(t, "schema"),
+			Transform: "t", OpenAPI: "o"},
+		Resource: entry.ResourceInfo{Kind: "Thing", Singular: "thing", ShortNames: []string{"th"}, Namespaced: true,
+			Categories: []string{"all"}, Columns: []entry.Column{{Name: "Size", Type: "integer", JSONPath: ".spec.size"}}},
 		ResourceVersion: rapid.StringMatching("[0-9]*").Draw(t, "rv"),
 		Complete:        rapid.Bool().Draw(t, "complete"),
 		MustRelist:      rapid.SampledFrom([]string{"", "because"}).Draw(t, "must"),
@@ -247,7 +250,8 @@ func checkGets(t *rapid.T, f *snapshot.File, c contentOf) {
 			t.Fatalf("Get(%q) = %v, %v", r.Key, ok, err)
 		}
 		for _, other := range []string{r.Key + "\x00", r.Key[:len(r.Key)-1]} {
-			_, want := slices.BinarySearchFunc(c.records, other, func(r entry.Entry, k string) int { return strings.Compare(r.Key, k) })
+			_, want := slices.BinarySearchFunc(c.records, other,
+				func(r entry.Entry, k string) int { return strings.Compare(r.Key, k) })
 			if _, ok, err := f.Get(t.Context(), id, other); err != nil || ok != want {
 				t.Fatalf("Get(%q) = %v, %v, want %v", other, ok, err, want)
 			}

@@ -49,7 +49,8 @@ func benchSaveRestore(b *testing.B, pods int) {
 		return err
 	})
 	measure(b, "restore", func() error {
-		_, err := snapshot.Restore(context.Background(), path, to, snapshot.RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}})
+		_, err := snapshot.Restore(context.Background(), path, to,
+			snapshot.RestoreOptions{Import: store.ImportOptions{Store: store.Options{Logger: &quiet}}})
 		return err
 	})
 	info, err := os.Stat(to)
@@ -112,7 +113,8 @@ func benchStore(b *testing.B, path string, pods int) *store.Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{Attributes: entry.Attributes{Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(context.Background(),
+		store.ReplaceOptions{Attributes: entry.Attributes{Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		b.Fatal(err)
 	}

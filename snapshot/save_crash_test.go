@@ -46,7 +46,8 @@ func childSave(dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = snapshot.SaveStore(context.Background(), s, filepath.Join(dir, "a.larder"), snapshot.SaveOptions{Secrets: true})
+	_, err = snapshot.SaveStore(context.Background(), s, filepath.Join(dir, "a.larder"),
+		snapshot.SaveOptions{Secrets: true})
 	return errors.Join(err, s.Close())
 }
 

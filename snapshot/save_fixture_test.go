@@ -31,9 +31,11 @@ var (
 	savedPods    = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")}
 	savedSecrets = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets")}
 	savedWidgets = entry.Identity{
-		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Representation: entry.Unstructured,
+		GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1",
+			Resource: "widgets"}, Representation: entry.Unstructured,
 	}
-	savedNodes = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"), Representation: entry.Metadata}
+	savedNodes = entry.Identity{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"),
+		Representation: entry.Metadata}
 )
 
 // plantedSecret is what must not be found where Secrets are not to be.
@@ -84,14 +86,16 @@ func mustOpen(t testing.TB, path string) *store.Store {
 }
 
 // listInto opens a collection and takes in a list of objects.
-func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.ResourceInfo, rv string, objs ...runtime.Object) *store.Collection {
+func listInto(t testing.TB, s *store.Store, id entry.Identity, resource entry.ResourceInfo, rv string,
+	objs ...runtime.Object) *store.Collection {
 	t.Helper()
 	codec := mustCodec(t, objs[0])
 	c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None, Resource: resource})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "cluster-1", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "cluster-1",
+		Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +125,8 @@ func savedStore(t testing.TB, path string) *store.Store {
 	for i := range 3 {
 		secrets = append(secrets, savedSecret(i))
 	}
-	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, "5000", pods...)
+	listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, "5000",
+		pods...)
 	listInto(t, s, savedWidgets, entry.ResourceInfo{Kind: "Widget", Namespaced: true}, "5001", widgets...)
 	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "5002", secrets...)
 	nodes, err := s.Collection(t.Context(), savedNodes, store.CollectionOptions{Codec: mustCodec(t, &metav1.PartialObjectMetadata{}), Residency: store.None})
@@ -237,5 +242,6 @@ func listPods(t testing.TB, s *store.Store, n int, rv string) *store.Collection 
 	for i := range n {
 		pods = append(pods, savedPod(i, rv))
 	}
-	return listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, rv, pods...)
+	return listInto(t, s, savedPods, entry.ResourceInfo{Kind: "Pod", Namespaced: true, ShortNames: []string{"po"}}, rv,
+		pods...)
 }

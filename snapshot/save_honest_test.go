@@ -40,8 +40,10 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	loseRecord(t, db, savedPods, "ns-3/pod-000003")
-	for name, o := range map[string]snapshot.SaveOptions{"all": {}, "some": {SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}} {
-		if _, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pods") {
+	for name, o := range map[string]snapshot.SaveOptions{"all": {},
+		"some": {SelectOptions: snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"ns-1"}}}}} {
+		if _, err := snapshot.SaveFile(t.Context(), db, path, o); !errors.Is(err, entry.ErrDamaged) ||
+			!strings.Contains(err.Error(), "pods") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -63,7 +65,8 @@ func TestSaveWithoutTheKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1))
+	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0),
+		savedSecret(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestWhatIsToBeSealedIsNotSavedInPlainText(t *testing.T) {
 	}
 	e := mustEncryption(t)
 	e.Resources = []schema.GroupResource{{Resource: "pods"}}
-	saved, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
+	saved, err := snapshot.SaveFile(t.Context(), db, path,
+		snapshot.SaveOptions{Store: store.Options{Logger: &quiet, Encryption: e}})
 	if err != nil || saved.Objects != 0 || len(saved.LeftOut) != 1 {
 		t.Errorf("%+v, %v", saved, err)
 	}

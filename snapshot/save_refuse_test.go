@@ -50,7 +50,8 @@ func TestSaveReplacesNoStoreThatAppears(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))
 	listPods(t, s, 10, "5000")
 	path := filepath.Join(dir, "a.larder")
-	_, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return mustOpen(t, path).Close() }})
+	_, err := snapshot.SaveStore(t.Context(), s, path,
+		snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return mustOpen(t, path).Close() }})
 	if !errors.Is(err, store.ErrExists) {
 		t.Errorf("%v, want ErrExists", err)
 	}

@@ -41,9 +41,11 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0), savedSecret(1), savedSecret(2))
+	listInto(t, s, savedSecrets, entry.ResourceInfo{Kind: "Secret", Namespaced: true}, "800", savedSecret(0),
+		savedSecret(1), savedSecret(2))
 	path, to := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.db")
-	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	other := store.Options{Logger: &quiet, Encryption: mustEncryption(t)}
@@ -72,7 +74,9 @@ func TestSaveAndRestoreSealed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(dir, "a.db"), path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}, Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
+	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(dir, "a.db"), path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()},
+			Store: store.Options{Logger: &quiet}}); !errors.Is(err, store.ErrSealed) {
 		t.Errorf("without the keys: %v", err)
 	}
 }
@@ -100,7 +104,8 @@ func TestSaveOfWhatWasSealed(t *testing.T) {
 	s := sealingPods(t, dir)
 	listPods(t, s, 3, "5000")
 	encrypted, plain := filepath.Join(dir, "a.larder"), filepath.Join(dir, "b.larder")
-	if _, err := snapshot.SaveStore(t.Context(), s, encrypted, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, encrypted,
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil {
 		t.Fatal(err)
 	}
 	from := mustOpenFile(t, encrypted, snapshot.OpenOptions{Identities: []age.Identity{key}})

@@ -29,7 +29,8 @@ func TestSaveAndRestore(t *testing.T) {
 			dir := t.TempDir()
 			db := filepath.Join(dir, "a.db")
 			s := savedStore(t, db)
-			o := snapshot.SaveOptions{Recipients: recipients, Secrets: true, Store: store.Options{Logger: &quiet}, Header: snapshot.Header{ServerVersion: "v1.36.3", Larder: "test"}}
+			o := snapshot.SaveOptions{Recipients: recipients, Secrets: true, Store: store.Options{Logger: &quiet},
+				Header: snapshot.Header{ServerVersion: "v1.36.3", Larder: "test"}}
 			hot := filepath.Join(dir, "hot.larder")
 			saved, err := snapshot.SaveStore(t.Context(), s, hot, o)
 			if err != nil {
@@ -53,7 +54,8 @@ func TestSaveAndRestore(t *testing.T) {
 			if _, err := snapshot.SaveFile(t.Context(), db, cold, o); err != nil {
 				t.Fatal(err)
 			}
-			wantSame(t, snapshot.StoreSource(restored), mustOpenFile(t, cold, snapshot.OpenOptions{Identities: []age.Identity{key}}))
+			wantSame(t, snapshot.StoreSource(restored),
+				mustOpenFile(t, cold, snapshot.OpenOptions{Identities: []age.Identity{key}}))
 
 			var stream bytes.Buffer
 			if _, err := snapshot.SaveStoreTo(t.Context(), restored, &stream, o); err != nil {
@@ -97,7 +99,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	restored, _ := mustRestore(t, path, snapshot.RestoreOptions{})
 	wantSame(t, snapshot.StoreSource(s), snapshot.StoreSource(restored), savedSecrets)
 
-	if saved, err = snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil || len(saved.LeftOut) != 0 {
+	if saved, err = snapshot.SaveStore(t.Context(), s, path,
+		snapshot.SaveOptions{Recipients: []age.Recipient{key.Recipient()}}); err != nil || len(saved.LeftOut) != 0 {
 		t.Errorf("encrypted: %+v, %v", saved, err)
 	}
 	o := snapshot.RestoreOptions{Identities: []age.Identity{key}}
@@ -110,7 +113,8 @@ func TestSaveWithoutSecrets(t *testing.T) {
 	if err != nil || bytes.Contains(data, []byte(plantedSecret)) {
 		t.Errorf("a Secret is in the store, %v", err)
 	}
-	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{SelectOptions: snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}}}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, path,
+		snapshot.SaveOptions{SelectOptions: snapshot.SelectOptions{Redaction: snapshot.Redaction{Secrets: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	f = mustOpenFile(t, path, snapshot.OpenOptions{})
@@ -213,10 +217,12 @@ func TestSaveKeepsTheOldFile(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, "", snapshot.SaveOptions{}); err == nil {
 		t.Error("there is a file without a name")
 	}
-	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(at, "a.db"), path, snapshot.SaveOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
+	if _, err := snapshot.SaveFile(t.Context(), filepath.Join(at, "a.db"), path,
+		snapshot.SaveOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a store that is open: %v", err)
 	}
-	if _, err := snapshot.SaveStoreTo(t.Context(), s, brokenWriter{}, snapshot.SaveOptions{}); !errors.Is(err, errStopped) {
+	if _, err := snapshot.SaveStoreTo(t.Context(), s, brokenWriter{}, snapshot.SaveOptions{}); !errors.Is(err,
+		errStopped) {
 		t.Errorf("a broken stream: %v", err)
 	}
 	wantNames(t, dir, "a.larder", "a.larder.news", "link")
@@ -268,7 +274,8 @@ func TestSaveOfADamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Flip(t, db, "ns-3/pod-000003", "ns-4/pod-000004")
-	if _, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), "pod-00000") {
+	if _, err := snapshot.SaveFile(t.Context(), db, path, snapshot.SaveOptions{}); !errors.Is(err, entry.ErrDamaged) ||
+		!strings.Contains(err.Error(), "pod-00000") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, dir, "a.db")
@@ -329,24 +336,27 @@ func TestRestoreWhereAFileIs(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.Restore(t.Context(), path, s.Path(), snapshot.RestoreOptions{}); !errors.Is(err, store.ErrExists) {
+	if _, err := snapshot.Restore(t.Context(), path, s.Path(), snapshot.RestoreOptions{}); !errors.Is(err,
+		store.ErrExists) {
 		t.Errorf("%v", err)
 	}
 	wantSound(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	at := t.TempDir()
-	_, err := snapshot.Restore(ctx, path, filepath.Join(at, "b.db"), snapshot.RestoreOptions{Progress: func(p snapshot.Progress) {
-		if p.Objects > 500 {
-			cancel()
-		}
-	}})
+	_, err := snapshot.Restore(ctx, path, filepath.Join(at, "b.db"),
+		snapshot.RestoreOptions{Progress: func(p snapshot.Progress) {
+			if p.Objects > 500 {
+				cancel()
+			}
+		}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	wantNames(t, at)
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(errStopped) }()
-	if _, err := snapshot.RestoreFrom(t.Context(), r, filepath.Join(at, "b.db"), snapshot.RestoreOptions{}); !errors.Is(err, errStopped) {
+	if _, err := snapshot.RestoreFrom(t.Context(), r, filepath.Join(at, "b.db"),
+		snapshot.RestoreOptions{}); !errors.Is(err, errStopped) {
 		t.Errorf("a broken stream: %v", err)
 	}
 	wantNames(t, at)

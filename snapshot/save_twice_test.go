@@ -100,7 +100,8 @@ func TestKeepExisting(t *testing.T) {
 		t.Errorf("%v, want %v", err, fs.ErrExist)
 	}
 	refused := errors.New("refused")
-	if err := snapshot.SaveAt(path, snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return refused }}, write("third", func() {})); !errors.Is(err, refused) {
+	if err := snapshot.SaveAt(path, snapshot.SaveOptions{Accept: func(snapshot.Saved) error { return refused }},
+		write("third", func() {})); !errors.Is(err, refused) {
 		t.Errorf("%v, want that it is refused", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "first" || err != nil {

@@ -44,7 +44,8 @@ func TestFilterOfWhatAnInformerHasStored(t *testing.T) {
 	if _, err := snapshot.SaveStore(t.Context(), s, whole, snapshot.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snapshot.SaveStore(t.Context(), s, part, snapshot.SaveOptions{SelectOptions: inOneNamespace()}); err != nil {
+	if _, err := snapshot.SaveStore(t.Context(), s, part,
+		snapshot.SaveOptions{SelectOptions: inOneNamespace()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -82,10 +83,12 @@ func TestScopeOfSnapshotsThatDoNotTell(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "a.db")
 	in := snapshot.SelectOptions{Filter: snapshot.Filter{Namespaces: []string{"b"}}}
-	if _, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path, snapshot.RestoreOptions{SelectOptions: in}); err != nil {
+	if _, err := snapshot.RestoreFrom(t.Context(), bytes.NewReader(data), path,
+		snapshot.RestoreOptions{SelectOptions: in}); err != nil {
 		t.Fatal(err)
 	}
-	for what, src := range map[string]snapshot.Source{"at random": whole, "restored from a stream": snapshot.StoreSource(mustOpen(t, path))} {
+	for what, src := range map[string]snapshot.Source{"at random": whole,
+		"restored from a stream": snapshot.StoreSource(mustOpen(t, path))} {
 		selected, err := snapshot.Select(src, in)
 		if err != nil {
 			t.Fatal(err)

@@ -74,13 +74,15 @@ func listings(t *testing.T, srv *fakeapi.Server) []snapshot.Listing {
 	maps, nodes := corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("nodes")
 	return []snapshot.Listing{
 		{
-			Identity: servedIdentity("pods", entry.Typed), Resource: entry.ResourceInfo{Kind: "Pod", Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
+			Identity: servedIdentity("pods", entry.Typed), Resource: entry.ResourceInfo{Kind: "Pod",
+				Namespaced: true}, Codec: mustCodec(t, &corev1.Pod{}),
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return typed.CoreV1().Pods("").List(ctx, o)
 			},
 		},
 		{
-			Identity: servedIdentity("configmaps", entry.Unstructured), Resource: entry.ResourceInfo{Kind: "ConfigMap", Namespaced: true},
+			Identity: servedIdentity("configmaps", entry.Unstructured), Resource: entry.ResourceInfo{Kind: "ConfigMap",
+				Namespaced: true},
 			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return unstructured.Resource(maps).List(ctx, o)
 			},
@@ -201,7 +203,8 @@ func TestSaveServerThatForgets(t *testing.T) {
 		return plain(ctx, o)
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
-	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
+	if _, err := snapshot.SaveServer(t.Context(), lists, path,
+		snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(limits) != "[100 100 500 500 0]" {
@@ -223,14 +226,16 @@ func TestSaveServerWithFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer srv.InjectFault(fault)()
-			if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
+			if _, err := snapshot.SaveServer(t.Context(), lists, path,
+				snapshot.WithPages(snapshot.SaveOptions{}, 100)); err != nil {
 				t.Fatal(err)
 			}
 			wantServed(t, mustOpenFile(t, path, snapshot.OpenOptions{}), lists[0].Identity, want)
 		})
 	}
 	defer srv.InjectFault(fakeapi.Fault{Verb: "list", Resource: "configmaps", Status: http.StatusForbidden, Reason: string(metav1.StatusReasonForbidden)})()
-	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "configmaps") {
+	if _, err := snapshot.SaveServer(t.Context(), lists, path, snapshot.SaveOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "configmaps") {
 		t.Errorf("forbidden: %v", err)
 	}
 	lists[1].Optional = true
@@ -254,13 +259,15 @@ func TestSaveServerRefuses(t *testing.T) {
 		"no list":     {Identity: servedIdentity("pods", entry.Metadata)},
 		"no codec":    {Identity: servedIdentity("pods", entry.Typed), List: list},
 	} {
-		if _, err := snapshot.SaveServerTo(t.Context(), []snapshot.Listing{l}, &bytes.Buffer{}, snapshot.SaveOptions{}); err == nil || errors.Is(err, errStopped) {
+		if _, err := snapshot.SaveServerTo(t.Context(), []snapshot.Listing{l}, &bytes.Buffer{},
+			snapshot.SaveOptions{}); err == nil || errors.Is(err, errStopped) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.larder")
 	l := snapshot.Listing{Identity: servedIdentity("pods", entry.Metadata), List: list}
-	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err, errStopped) {
+	if _, err := snapshot.SaveServer(t.Context(), []snapshot.Listing{l}, path, snapshot.SaveOptions{}); !errors.Is(err,
+		errStopped) {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, filepath.Dir(path))
@@ -269,7 +276,8 @@ func TestSaveServerRefuses(t *testing.T) {
 // TestUncomparable: what an aggregated API calls a resourceVersion is not kept.
 func TestUncomparable(t *testing.T) {
 	l := snapshot.Listing{
-		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"}, Representation: entry.Metadata},
+		Identity: entry.Identity{GroupVersionResource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "rs"},
+			Representation: entry.Metadata},
 		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "a-b"}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}, nil
 		},

@@ -258,7 +258,8 @@ func TestReaderFromTheSpecification(t *testing.T) {
 		{golden, goldenContent(t)},
 		{small().bytes(t, smallBlocks), small()},
 		{content{}.bytes(t, snapshot.WriterOptions{}), content{}},
-		{content{collections: []contentOf{manyPages}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)), content{collections: []contentOf{manyPages}}},
+		{content{collections: []contentOf{manyPages}}.bytes(t, snapshot.WithBlocks(snapshot.WriterOptions{}, 1)),
+			content{collections: []contentOf{manyPages}}},
 	} {
 		f := readSpec(c.data)
 		if len(f.collections) != len(c.want.collections) || f.manifest["clusterID"] != nil && f.manifest["clusterID"] != c.want.header.ClusterID {

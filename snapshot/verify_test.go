@@ -50,7 +50,8 @@ func TestVerify(t *testing.T) {
 	if err != nil || len(report.Problems) == 0 || !strings.Contains(report.Problems[len(report.Problems)-1], "what follows was not read") {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if _, err := snapshot.Verify(t.Context(), strings.NewReader("something else"), snapshot.ReaderOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) {
+	if _, err := snapshot.Verify(t.Context(), strings.NewReader("something else"),
+		snapshot.ReaderOptions{}); !errors.Is(err, snapshot.ErrNotSnapshot) {
 		t.Error(err)
 	}
 }
@@ -58,7 +59,8 @@ func TestVerify(t *testing.T) {
 func TestVerifyListsNotTooMuch(t *testing.T) {
 	of := contentOf{collection: collectionOf(core("pods"), "Pod", entry.Typed)}
 	for n := range 3 * maxProblems {
-		of.records = append(of.records, entry.Entry{Key: fmt.Sprintf("a/%05d", n), UID: "u", Encoding: encodingProtobuf, Payload: []byte("x")})
+		of.records = append(of.records, entry.Entry{Key: fmt.Sprintf("a/%05d", n), UID: "u", Encoding: encodingProtobuf,
+			Payload: []byte("x")})
 	}
 	data := content{collections: []contentOf{of}}.bytes(t, snapshot.WriterOptions{})
 	r, err := snapshot.Verify(t.Context(), bytes.NewReader(data), snapshot.ReaderOptions{})

@@ -16,12 +16,14 @@ import (
 
 func identityOf(resource string) entry.Identity {
 	return entry.Identity{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Representation: entry.Unstructured,
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1",
+			Resource: resource}, Representation: entry.Unstructured,
 	}
 }
 
 func rec(key string, size int) entry.Entry {
-	return entry.Entry{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future", Payload: payload(len(key), size)}
+	return entry.Entry{Key: key, UID: "uid-" + key[:min(len(key), 100)], ResourceVersion: "7", Encoding: "of the future",
+		Payload: payload(len(key), size)}
 }
 
 func mustWriter(t *testing.T, w io.Writer) *snapshot.Writer {
@@ -49,12 +51,13 @@ func TestWriterRefusesDisorder(t *testing.T) {
 		"an end before a beginning":    {[]func(*snapshot.Writer) error{end}, "no collection was begun"},
 		"two beginnings":               {[]func(*snapshot.Writer) error{begin, begin}, "has not been ended"},
 		"closed in a collection":       {[]func(*snapshot.Writer) error{begin, closed}, "has not been ended"},
-		"a collection twice":           {[]func(*snapshot.Writer) error{begin, end, begin}, "pods.v1 (unstructured) is there twice"},
-		"keys descend":                 {[]func(*snapshot.Writer) error{begin, add("b"), add("a")}, `key "a" after "b"`},
-		"a key twice":                  {[]func(*snapshot.Writer) error{begin, add("b"), add("b")}, `key "b" after "b"`},
-		"no key":                       {[]func(*snapshot.Writer) error{begin, add("")}, "without a key"},
-		"after the end":                {[]func(*snapshot.Writer) error{closed, begin}, "has been closed"},
-		"closed twice":                 {[]func(*snapshot.Writer) error{closed, closed}, "has been closed"},
+		"a collection twice": {[]func(*snapshot.Writer) error{begin, end, begin},
+			"pods.v1 (unstructured) is there twice"},
+		"keys descend":  {[]func(*snapshot.Writer) error{begin, add("b"), add("a")}, `key "a" after "b"`},
+		"a key twice":   {[]func(*snapshot.Writer) error{begin, add("b"), add("b")}, `key "b" after "b"`},
+		"no key":        {[]func(*snapshot.Writer) error{begin, add("")}, "without a key"},
+		"after the end": {[]func(*snapshot.Writer) error{closed, begin}, "has been closed"},
+		"closed twice":  {[]func(*snapshot.Writer) error{closed, closed}, "has been closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := mustWriter(t, io.Discard)
@@ -97,7 +100,8 @@ func TestWriterBounds(t *testing.T) {
 			t.Errorf("%s: %.600v", name, err)
 		}
 	}
-	if _, err := snapshot.NewWriter(io.Discard, snapshot.Header{Larder: strings.Repeat("v", 256)}, snapshot.WriterOptions{}); !errors.Is(err, snapshot.ErrTooLarge) {
+	if _, err := snapshot.NewWriter(io.Discard, snapshot.Header{Larder: strings.Repeat("v", 256)},
+		snapshot.WriterOptions{}); !errors.Is(err, snapshot.ErrTooLarge) {
 		t.Error(err)
 	}
 	w := mustWriter(t, io.Discard)
@@ -126,7 +130,8 @@ func TestLargestRecords(t *testing.T) {
 func TestStateAtTheEnd(t *testing.T) {
 	var b bytes.Buffer
 	w := mustWriter(t, &b)
-	if err := w.Begin(snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "1", MustRelist: "it has only begun"}); err != nil {
+	if err := w.Begin(snapshot.Collection{Identity: identityOf("pods"), ResourceVersion: "1",
+		MustRelist: "it has only begun"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.EndWith(snapshot.State{ResourceVersion: "9", Complete: true}); err != nil {
@@ -161,7 +166,8 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrorsAreKept(t *testing.T) {
-	c := content{collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")}, []entry.Entry{rec("a", blockTarget), rec("b", 1)}}}}
+	c := content{collections: []contentOf{{snapshot.Collection{Identity: identityOf("pods")},
+		[]entry.Entry{rec("a", blockTarget), rec("b", 1)}}}}
 	for n := range 9 {
 		err := c.write(&failing{n}, snapshot.WriterOptions{})
 		if !errors.Is(err, errDisk) {

@@ -75,7 +75,8 @@ func TestChangesOverARebuild(t *testing.T) {
 			if open {
 				rebuildAfterFailure(t, s, g, c, "7")
 			} else {
-				other, err := s.Collection(t.Context(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "b"}, store.CollectionOptions{Codec: storetest.PodCodec()})
+				other, err := s.Collection(t.Context(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource,
+					Namespace: "b"}, store.CollectionOptions{Codec: storetest.PodCodec()})
 				if err != nil {
 					t.Fatal(err)
 				}

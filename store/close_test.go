@@ -58,7 +58,8 @@ func TestCloseWhileTheDiskHangs(t *testing.T) {
 		if _, err := c.Apply(context.Background(), store.Batch{ResourceVersion: "3"}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("Apply: %v", err)
 		}
-		if _, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		if _, err := s.Collection(context.Background(),
+			entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 			store.CollectionOptions{Codec: storetest.PodCodec()}); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("another collection: %v", err)
 		}
@@ -105,7 +106,8 @@ func TestCollectionCloseWhileTheDiskHangs(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "larder.db")
 		s, g := openGated(t, path)
 		c := openPodsWith(t, s, store.CollectionOptions{Closing: func() bool { return true }})
-		other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+		other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource,
+			Namespace: "a"},
 			store.CollectionOptions{Codec: storetest.PodCodec()})
 		if err != nil {
 			t.Fatal(err)

@@ -85,7 +85,8 @@ func TestCollectionNeedsACodecAndAnIdentity(t *testing.T) {
 	if _, err := s.Collection(context.Background(), storetest.Pods, store.CollectionOptions{}); err == nil || !strings.Contains(err.Error(), "Codec") {
 		t.Errorf("without a codec: %v", err)
 	}
-	if _, err := s.Collection(context.Background(), entry.Identity{}, store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
+	if _, err := s.Collection(context.Background(), entry.Identity{},
+		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()}); err == nil {
 		t.Error("without an identity: no error")
 	}
 	// A collection that could not be opened is not left open.
@@ -241,7 +242,8 @@ func TestView(t *testing.T) {
 	if info, err := v.Info(ctx); err != nil || info.Objects != 10 {
 		t.Errorf("a view does not follow the writer: %+v, %v", info, err)
 	}
-	if _, err := s.View(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
+	if _, err := s.View(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource,
+		Namespace: "a"}); !errors.Is(err, store.ErrNoCollection) {
 		t.Errorf("a collection that is not there: %v", err)
 	}
 }

@@ -31,7 +31,8 @@ func TestCompactOnAFullDisk(t *testing.T) {
 	if err := ballast.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Compact(t.Context()); !errors.Is(err, store.ErrNoSpace) || !regexp.MustCompile(`room for a second copy, about \d+ MiB`).MatchString(err.Error()) {
+	if _, err := s.Compact(t.Context()); !errors.Is(err, store.ErrNoSpace) ||
+		!regexp.MustCompile(`room for a second copy, about \d+ MiB`).MatchString(err.Error()) {
 		t.Errorf("compact: %v", err)
 	}
 	if s.Err() != nil {

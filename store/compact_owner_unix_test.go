@@ -48,7 +48,8 @@ func TestCompactKeepsTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys, Resources: []schema.GroupResource{{Resource: "pods"}}}}
+	o := store.Options{Logger: &quiet, Encryption: &store.Encryption{Keys: keys,
+		Resources: []schema.GroupResource{{Resource: "pods"}}}}
 	for name, anew := range map[string]func(path string) error{
 		"compact": func(path string) error { _, err := store.Compact(t.Context(), path, o); return err },
 		"rekey":   func(path string) error { _, err := store.Rekey(t.Context(), path, o); return err },

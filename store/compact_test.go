@@ -246,7 +246,8 @@ func TestCompactFails(t *testing.T) {
 			return ctx, func() {}
 		}, context.Canceled, ""},
 		"another has taken its name": {func() (context.Context, func()) {
-			if err := errors.Join(os.Rename(s.Path(), s.Path()+"-away"), os.WriteFile(s.Path(), []byte("mine"), 0o600)); err != nil {
+			if err := errors.Join(os.Rename(s.Path(), s.Path()+"-away"),
+				os.WriteFile(s.Path(), []byte("mine"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			return t.Context(), func() {
@@ -314,7 +315,8 @@ func TestCompactRefuses(t *testing.T) {
 		t.Errorf("a directory: %v", err)
 	}
 	good, _, _ := filled(t, store.Options{})
-	if _, err := store.Compact(t.Context(), good.Path(), store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) || !isHeldHere(err) {
+	if _, err := store.Compact(t.Context(), good.Path(), store.Options{LockTimeout: -1}); !errors.Is(err,
+		store.ErrLocked) || !isHeldHere(err) {
 		t.Errorf("open already: %v", err)
 	}
 	mustClose(t, good)
@@ -350,7 +352,8 @@ func TestCompactRefuses(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		left := filesIn(t, dir)
-		if test.data == nil && len(left) > 0 || len(disk.Beside(path, disk.SuffixNew))+len(disk.Beside(path, disk.SuffixDamaged)) > 0 {
+		if test.data == nil && len(left) > 0 || len(disk.Beside(path, disk.SuffixNew))+len(disk.Beside(path,
+			disk.SuffixDamaged)) > 0 {
 			t.Errorf("%s: the directory has %q", what, left)
 		}
 		if info, err := os.Stat(path); test.data != nil && (err != nil || info.Size() != int64(len(test.data))) {

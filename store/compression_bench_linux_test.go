@@ -109,7 +109,8 @@ func benchCompression(b *testing.B, codec codec.Codec, total int) {
 }
 
 // benchCold leaves in stored what the last list has made.
-func benchCold(b *testing.B, stored map[string]*store.Collection, name string, codec codec.Codec, compression store.Compression, total int) {
+func benchCold(b *testing.B, stored map[string]*store.Collection, name string, codec codec.Codec,
+	compression store.Compression, total int) {
 	c := stored[name]
 	var cpu time.Duration
 	for b.Loop() {
@@ -148,7 +149,8 @@ func benchVaried(b *testing.B, codec codec.Codec, compression store.Compression)
 func benchOpenVaried(b *testing.B, s *store.Store, codec codec.Codec, compression store.Compression) *store.Collection {
 	b.Helper()
 	c, err := s.Collection(context.Background(), pods(), store.CollectionOptions{
-		Codec: codec, Residency: store.None, Compression: compression, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		Codec: codec, Residency: store.None, Compression: compression,
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -32,7 +32,8 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, func(t *testing.T, c *store.Collection) error { return store.StoreOf(c).Flush(t.Context()) }},
-		"Apply": {-1, func(*testing.T, *store.Collection) {}, func(t *testing.T, c *store.Collection) error { return applyPod(t, c, podAt(0, "2000")) }},
+		"Apply": {-1, func(*testing.T, *store.Collection) {},
+			func(t *testing.T, c *store.Collection) error { return applyPod(t, c, podAt(0, "2000")) }},
 		"ColdPage": {time.Hour, begin, func(t *testing.T, _ *store.Collection) error {
 			_, err := list.Page(t.Context(), page)
 			return err

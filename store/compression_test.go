@@ -182,7 +182,8 @@ func TestCompressionMakesADictionary(t *testing.T) {
 // TestCompressionOfWhatDoesNotShrink: it is stored as it is.
 func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
-	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: store.None, Compression: store.Zstd, Codec: mustCodec(t, &corev1.ConfigMap{})})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: store.None, Compression: store.Zstd,
+		Codec: mustCodec(t, &corev1.ConfigMap{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,8 @@ func TestCompressionOfWhatDoesNotShrink(t *testing.T) {
 		for j := range data {
 			data[j] = byte(r.Uint32())
 		}
-		b.Ops = append(b.Ops, store.Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
+		b.Ops = append(b.Ops, store.Op{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i),
+			ResourceVersion: "1"}, BinaryData: map[string][]byte{"": data}}})
 	}
 	if _, err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -217,7 +219,8 @@ func TestCompressionOfVariedPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 			codec := mustCodec(t, &corev1.Pod{})
-			c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Residency: residency, Compression: store.Zstd, Codec: codec})
+			c, err := s.Collection(t.Context(), pods(),
+				store.CollectionOptions{Residency: residency, Compression: store.Zstd, Codec: codec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +253,8 @@ func TestCompressionOfVariedPods(t *testing.T) {
 }
 
 // storeVaried lists the pods into c. It returns a comparison with them.
-func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object, err error) {
+func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(what string, got []runtime.Object,
+	err error) {
 	t.Helper()
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 	if err != nil {
@@ -369,7 +373,8 @@ func TestCompressionSurvivesAFailedCommit(t *testing.T) {
 
 func TestCompressionMustBeKnown(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
-	_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, somePod(0)), Compression: "lz4"})
+	_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, somePod(0)),
+		Compression: "lz4"})
 	if err == nil || !strings.Contains(err.Error(), `"lz4"`) {
 		t.Errorf("got %v", err)
 	}

@@ -18,7 +18,8 @@ import (
 // took, beside the same without a copy. Run it with -benchtime 1x -count 3.
 func BenchmarkCopyPauses(b *testing.B) {
 	for b.Loop() {
-		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600, o: store.Options{Logger: &quiet}}
+		f := &fileBench{path: filepath.Join(b.TempDir(), "store"), pods: 30_000, padding: 1600,
+			o: store.Options{Logger: &quiet}}
 		f.template, _ = sample.Pod(b)
 		f.open(b)
 		f.fill(b)
@@ -60,7 +61,8 @@ func (f *fileBench) pauses(b *testing.B, what string, work func(end time.Time)) 
 		for began := time.Now(); began.Before(end); began = <-tick.C {
 			p := f.pod(random.IntN(f.pods))
 			began = time.Now()
-			if _, err := f.c.Apply(context.Background(), store.Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []store.Op{{Object: p}}}); err != nil {
+			if _, err := f.c.Apply(context.Background(),
+				store.Batch{ResourceVersion: strconv.Itoa(f.rv), Ops: []store.Op{{Object: p}}}); err != nil {
 				b.Error(err)
 				return
 			}

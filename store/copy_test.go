@@ -28,7 +28,8 @@ func TestCopyTo(t *testing.T) {
 	s, many, _ := filled(t, store.Options{CommitInterval: -1})
 	last := somePod(0)
 	last.ResourceVersion = "9000"
-	if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: last}}}); err != nil {
+	if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
+		Ops: []store.Op{{Object: last}}}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -68,7 +69,8 @@ func TestCopyCommitsWhatIsPending(t *testing.T) {
 			before := mustInfo(t, many).ResourceVersion
 			last := somePod(0)
 			last.ResourceVersion = "9000"
-			if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: last}}}); err != nil {
+			if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
+				Ops: []store.Op{{Object: last}}}); err != nil {
 				t.Fatal(err)
 			}
 			gate.fail.Store(&test.failure)
@@ -125,7 +127,10 @@ func TestCopyEnds(t *testing.T) {
 			t.Errorf("a broken writer: %v", err)
 		}
 	}
-	_, err = s.CopyTo(t.Context(), &endingWriter{end: func() error { return fmt.Errorf("of another store: %w", entry.ErrDamaged) }})
+	_, err = s.CopyTo(t.Context(), &endingWriter{end: func() error {
+		return fmt.Errorf("of another store: %w",
+			entry.ErrDamaged)
+	}})
 	if err == nil || s.Err() != nil {
 		t.Errorf("a writer's damage is taken for the store's: %v, %v", err, s.Err())
 	}

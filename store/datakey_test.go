@@ -84,7 +84,8 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Store{keys: ring}
-	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack", Terms: k.tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
+	h := format.Header{UID: "u", RV: "7", Seq: 3, Encoding: "msgpack",
+		Terms: k.tokens("c", map[string][]string{"color": {"red"}}), Dictionary: 9, Size: 100}
 	data := k.appendSealed(nil, format.BucketObjects, "c", "ns/name", h, []byte("the payload"))
 	if bytes.Contains(data, []byte("payload")) || bytes.Contains(data, []byte("red")) {
 		t.Error("it is legible")
@@ -108,7 +109,8 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 	for name, at := range map[string]struct {
 		bucket          []byte
 		collection, key string
-	}{"bucket": {format.BucketStaging, "c", "ns/name"}, "collection": {format.BucketObjects, "d", "ns/name"}, "key": {format.BucketObjects, "c", "ns/other"}} {
+	}{"bucket": {format.BucketStaging, "c", "ns/name"}, "collection": {format.BucketObjects, "d",
+		"ns/name"}, "key": {format.BucketObjects, "c", "ns/other"}} {
 		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("in another %s: %v", name, err)
 		}
@@ -143,7 +145,8 @@ func FuzzOpenSealed(f *testing.F) {
 			if err != nil || h.SealedBy == 0 {
 				continue
 			}
-			if plain, err := r.opened(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" && len(plain) > 0 || err != nil && !isDamaged(err) {
+			if plain, err := r.opened(format.BucketObjects, "k", h, payload); err == nil && string(plain) != "payload" &&
+				len(plain) > 0 || err != nil && !isDamaged(err) {
 				t.Fatalf("%q, %v", plain, err)
 			}
 			if _, err := r.plainTerms("k", h); err != nil && !isDamaged(err) {

@@ -18,7 +18,8 @@ func TestDescribe(t *testing.T) {
 	s := mustOpen(t, path, store.Options{})
 	c := mustCollection(t, s, pods())
 	column := entry.Column{Name: "Size", Type: "integer", JSONPath: ".spec.size", Priority: 1}
-	want := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true, Categories: []string{"all"}, Columns: []entry.Column{column}}
+	want := entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true,
+		Categories: []string{"all"}, Columns: []entry.Column{column}}
 	if err := s.Describe(t.Context(), pods(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestDescribe(t *testing.T) {
 	if err := s.Describe(t.Context(), pods(), want); err != nil || s.Written() != written {
 		t.Errorf("what is known was written again: %d bytes, %v", s.Written()-written, err)
 	}
-	if err := s.Describe(t.Context(), pods(), entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}); err != nil {
+	if err := s.Describe(t.Context(), pods(), entry.ResourceInfo{Kind: "Pod", Singular: "pod", ShortNames: []string{"po"},
+		Namespaced: true}); err != nil {
 		t.Fatal(err)
 	}
 	check(want)

@@ -20,7 +20,8 @@ func sampleDictionary() *dictionary {
 
 func TestDictionaryRoundTrip(t *testing.T) {
 	d := sampleDictionary()
-	for _, payload := range [][]byte{[]byte(sample.PodJSON), []byte(sample.PodJSON[:100]), bytes.Repeat([]byte{0}, 3<<20)} {
+	for _, payload := range [][]byte{[]byte(sample.PodJSON), []byte(sample.PodJSON[:100]),
+		bytes.Repeat([]byte{0}, 3<<20)} {
 		packed := d.pack(payload)
 		if packed == nil || len(packed) >= len(payload)/2 {
 			t.Fatalf("%d bytes became %d", len(payload), len(packed))
@@ -117,7 +118,8 @@ func FuzzParseDictionary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
 		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
 			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil && format.DictionaryID(got.content) != id {
+			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil &&
+				format.DictionaryID(got.content) != id {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}

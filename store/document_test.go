@@ -119,7 +119,8 @@ func TestDamagedDocument(t *testing.T) {
 				rest[1000] ^= 1
 			}
 		})
-		if _, err := s.Document(t.Context(), "d"); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), `"d"`) {
+		if _, err := s.Document(t.Context(), "d"); !errors.Is(err, entry.ErrDamaged) ||
+			!strings.Contains(err.Error(), `"d"`) {
 			t.Fatalf("a flipped bit: %v", err)
 		}
 	}

@@ -38,11 +38,13 @@ func dropOnce(b *testing.B, cold bool) {
 	other := pods()
 	other.Namespace = "other"
 	var err error
-	if f.c, err = f.s.Collection(b.Context(), other, store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
+	if f.c, err = f.s.Collection(b.Context(), other,
+		store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
 		b.Fatal(err)
 	}
 	update := func() {
-		if _, err := f.c.Apply(context.Background(), store.Batch{Ops: []store.Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
+		if _, err := f.c.Apply(context.Background(),
+			store.Batch{Ops: []store.Op{{Object: f.pod(0)}}, ResourceVersion: strconv.Itoa(f.rv)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,7 +65,8 @@ func dropOnce(b *testing.B, cold bool) {
 		if f.s, err = store.Open(f.path, f.o); err != nil {
 			b.Fatal(err)
 		}
-		if f.c, err = f.s.Collection(b.Context(), other, store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
+		if f.c, err = f.s.Collection(b.Context(), other,
+			store.CollectionOptions{Codec: podCodec(b), Residency: store.None}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -295,7 +295,8 @@ func TestRebuildAmidADrop(t *testing.T) {
 
 // childDrop fills a collection and drops it, for ever, and says so.
 func childDrop(path string) error {
-	s, err := store.Open(path, inSmallSteps(store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second}))
+	s, err := store.Open(path, inSmallSteps(store.Options{Logger: &quiet, CommitInterval: -1,
+		LockTimeout: 10 * time.Second}))
 	if err != nil {
 		return err
 	}
@@ -375,7 +376,8 @@ func mustCopy(t *testing.T, from, to string) {
 
 func applyOne(t *testing.T, c *store.Collection) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}}, ResourceVersion: "1"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}},
+		ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/larder-dev/larder/internal/hook"
 )
 
-// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside anew
+// What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
+// anew
 // has to provide the same.
 
 // ViewFile runs fn in a read transaction of the file that s has open: what the file holds, a record, an index entry, a

@@ -14,7 +14,8 @@ import (
 // Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is damaged and of which collection and key, and serves nothing.
 func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 	const collection = "6c691bf7459bb04f8ec4"
-	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1", Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
+	stone := format.Tombstone{At: time.Unix(1_800_000_000, 0), Key: "shop/pod-1",
+		Header: format.Header{UID: "u-1", RV: "17", Seq: 9, Encoding: "protobuf"}, Payload: []byte("the last state")}
 	place := func() []byte {
 		var data []byte
 		err := scratchBucket(t, func(b *bolt.Bucket) error {
@@ -42,7 +43,8 @@ func TestEveryDamagedByteOfTheFeed(t *testing.T) {
 			_, err := parsePlace(collection, "shipper", data)
 			return err
 		}, "shipper"},
-		"document": {format.AppendRecord(nil, string(format.BucketDocuments), "discovery", format.Header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
+		"document": {format.AppendRecord(nil, string(format.BucketDocuments), "discovery",
+			format.Header{Encoding: "document"}, []byte("groups")), func(data []byte) error {
 			_, err := parseDocument("discovery", data)
 			return err
 		}, "discovery"},

@@ -94,10 +94,12 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of before
+// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of
+// before
 // a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were missing.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
-	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour, "a write that does not wait": -1} {
+	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
+		"a write that does not wait": -1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, _, few := filled(t, store.Options{CommitInterval: interval})
@@ -158,7 +160,8 @@ func TestHandlerThatIsNotForgottenLosesNothing(t *testing.T) {
 			return syscall.ENOSPC
 		})
 		forget := func() error { return few.ForgetHandler(context.Background(), "h") }
-		flush := func() error { return s.Flush(context.Background()) } // begun while the handler is being forgotten, which fails
+		// begun while the handler is being forgotten, which fails
+		flush := func() error { return s.Flush(context.Background()) }
 		forgotten, flushed := inTurn(t, s, forget, flush)()
 		if !errors.Is(forgotten, store.ErrNoSpace) || flushed != nil {
 			t.Fatal(forgotten, flushed)
@@ -337,7 +340,8 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(99999)}}, ResourceVersion: "5001"}); err != nil {
+	if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(99999)}},
+		ResourceVersion: "5001"}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := s.ViewWith(t.Context(), otherPods(), mustCodec(t, &corev1.Pod{}))
@@ -371,11 +375,13 @@ func TestFeedWithoutABucket(t *testing.T) {
 			if p, err := f.Read(t.Context(), place.Seq); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: read %+v, %v", bucket, p, err)
 			}
-			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1}, place.Seq+1); !errors.Is(err, entry.ErrDamaged) {
+			if p, err := f.Failing(t.Context(), map[string]uint64{"namespace-2/pod-0007": place.Seq + 1},
+				place.Seq+1); !errors.Is(err, entry.ErrDamaged) {
 				t.Errorf("without %s: what fails is %+v, %v", bucket, p, err)
 			}
 		}
-		_, err = few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(8)}}, ResourceVersion: "5001"})
+		_, err = few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(8)}},
+			ResourceVersion: "5001"})
 		if !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("without %s: a write: %v", bucket, err)
 		}

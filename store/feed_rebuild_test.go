@@ -33,7 +33,8 @@ func mustFeed(t *testing.T, c *store.Collection, name string) *store.Feed {
 
 func mustDelete(t *testing.T, c *store.Collection, i int) {
 	t.Helper()
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(i)}}, ResourceVersion: "5000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(i)}},
+		ResourceVersion: "5000"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,7 +75,8 @@ func TestRebuildAndTheFeed(t *testing.T) {
 	if err := s.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage || resets != 1 {
+	if place, resets, err := lost.Place(); err != nil || !place.Replaying || place.Why != store.ResetDamage ||
+		resets != 1 {
 		t.Errorf("the handler of the collection that lost an object is at %+v, %d resets, %v", place, resets, err)
 	}
 	if place, resets, err := kept.Place(); err != nil || place.Replaying || resets != 0 {
@@ -100,7 +102,10 @@ func TestRebuildAndTheFeed(t *testing.T) {
 // The check finds a feed that does not fit the records, and damaged tombstones and places; a rebuild mends all of it.
 func TestCheckOfTheFeed(t *testing.T) {
 	for name, spoil := range map[string]func(b *bolt.Bucket) error{
-		"a number without an object": func(b *bolt.Bucket) error { return b.Bucket(disk.Seq).Put(disk.SeqKey(5), []byte("no/such")) },
+		"a number without an object": func(b *bolt.Bucket) error {
+			return b.Bucket(disk.Seq).Put(disk.SeqKey(5),
+				[]byte("no/such"))
+		},
 		"a record without a number": func(b *bolt.Bucket) error {
 			k, _ := b.Bucket(disk.Seq).Cursor().Last()
 			return b.Bucket(disk.Seq).Delete(slices.Clone(k))
@@ -134,7 +139,8 @@ func TestCheckOfTheFeed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, few := filled(t, store.Options{CommitInterval: -1})
 			mustFeed(t, few, "h")
-			if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}}, ResourceVersion: "4999"}); err != nil {
+			if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}},
+				ResourceVersion: "4999"}); err != nil {
 				t.Fatal(err)
 			}
 			mustDelete(t, few, 7)

@@ -173,7 +173,8 @@ func BenchmarkFile(b *testing.B) {
 			b.Run(fmt.Sprintf("pod=%dB/page=%dKiB", len(data)+pods.padding/2, pageSize>>10), func(b *testing.B) {
 				for b.Loop() {
 					f := pods
-					f.path, f.o = filepath.Join(b.TempDir(), "store"), store.WithPageSize(store.Options{CommitInterval: -1, Logger: &quiet}, pageSize)
+					f.path, f.o = filepath.Join(b.TempDir(),
+						"store"), store.WithPageSize(store.Options{CommitInterval: -1, Logger: &quiet}, pageSize)
 					f.measure(b)
 				}
 			})

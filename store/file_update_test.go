@@ -29,7 +29,8 @@ func fillFile(s *store.Store, from int) (int, error) {
 // wantFull verifies that a store that is full lost nothing, and goes on reading.
 func wantFull(t *testing.T, s *store.Store, n int, err error) {
 	t.Helper()
-	if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), s.Path()) {
+	if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) ||
+		!strings.Contains(err.Error(), s.Path()) {
 		t.Fatalf("after %d keys: %v", n, err)
 	}
 	if s.Err() != nil {
@@ -128,7 +129,8 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("%s: reads give %q, %v", what, got, err)
 		}
 		err := put(s, []byte("again"), "k")
-		if sticky := errors.Is(test.want, store.ErrOutcomeUnknown); sticky != errors.Is(err, store.ErrOutcomeUnknown) || sticky != errors.Is(s.Err(), store.ErrOutcomeUnknown) {
+		if sticky := errors.Is(test.want, store.ErrOutcomeUnknown); sticky != errors.Is(err, store.ErrOutcomeUnknown) ||
+			sticky != errors.Is(s.Err(), store.ErrOutcomeUnknown) {
 			t.Errorf("%s: the next write: %v, Err: %v", what, err, s.Err())
 		}
 		mustClose(t, s)

@@ -123,11 +123,12 @@ func TestForget(t *testing.T) {
 			time.Sleep(1000 * day)
 			return s
 		}, want: []string{"a"}},
-		"the longest time there is": {options: store.Options{ForgetAfter: math.MaxInt64}, run: func(t *testing.T, s *store.Store) *store.Store {
-			mustEnd(t, mustOpenPods(t, s, "a"))
-			time.Sleep(1000 * day)
-			return s
-		}, want: []string{"a"}},
+		"the longest time there is": {options: store.Options{ForgetAfter: math.MaxInt64},
+			run: func(t *testing.T, s *store.Store) *store.Store {
+				mustEnd(t, mustOpenPods(t, s, "a"))
+				time.Sleep(1000 * day)
+				return s
+			}, want: []string{"a"}},
 		"by a build that did not note it": {run: func(t *testing.T, s *store.Store) *store.Store {
 			mustEnd(t, mustOpenPods(t, s, "a"))
 			setLastUsed(t, s, time.Time{})

@@ -87,7 +87,8 @@ func TestInfoGoesOnWhileTheStoreHasFailed(t *testing.T) {
 	c := openAs(t, s, store.All)
 	mustList(t, c, 1)
 	failNow(t, s)
-	if r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil && !errors.Is(err, store.ErrOutcomeUnknown) {
+	if r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil &&
+		!errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Fatal(err)
 	} else if err == nil {
 		r.Abort()
@@ -196,7 +197,8 @@ func (c heldCodec) Decode(data []byte) (runtime.Object, error) {
 	return c.Codec.Decode(data)
 }
 
-// openSlowly opens the collection of pods and begins to read its objects into memory, which goes on once read is called.
+// openSlowly opens the collection of pods and begins to read its objects into memory, which goes on once read is
+// called.
 func openSlowly(t *testing.T, s *store.Store) (c *store.Collection, read func()) {
 	t.Helper()
 	wait := make(chan struct{})

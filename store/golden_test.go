@@ -75,7 +75,8 @@ func writeGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := widgets.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "golden", OpenAPI: "hash"}})
+	r, err := widgets.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "golden",
+		OpenAPI: "hash"}})
 	if err != nil {
 		t.Fatal(err)
 	}

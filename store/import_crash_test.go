@@ -34,7 +34,8 @@ func childImport(path string) error {
 // importPods makes a store of two collections of compactPods records, 10 kB each: of several transactions.
 func importPods(path string) error {
 	ctx := context.Background()
-	i, err := store.NewImport(ctx, path, store.ImportOptions{Store: store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}})
+	i, err := store.NewImport(ctx, path, store.ImportOptions{Store: store.Options{Logger: &quiet,
+		LockTimeout: 10 * time.Second}})
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,8 @@ func importPods(path string) error {
 			return errors.Join(err, i.Abort())
 		}
 		for k := range compactPods {
-			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1), Encoding: "protobuf", Payload: bytes.Repeat([]byte{'y'}, 10_000)}
+			r := entry.Entry{Key: fmt.Sprintf("ns/pod-%04d", k), UID: fmt.Sprint(k), ResourceVersion: fmt.Sprint(k + 1),
+				Encoding: "protobuf", Payload: bytes.Repeat([]byte{'y'}, 10_000)}
 			if err := i.Add(ctx, r); err != nil {
 				return errors.Join(err, i.Abort())
 			}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestImportsNameComesAndGoes: another program's file that is gone again before it can be looked at does not pass for the store.
+// TestImportsNameComesAndGoes: another program's file that is gone again before it can be looked at does not pass for
+// the store.
 func TestImportsNameComesAndGoes(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")

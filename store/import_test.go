@@ -26,7 +26,8 @@ import (
 // importOf is what Begin and End are given to make what info says.
 func importOf(info store.Info) (store.ImportCollection, store.ImportState) {
 	return store.ImportCollection{Identity: info.Identity, Attributes: info.Attributes, Resource: info.Resource},
-		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist, LastContact: info.LastContact}
+		store.ImportState{ResourceVersion: info.ResourceVersion, Complete: info.Complete, MustRelist: info.MustRelist,
+			LastContact: info.LastContact}
 }
 
 // importAll makes a store at path of all that from has.
@@ -81,7 +82,8 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 func TestImport(t *testing.T) {
 	from, many, _ := filled(t, store.Options{CommitInterval: -1})
 	contact := time.Unix(1_700_000_000, 0)
-	_, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", LastContact: contact, Ops: []store.Op{{Object: somePod(3)}}})
+	_, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", LastContact: contact,
+		Ops: []store.Op{{Object: somePod(3)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,8 @@ func TestImportOfEveryForm(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s,%s,%s", name, before, after), func(t *testing.T) {
-					testImportOfForm(t, entry.Identity{GroupVersionResource: pods().GroupVersionResource, Representation: entry.Representation(name)},
+					testImportOfForm(t, entry.Identity{GroupVersionResource: pods().GroupVersionResource,
+						Representation: entry.Representation(name)},
 						mustCodec(t, form.example), form.object, before, after)
 				})
 			}
@@ -148,10 +151,12 @@ func unstructuredPod(i int) runtime.Object {
 	return u
 }
 
-func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object func(i int) runtime.Object, before, after store.Compression) {
+func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object func(i int) runtime.Object, before,
+	after store.Compression) {
 	const objects = 1500
 	open := func(s *store.Store, compression store.Compression) *store.Collection {
-		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None, Compression: compression})
+		c, err := s.Collection(t.Context(), id, store.CollectionOptions{Codec: codec, Residency: store.None,
+			Compression: compression})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +164,8 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 	}
 	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
 	c := open(from, before)
-	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c", Codec: codec.Name(), Schema: codec.Fingerprint()}})
+	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c",
+		Codec: codec.Name(), Schema: codec.Fingerprint()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,11 +221,13 @@ func TestImportRefuses(t *testing.T) {
 		steps func(i *store.Import) error
 		want  string
 	}{
-		"no identity":         {func(i *store.Import) error { return i.Begin(ctx, store.ImportCollection{}) }, "must not be empty"},
+		"no identity": {func(i *store.Import) error { return i.Begin(ctx, store.ImportCollection{}) },
+			"must not be empty"},
 		"a resourceVersion":   {ends(store.ImportState{ResourceVersion: "x1"}), "can not be compared"},
 		"no resourceVersion":  {ends(store.ImportState{Complete: true}), "neither"},
 		"a record before all": {func(i *store.Import) error { return i.Add(ctx, record("a/b")) }, "begun"},
-		"an end before all":   {func(i *store.Import) error { _, err := i.End(ctx, store.ImportState{}); return err }, "begun"},
+		"an end before all": {func(i *store.Import) error { _, err := i.End(ctx, store.ImportState{}); return err },
+			"begun"},
 		"twice": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			_, _ = i.End(ctx, store.ImportState{})
@@ -229,8 +237,10 @@ func TestImportRefuses(t *testing.T) {
 			_ = i.Begin(ctx, whole)
 			return i.Begin(ctx, store.ImportCollection{Identity: otherPods()})
 		}, "has not been ended"},
-		"a commit too soon": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) }, "has not been ended"},
-		"no key":            {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) }, "1 to 4096 bytes"},
+		"a commit too soon": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Commit(ctx) },
+			"has not been ended"},
+		"no key": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, record("")) },
+			"1 to 4096 bytes"},
 		"a long key": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			return i.Add(ctx, record(strings.Repeat("x", 4097)))
@@ -239,7 +249,8 @@ func TestImportRefuses(t *testing.T) {
 			_ = i.Begin(ctx, whole)
 			return i.Add(ctx, entry.Entry{Key: "a", Encoding: "protobuf", UID: strings.Repeat("u", 1025)})
 		}, "more than the 1024 bytes"},
-		"no encoding": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, entry.Entry{Key: "a"}) }, "encoding"},
+		"no encoding": {func(i *store.Import) error { _ = i.Begin(ctx, whole); return i.Add(ctx, entry.Entry{Key: "a"}) },
+			"encoding"},
 		"disorder": {func(i *store.Import) error {
 			_ = i.Begin(ctx, whole)
 			_ = i.Add(ctx, record("a/b"))
@@ -270,7 +281,8 @@ func TestImportRefuses(t *testing.T) {
 	if _, err := store.NewImport(ctx, "", store.ImportOptions{}); err == nil {
 		t.Error("a store without a name")
 	}
-	if _, err := store.NewImport(ctx, filepath.Join(t.TempDir(), "s"), store.ImportOptions{Compression: "lzma"}); err == nil {
+	if _, err := store.NewImport(ctx, filepath.Join(t.TempDir(), "s"),
+		store.ImportOptions{Compression: "lzma"}); err == nil {
 		t.Error("an unknown compression")
 	}
 }
@@ -285,7 +297,8 @@ func TestImportWhereAFileIs(t *testing.T) {
 	if _, err := store.Open(path, store.Options{LockTimeout: -1}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("opened meanwhile: %v", err)
 	}
-	if _, err := store.NewImport(t.Context(), path, store.ImportOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
+	if _, err := store.NewImport(t.Context(), path,
+		store.ImportOptions{Store: store.Options{LockTimeout: -1}}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("another import: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -322,7 +335,8 @@ func TestImportWithoutSpace(t *testing.T) {
 	for name, o := range limits {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(dirs[name], "store")
-			if err := importAll(t.Context(), from, path, o); !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrOutcomeUnknown) {
+			if err := importAll(t.Context(), from, path, o); !errors.Is(err, store.ErrNoSpace) ||
+				errors.Is(err, store.ErrOutcomeUnknown) {
 				t.Errorf("%v", err)
 			}
 			wantNames(t, dirs[name])

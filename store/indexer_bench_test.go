@@ -25,7 +25,8 @@ func indexersOf(b *testing.B, n int) map[string]cache.Indexer {
 	for i, residency := range []store.Residency{store.All, store.Bounded(1 << 30)} {
 		id := pods()
 		id.Namespace = strconv.Itoa(i)
-		c, err := s.Collection(b.Context(), id, store.CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}), Indexers: byNamespace, Residency: residency})
+		c, err := s.Collection(b.Context(), id, store.CollectionOptions{Codec: mustCodec(b, &corev1.Pod{}),
+			Indexers: byNamespace, Residency: residency})
 		if err != nil {
 			b.Fatal(err)
 		}

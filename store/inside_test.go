@@ -66,7 +66,8 @@ func mustOpenInside(t *testing.T, s *Store, id entry.Identity, r Residency) *Col
 
 // late is the identity of a collection that comes late.
 func late() entry.Identity {
-	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: "late"}
+	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Namespace: "late"}
 }
 
 // wantWritten verifies that c takes in an object, and that the file is sound.
@@ -143,7 +144,8 @@ func TestNoKeyedReadAmidABatch(t *testing.T) {
 // A rebuild may come to a collection as soon as it is open, and has to find what it keeps in memory.
 func TestBoundedIsThereOnceOpen(t *testing.T) {
 	s, _ := openInside(t, None)
-	c, err := s.openAndEnlist(t.Context(), late().ID(), late(), CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})})
+	c, err := s.openAndEnlist(t.Context(), late().ID(), late(),
+		CollectionOptions{Residency: Bounded(64 << 20), Codec: mustCodec(t, &corev1.Pod{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,8 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	s, _ := openInside(t, None)
 	before := s.rebuildCount()
 	id := late()
-	c, err := openCollection(t.Context(), s, id.ID(), id, CollectionOptions{Residency: None, Codec: mustCodec(t, &corev1.Pod{})})
+	c, err := openCollection(t.Context(), s, id.ID(), id,
+		CollectionOptions{Residency: None, Codec: mustCodec(t, &corev1.Pod{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +187,8 @@ func TestOpenWhileRebuilding(t *testing.T) {
 	wantWritten(t, s, mustOpenInside(t, s, id, None))
 }
 
-// TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the old
+// TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the
+// old
 // one does not have, is opened once more.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)

@@ -156,7 +156,8 @@ func TestDataKeysOfANewerProgram(t *testing.T) {
 	}
 	wantSound(t, s)
 	mustClose(t, s)
-	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, entry.ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
+		!errors.Is(err, entry.ErrIncompatible) || isDamaged(err) || !strings.Contains(err.Error(), "newer program") {
 		t.Errorf("%v", err)
 	}
 	wantNames(t, filepath.Dir(path), "store")

@@ -124,7 +124,8 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	k := mustKeys(t, line)
 	all := ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
-		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, store.Encryption{Keys: k}, store.Options{Encryption: &store.Encryption{Keys: k}}, []*store.Keys{k})
+		all += fmt.Sprintf(verb+"\n"+verb+"\n"+verb+"\n"+verb, k, store.Encryption{Keys: k},
+			store.Options{Encryption: &store.Encryption{Keys: k}}, []*store.Keys{k})
 	}
 	for _, secret := range []string{
 		string(raw[:8]), fmt.Sprintf("%x", raw[:8]), fmt.Sprintf("%X", raw[:8]), fmt.Sprint(raw[:8])[1:20], line[5:15], fmt.Sprintf("%#v", raw[:4])[7:20],
@@ -165,7 +166,8 @@ func TestKeysFromFileAndEnv(t *testing.T) {
 	if err := os.WriteFile(path, []byte("not a key"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "not a key") {
+	if _, err := store.KeysFromFile(path); err == nil || !strings.Contains(err.Error(), path) ||
+		strings.Contains(err.Error(), "not a key") {
 		t.Errorf("a bad file: %v", err)
 	}
 	t.Setenv("LARDER_TEST_KEYS", line)

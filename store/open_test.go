@@ -278,7 +278,8 @@ func TestLockedByAnother(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = store.Open(path, store.Options{LockTimeout: -1})
-	if want := fmt.Sprintf("process %d (store.test)", cmd.Process.Pid); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("process %d (store.test)", cmd.Process.Pid); !errors.Is(err, store.ErrLocked) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_ = in.Close()
@@ -289,7 +290,8 @@ func TestLockedByAnother(t *testing.T) {
 
 func TestOpenWithoutAPath(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
-		if _, err := store.Open("", store.Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "the path is empty") {
+		if _, err := store.Open("", store.Options{ReadOnly: readOnly}); err == nil ||
+			!strings.Contains(err.Error(), "the path is empty") {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
 	}
@@ -298,7 +300,8 @@ func TestOpenWithoutAPath(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
-	if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+	if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("a store that is not there: %v", err)
 	}
 	wantNames(t, dir)
@@ -363,7 +366,8 @@ func TestCloseWaits(t *testing.T) {
 			return nil, nil
 		}
 		_, err := s.Collection(t.Context(), pods(), store.CollectionOptions{
-			Residency: store.None, Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"slow": slow}, // built in the background
+			// built in the background
+			Residency: store.None, Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"slow": slow},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -416,7 +420,8 @@ func TestForeign(t *testing.T) {
 	for _, path := range []string{text, other, etcd, dir} {
 		before, _ := os.ReadFile(path)
 		for _, readOnly := range []bool{false, true} {
-			if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); !errors.Is(err, store.ErrForeign) && !(path == dir && err != nil) {
+			if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); !errors.Is(err, store.ErrForeign) &&
+				!(path == dir && err != nil) {
 				t.Errorf("%s, read-only %t: %v", filepath.Base(path), readOnly, err)
 			}
 		}
@@ -446,7 +451,8 @@ func TestFormats(t *testing.T) {
 	before := set(store.FormatVersion + 1)
 	for _, readOnly := range []bool{false, true} {
 		_, err := store.Open(path, store.Options{ReadOnly: readOnly})
-		if !errors.Is(err, store.ErrNewerFormat) || !strings.Contains(err.Error(), "format 2") || !strings.Contains(err.Error(), "up to 1") {
+		if !errors.Is(err, store.ErrNewerFormat) || !strings.Contains(err.Error(), "format 2") ||
+			!strings.Contains(err.Error(), "up to 1") {
 			t.Errorf("newer, read-only %t: %v", readOnly, err)
 		}
 	}
@@ -458,7 +464,8 @@ func TestFormats(t *testing.T) {
 	}
 	before = set(0)
 	for _, readOnly := range []bool{false, true} {
-		if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); err == nil || !strings.Contains(err.Error(), "format 0") {
+		if _, err := store.Open(path, store.Options{ReadOnly: readOnly}); err == nil ||
+			!strings.Contains(err.Error(), "format 0") {
 			t.Errorf("older, read-only %t: %v", readOnly, err)
 		}
 	}

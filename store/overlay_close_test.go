@@ -95,7 +95,8 @@ func TestCollectionsCommitTogether(t *testing.T) {
 	s := storetest.OpenFile(t, path, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, nil)
-	other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+	other, err := s.Collection(ctx, entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource,
+		Namespace: "a"},
 		store.CollectionOptions{Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,8 @@ func testReadAcrossAList(t *testing.T, held bool) {
 	if err := finish(); err != nil {
 		t.Fatal(err)
 	}
-	relist(t, c, store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "new"}}, "9", upsert("b/y", "9"), upsert("b/z", "8"))
+	relist(t, c, store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "new"}}, "9", upsert("b/y", "9"),
+		upsert("b/z", "8"))
 	for _, p := range []*pausing{ctx, infoCtx, keysCtx} {
 		close(p.goOn)
 	}

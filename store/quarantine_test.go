@@ -214,7 +214,8 @@ func TestWrecked(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if _, err := store.Open(path, store.Options{ReadOnly: true}); !errors.Is(err, entry.ErrDamaged) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s, read-only: %v", what, err)
 		}
 		wantNames(t, dir, "store")
@@ -279,7 +280,8 @@ func TestQuarantineKeepsFew(t *testing.T) {
 // TestQuarantineAfterTheClockWasSetBack: the file that was moved aside last is kept.
 func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	for _, name := range []string{path, path + disk.SuffixDamaged + "29980101T000000.000000000Z", path + disk.SuffixDamaged + "29990101T000000.000000000Z"} {
+	for _, name := range []string{path, path + disk.SuffixDamaged + "29980101T000000.000000000Z",
+		path + disk.SuffixDamaged + "29990101T000000.000000000Z"} {
 		if err := os.WriteFile(name, make([]byte, 9000), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +289,8 @@ func TestQuarantineAfterTheClockWasSetBack(t *testing.T) {
 	s := mustOpen(t, path, store.Options{})
 	last := s.Quarantined()
 	mustClose(t, s)
-	if moved := disk.Beside(path, disk.SuffixDamaged); !slices.Equal(moved, []string{last, path + disk.SuffixDamaged + "29990101T000000.000000000Z"}) {
+	if moved := disk.Beside(path, disk.SuffixDamaged); !slices.Equal(moved,
+		[]string{last, path + disk.SuffixDamaged + "29990101T000000.000000000Z"}) {
 		t.Errorf("%q are kept, the last was %s", moved, last)
 	}
 }

@@ -63,7 +63,8 @@ func benchLabelled(b *testing.B, codec codec.Codec, total int) *store.Collection
 func BenchmarkSelect(b *testing.B) {
 	const total = 100_000
 	team := labels.SelectorFromSet(labels.Set{"team": "a"})
-	for name, codec := range map[string]codec.Codec{"protobuf": mustCodec(b, &corev1.Pod{}), "unstructured": codec.Unstructured()} {
+	for name, codec := range map[string]codec.Codec{"protobuf": mustCodec(b, &corev1.Pod{}),
+		"unstructured": codec.Unstructured()} {
 		c := benchLabelled(b, codec, total)
 		run := func(what string, want int, q store.Query) {
 			b.Run(name+"/"+what, func(b *testing.B) {

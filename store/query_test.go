@@ -215,7 +215,8 @@ func TestQueryReportsWhatItCanNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, entry.ErrIncompatible) || len(objs) > 0 {
+		if objs, err := v.Select(t.Context(), store.Query{Labels: selector}); !errors.Is(err, entry.ErrIncompatible) ||
+			len(objs) > 0 {
 			t.Errorf("%q: %d objects, %v", labels, len(objs), err)
 		}
 	}

@@ -144,7 +144,8 @@ func TestRebuildAfterDamage(t *testing.T) {
 			if n < test.min || n > test.max || info.Objects != n {
 				t.Errorf("%d objects are left, want %d to %d; info says %d", n, test.min, test.max, info.Objects)
 			}
-			if lost := n < 1000; lost != (info.MustRelist == store.MustRelistDamaged || !info.Complete) || lost != (many.Losses() > 0) {
+			if lost := n < 1000; lost != (info.MustRelist == store.MustRelistDamaged || !info.Complete) ||
+				lost != (many.Losses() > 0) {
 				t.Errorf("%d objects are left: %+v, losses %d", n, info, many.Losses())
 			}
 			if n, info := count(t, few); info.Objects != n || n < 200 && info.MustRelist == "" && info.Complete {

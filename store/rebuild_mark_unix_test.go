@@ -18,7 +18,8 @@ func TestRebuildThatFailsLeavesTheMark(t *testing.T) {
 	s, _, _ := filled(t, store.Options{})
 	failNow(t, s)
 	away := s.Path() + "-away"
-	if err := errors.Join(os.Rename(s.Path(), away), os.WriteFile(s.Path(), []byte("somebody else's"), 0o600)); err != nil {
+	if err := errors.Join(os.Rename(s.Path(), away),
+		os.WriteFile(s.Path(), []byte("somebody else's"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Rebuild(t.Context()); err == nil {

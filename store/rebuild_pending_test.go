@@ -44,7 +44,8 @@ func TestRebuildOverWhatIsPending(t *testing.T) {
 		for _, ref := range info.Newest {
 			newest = append(newest, ref.Key)
 		}
-		if n != 3 || info.Objects != 3 || !slices.Equal(newest, want) || info.ResourceVersion != "2000" || info.MustRelist != store.MustRelistDamaged {
+		if n != 3 || info.Objects != 3 || !slices.Equal(newest, want) || info.ResourceVersion != "2000" ||
+			info.MustRelist != store.MustRelistDamaged {
 			t.Errorf("%s: %d objects, %+v", when, n, info)
 		}
 	}

@@ -117,7 +117,8 @@ func wantUsable(t *testing.T, s *store.Store, c *store.Collection) {
 	}
 	n, _ := count(t, c)
 	mustClose(t, s)
-	wantNames(t, filepath.Dir(s.Path()), append([]string{"store"}, baseNames(disk.Beside(s.Path(), disk.SuffixDamaged))...)...)
+	wantNames(t, filepath.Dir(s.Path()), append([]string{"store"},
+		baseNames(disk.Beside(s.Path(), disk.SuffixDamaged))...)...)
 	again := mustOpen(t, s.Path(), store.Options{})
 	if again.Quarantined() != "" {
 		t.Error("the rebuilt store was moved aside")

@@ -57,7 +57,8 @@ func TestRecords(t *testing.T) {
 
 	var rest []entry.Entry
 	after := all[617].Key
-	if err := s.Records(t.Context(), many.Identity(), after, func(r entry.Entry) error { rest = append(rest, r); return nil }); err != nil {
+	if err := s.Records(t.Context(), many.Identity(), after,
+		func(r entry.Entry) error { rest = append(rest, r); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(rest) != 1000-618 || rest[0].Key != all[618].Key {
@@ -66,7 +67,8 @@ func TestRecords(t *testing.T) {
 	// fn may use the store: no transaction is open, and nothing is locked.
 	stop, n := errors.New("enough"), 0
 	err := s.Records(t.Context(), many.Identity(), "", func(entry.Entry) error {
-		if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", Ops: []store.Op{{Object: somePod(n)}}}); err != nil {
+		if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
+			Ops: []store.Op{{Object: somePod(n)}}}); err != nil {
 			return err
 		}
 		if n++; n == 3 {
@@ -123,7 +125,8 @@ func TestRecordsOfADamagedCollection(t *testing.T) {
 	var got, told []string
 	after := ""
 	for {
-		err := s.Records(t.Context(), many.Identity(), after, func(r entry.Entry) error { got = append(got, r.Key); return nil })
+		err := s.Records(t.Context(), many.Identity(), after,
+			func(r entry.Entry) error { got = append(got, r.Key); return nil })
 		var record *store.RecordError
 		if !errors.As(err, &record) {
 			if err != nil {

@@ -60,7 +60,8 @@ func childRekey(path string) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second, Encryption: e})
+	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second,
+		Encryption: e})
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,8 @@ func TestKilledWhileRekeying(t *testing.T) {
 		}
 		last = n
 		wantStep(t, kill, n, objs, info)
-		if ids, err := dataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 { // a child may have begun to write under the other key
+		// a child may have begun to write under the other key
+		if ids, err := dataKeys(s); err != nil || n > 0 && len(ids) != 1 && len(ids) != 2 {
 			t.Fatalf("kill %d: %d data keys, %v", kill, len(ids), err)
 		}
 		wantSound(t, s)

@@ -90,7 +90,8 @@ func TestRotation(t *testing.T) {
 	mustClose(t, s)
 
 	for _, one := range []string{old, fresh} {
-		if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil || !errors.Is(err, store.ErrWrongKey) {
+		if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, one)}); s != nil ||
+			!errors.Is(err, store.ErrWrongKey) {
 			t.Fatalf("with one of the keys: %v", err)
 		}
 	}
@@ -98,7 +99,8 @@ func TestRotation(t *testing.T) {
 	if err != nil || done.After == 0 {
 		t.Fatal(done, err)
 	}
-	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil || !errors.Is(err, store.ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: sealing(t, old)}); s != nil ||
+		!errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("with the old key: %v", err)
 	}
 	s = mustOpen(t, path, store.Options{Encryption: sealing(t, fresh)})
@@ -217,7 +219,8 @@ func TestRekeyWhileServing(t *testing.T) {
 		t.Run(residency.String(), func(t *testing.T) {
 			t.Parallel()
 			const n = 100
-			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"),
+				store.Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
 			store.NoSync(s)
 			c := openAs(t, s, residency)
 			mustList(t, c, n)
@@ -289,7 +292,8 @@ func TestRekeyOfAFeed(t *testing.T) {
 	}
 	gone := somePod(3)
 	gone.ResourceVersion, gone.Annotations["why"] = "7000", "told with the delete"
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: gone}, {Type: store.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: gone},
+		{Type: store.Delete, Object: somePod(4)}}, ResourceVersion: "7000"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -80,7 +80,8 @@ func TestSkippedDuringARelist(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := r.Page(ctx, podsOf(upsert("a/1", "11", storetest.FailLabel, "panic"), upsert("a/2", "12"), upsert("a/3", "13")))
+			res, err := r.Page(ctx, podsOf(upsert("a/1", "11", storetest.FailLabel, "panic"), upsert("a/2", "12"),
+				upsert("a/3", "13")))
 			if err != nil || len(res.Skipped) != 1 || res.Skipped[0].Key != "a/1" {
 				t.Fatalf("%+v, %v", res, err)
 			}

@@ -136,7 +136,8 @@ func TestAbortedColdStartIsIncompleteAndRemovedByTheNextProcess(t *testing.T) {
 	wantStrings(t, "changes", describe(changes),
 		"Deleted a/1 from {a/1 uid=uid-a/1 rv=1 color=red}", "Added a/2 to {a/2 uid=uid-a/2 rv=2}")
 
-	other, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
+	other, err := s.Collection(context.Background(),
+		entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Namespace: "a"},
 		store.CollectionOptions{Residency: store.None, Codec: storetest.PodCodec()})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +282,8 @@ func testReplaceRetried(t *testing.T, limits [2]int, cold bool) {
 	})
 	for n := range 6 {
 		retry(func() (store.Result, error) {
-			return r.Page(ctx, podsOf(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)), upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
+			return r.Page(ctx, podsOf(upsert(fmt.Sprintf("b/%02d", 2*n), fmt.Sprint(2*n+10)),
+				upsert(fmt.Sprintf("b/%02d", 2*n+1), fmt.Sprint(2*n+11))))
 		})
 		retry(func() (store.Result, error) { return r.Event(ctx, remove("b/03", fmt.Sprint(50+n))) })
 	}

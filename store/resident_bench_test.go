@@ -30,8 +30,10 @@ func BenchmarkStoredPods(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c, err := s.Collection(context.Background(), entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
-			store.CollectionOptions{Codec: codec, Residency: residency, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
+		c, err := s.Collection(context.Background(),
+			entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			store.CollectionOptions{Codec: codec, Residency: residency,
+				Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -123,7 +123,8 @@ func benchOpenSecrets(b *testing.B, s *store.Store) *store.Collection {
 	b.Helper()
 	id := entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}}
 	c, err := s.Collection(context.Background(), id, store.CollectionOptions{
-		Codec: mustCodec(b, &corev1.Secret{}), Residency: store.None, Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		Codec: mustCodec(b, &corev1.Secret{}), Residency: store.None,
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -156,7 +156,8 @@ func TestDataKeysThatAreGone(t *testing.T) {
 	e := sealing(t, mustKey(t, ""))
 	writeSealed(t, path, 10, e)
 	s := mustOpen(t, path, store.Options{})
-	err := store.UpdateFile(context.Background(), s, func(tx *bolt.Tx) error { return tx.Bucket(disk.Root).Delete(disk.Keys) })
+	err := store.UpdateFile(context.Background(), s,
+		func(tx *bolt.Tx) error { return tx.Bucket(disk.Root).Delete(disk.Keys) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func writeGoldenSealed(t *testing.T) {
 	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, goldenSealedPods+1)
 	mustFeed(t, c, "handler")
-	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(goldenSealedPods)}}, ResourceVersion: "4000"}); err != nil {
+	if _, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Delete, Object: somePod(goldenSealedPods)}},
+		ResourceVersion: "4000"}); err != nil {
 		t.Fatal(err)
 	}
 	mustEnd(t, c)
@@ -85,7 +86,8 @@ func TestGoldenSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := f.Read(t.Context(), place.Seq)
-		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != store.Delete || p.Changes[0].Object == nil {
+		if err != nil || len(p.Changes) != goldenSealedNewer+1 || p.Changes[0].Type != store.Delete ||
+			p.Changes[0].Object == nil {
 			t.Errorf("%d changes, %v", len(p.Changes), err)
 		}
 		if !rekeyed {

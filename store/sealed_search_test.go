@@ -153,7 +153,8 @@ func (x *planting) open() (*store.Store, *store.Collection) {
 		id.Representation = entry.Unstructured
 	}
 	c, err := s.Collection(x.t.Context(), id, store.CollectionOptions{
-		Codec: x.codec, Compression: x.compression, Residency: store.None, Indexers: cache.Indexers{"owner": byOwner}, IndexVersions: map[string]string{"owner": "1"},
+		Codec: x.codec, Compression: x.compression, Residency: store.None, Indexers: cache.Indexers{"owner": byOwner},
+		IndexVersions: map[string]string{"owner": "1"},
 	})
 	if err != nil {
 		x.t.Fatal(err)
@@ -326,7 +327,8 @@ func TestNoPlainText(t *testing.T) {
 		compression store.Compression
 	}{
 		"Protobuf": {typed, same, store.NoCompression}, "ProtobufZstd": {typed, same, store.Zstd},
-		"Unstructured": {codec.Unstructured(), asUnstructured, store.NoCompression}, "UnstructuredZstd": {codec.Unstructured(), asUnstructured, store.Zstd},
+		"Unstructured": {codec.Unstructured(), asUnstructured,
+			store.NoCompression}, "UnstructuredZstd": {codec.Unstructured(), asUnstructured, store.Zstd},
 	} {
 		for _, sealed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sealed %v", name, sealed), func(t *testing.T) {

@@ -126,7 +126,8 @@ func TestSealedStoreWithTheWrongKey(t *testing.T) {
 		}
 		wantNames(t, dir, "store")
 	}
-	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet, Encryption: sealing(t, wrong)}); !errors.Is(err, store.ErrWrongKey) {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet,
+		Encryption: sealing(t, wrong)}); !errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("rekey: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
@@ -156,7 +157,8 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 		if n := len(mustKeysOf(t, s, goldenWidgetsID())); n != goldenWidgetCount {
 			t.Errorf("%d widgets", n)
 		}
-		if c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, store.ErrSealed) ||
+		if c, err := s.Collection(t.Context(), pods(),
+			store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{})}); c != nil || !errors.Is(err, store.ErrSealed) ||
 			!strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "it needs key \"") {
 			t.Errorf("open it: %v", err)
 		}
@@ -170,7 +172,8 @@ func TestSealedStoreWithoutKeys(t *testing.T) {
 	s := mustOpen(t, path, store.Options{Encryption: sealing(t, key)})
 	wantPods(t, mustCollection(t, s, pods()), 10, nil)
 	mustClose(t, s)
-	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet}); err == nil || !strings.Contains(err.Error(), "opened without keys") {
+	if _, err := store.Rekey(t.Context(), path, store.Options{Logger: &quiet}); err == nil ||
+		!strings.Contains(err.Error(), "opened without keys") {
 		t.Errorf("rekey: %v", err)
 	}
 }
@@ -263,18 +266,21 @@ func TestKeyProvider(t *testing.T) {
 	before := mustRead(t, path)
 	p.calls = nil
 	p.err = fmt.Errorf("dial the KMS: %w", context.DeadlineExceeded)
-	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
+		!errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("unreachable: %v", err)
 	}
 	p.err, p.hangs = nil, true
 	gaveUp := errors.New("the caller gave up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, gaveUp)
 	defer cancel()
-	if s, err := store.OpenContext(ctx, path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "nothing was changed") {
+	if s, err := store.OpenContext(ctx, path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
+		!errors.Is(err, gaveUp) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("a KMS that hangs: %v", err)
 	}
 	p.hangs, p.other = false, true
-	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil || !errors.Is(err, store.ErrWrongKey) {
+	if s, err := store.Open(path, store.Options{Logger: &quiet, Encryption: e}); s != nil ||
+		!errors.Is(err, store.ErrWrongKey) {
 		t.Errorf("another key: %v", err)
 	}
 	if !bytes.Equal(mustRead(t, path), before) {
@@ -287,7 +293,8 @@ func TestKeyProvider(t *testing.T) {
 	if got := strings.Join(p.calls, " "); got != "CurrentKey Unwrap CurrentKey" {
 		t.Errorf("it was asked for %s", got)
 	}
-	if _, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &store.Encryption{}}); err == nil || !strings.Contains(err.Error(), "Keys must be set") {
+	if _, err := store.Open(path, store.Options{Logger: &quiet, Encryption: &store.Encryption{}}); err == nil ||
+		!strings.Contains(err.Error(), "Keys must be set") {
 		t.Errorf("no provider: %v", err)
 	}
 }
@@ -305,7 +312,8 @@ func TestSeals(t *testing.T) {
 			t.Errorf("%s is sealed: %v", resource, !want)
 		}
 	}
-	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true, Residency: store.None})
+	c, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true,
+		Residency: store.None})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +330,9 @@ func TestSeals(t *testing.T) {
 	}
 	mustClose(t, s)
 	s = mustOpen(t, filepath.Join(t.TempDir(), "other"), store.Options{})
-	if _, err := s.Collection(t.Context(), pods(), store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}), Seal: true}); err == nil || !strings.Contains(err.Error(), "Encryption") {
+	if _, err := s.Collection(t.Context(), pods(),
+		store.CollectionOptions{Codec: mustCodec(t, &corev1.Pod{}),
+			Seal: true}); err == nil || !strings.Contains(err.Error(), "Encryption") {
 		t.Errorf("Seal without keys: %v", err)
 	}
 	mustClose(t, s)
@@ -338,7 +348,8 @@ func TestSealedLongValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01", tokenOf(t, c, "padding", "")}
+	values := []string{"", strings.Repeat("\x00", 20_000), strings.Repeat("v", 40_000), "\x01\x00\x01",
+		tokenOf(t, c, "padding", "")}
 	b := store.Batch{ResourceVersion: "9"}
 	for i, value := range values {
 		p := somePod(i)
