@@ -11,15 +11,13 @@ import (
 )
 
 // What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
-// anew
-// has to provide the same.
+// anew has to provide the same.
 
 // Store returns what i keeps its objects in: tests look what has reached it, and write what another program would.
 func Store(i *Informer) store.Interface { return i.store }
 
 // SetStore has i, which does not run yet, keep its objects in s: a store that refuses a write, loses its outcome, is
-// slow or
-// finds damage, at the call that a test wants.
+// slow or finds damage, at the call that a test wants.
 func SetStore(i *Informer, s store.Interface) { i.store = s }
 
 // SetRebuild has i call fn to have the file of such a store written anew.
@@ -91,8 +89,7 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 type Feed = feed
 
 // WrapFeeds has durable handlers of i read from what wrap makes of their feeds: faults that the model of durable
-// handlers
-// has to find, and costs that can be counted there alone.
+// handlers has to find, and costs that can be counted there alone.
 func WrapFeeds(i *Informer, wrap func(Feed) Feed) { i.feeds = wrappedFeeds{i.feeds, wrap} }
 
 type wrappedFeeds struct {

@@ -34,8 +34,7 @@ func WithPages(o SaveOptions, objects int64) SaveOptions {
 }
 
 // NextProgram returns the options of a program whose format is the next one and that reads this one, too. In this one
-// UIDs
-// and why a collection must be listed have an "old:" before them, which must be gone when it is read.
+// UIDs and why a collection must be listed have an "old:" before them, which must be gone when it is read.
 func NextProgram() (ReaderOptions, OpenOptions) {
 	before := formats()[formatNow]
 	before.collection = func(data []byte) (Collection, error) {

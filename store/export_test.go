@@ -10,8 +10,7 @@ import (
 )
 
 // What tests of this package reach of its inside, all of it. Each line says what needs it; whoever builds the inside
-// anew
-// has to provide the same.
+// anew has to provide the same.
 
 // ViewFile runs fn in a read transaction of the file that s has open: what the file holds, a record, an index entry, a
 // key, is looked at there (internal/storetest/disk knows where), while the store is in use.
@@ -41,6 +40,9 @@ func GateCommits(s *Store) *hook.Gate {
 func TakeWriter(s *Store) (release func(), err error) {
 	return s.takeWriter(context.Background(), "a test")
 }
+
+// OnRelease has fn called whenever a writer has done its part and is about to let the next one write; nil ends that.
+func OnRelease(s *Store, fn func()) { s.hooks.release = fn }
 
 // WaitBackground waits until s verifies no pages any more, and does nothing else in the background.
 func WaitBackground(s *Store) { s.background.wait() }

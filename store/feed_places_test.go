@@ -94,44 +94,43 @@ func TestCommitKeepsAReset(t *testing.T) {
 	})
 }
 
-// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of
-// before
+// TestMemoryKnowsAResetBeforeTheNextWrite: whoever writes next writes the places that memory has. If those were of before
 // a commit that has dropped what a handler had not passed, the file would have it go on as if nothing were missing.
 func TestMemoryKnowsAResetBeforeTheNextWrite(t *testing.T) {
-	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour,
-		"a write that does not wait": -1} {
+	for name, interval := range map[string]time.Duration{"a commit of what is pending": time.Hour, "a write that does not wait": -1} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, _, few := filled(t, store.Options{CommitInterval: interval})
-				store.SetTombstoneLimit(few, 1)
-				f := mustFeed(t, few, "h")
-				if err := s.Flush(t.Context()); err != nil {
-					t.Fatal(err)
+			s, _, few := filled(t, store.Options{CommitInterval: interval})
+			store.SetTombstoneLimit(few, 1)
+			f := mustFeed(t, few, "h")
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			resets := 0
+			store.OnRelease(s, func() {
+				stored, found := placeInFile(t, few, "h")
+				place, _, err := f.Place()
+				if !found || !stored.Replaying {
+					return
 				}
-				write := func() error {
-					b := store.Batch{ResourceVersion: "7000"}
-					for i := range 3 {
-						b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
-					}
-					_, err := few.Apply(context.Background(), b)
-					return errors.Join(err, s.Flush(context.Background()))
+				if resets++; err != nil || !place.Replaying {
+					t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
 				}
-				next := func() error {
-					return store.UpdateFile(context.Background(), s, func(*bolt.Tx) error {
-						stored, found := placeInFile(t, few, "h")
-						place, _, err := f.Place()
-						if !found || !stored.Replaying || err != nil || !place.Replaying {
-							t.Errorf("the file has %+v, and the next write would make it %+v, %v", stored, place, err)
-						}
-						return nil
-					})
-				}
-				if err := errors.Join(inTurn(t, s, write, next)()); err != nil {
-					t.Fatal(err)
-				}
-				wantSound(t, s)
-				mustClose(t, s)
 			})
+			b := store.Batch{ResourceVersion: "7000"}
+			for i := range 3 {
+				b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: somePod(i)})
+			}
+			if _, err := few.Apply(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			store.OnRelease(s, nil)
+			if resets == 0 {
+				t.Fatal("nothing was set back")
+			}
+			wantSound(t, s)
 		})
 	}
 }

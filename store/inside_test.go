@@ -188,8 +188,7 @@ func TestOpenWhileRebuilding(t *testing.T) {
 }
 
 // TestFileExchangedWhileOpening: a collection that is being opened, and that the file which comes in the place of the
-// old
-// one does not have, is opened once more.
+// old one does not have, is opened once more.
 func TestFileExchangedWhileOpening(t *testing.T) {
 	s, _ := openInside(t, None)
 	id := late()

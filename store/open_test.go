@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -352,7 +353,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: Close cancels the background work and waits until it has ended.
+// TestCloseWaits: Close cancels the building of an index and waits until it has ended.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
@@ -385,6 +386,32 @@ func TestCloseWaits(t *testing.T) {
 		}
 		if n := calls.Load(); n >= 8000 {
 			t.Errorf("the work was not called off: %d calls", n)
+		}
+	})
+}
+
+// TestCloseWaitsForTheVerification: no page is read once Close has returned.
+func TestCloseWaitsForTheVerification(t *testing.T) {
+	path, _ := populated(t, false)
+	synctest.Test(t, func(t *testing.T) {
+		leave, closed := make(chan struct{}), make(chan error, 1)
+		var begun atomic.Bool
+		logger := funcr.New(func(_, args string) { // which the work calls
+			if strings.Contains(args, "Background work") && strings.Contains(args, "verify the pages") {
+				begun.Store(true)
+				<-leave
+			}
+		}, funcr.Options{Verbosity: 4})
+		s := mustOpen(t, path, store.Options{Logger: &logger})
+		synctest.Wait()
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		if len(closed) > 0 || !begun.Load() {
+			t.Errorf("Close returned amid the work; it had begun: %t", begun.Load())
+		}
+		close(leave)
+		if err := <-closed; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -12,8 +12,7 @@ import (
 )
 
 // TestRebuildWithinACommit: a rebuild of the store comes after a commit has looked whether anything was lost, and
-// before
-// it has its transaction.
+// before it has its transaction.
 func TestRebuildWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, many, _ := filled(t, store.Options{})
@@ -49,8 +48,7 @@ func TestRebuildWithinACommit(t *testing.T) {
 }
 
 // TestRebuildWithinAPage is the same for a page and an event of a list that is staged in the file: that the new file
-// does
-// not have it is no damage.
+// does not have it is no damage.
 func TestRebuildWithinAPage(t *testing.T) {
 	for name, write := range map[string]func(r store.Replacement) error{
 		"page": func(r store.Replacement) error {
