@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestLookUpOfAnEntryThatMoved: an index entry that a flipped bit has moved behind those of its value is missed by no
+// look-up in silence: each looks at one entry more than it needs, and finds that their order is wrong.
+func TestLookUpOfAnEntryThatMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "larder.db")
+	s, err := store.Open(path, byHand())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := openPods(t, s, byNamespaceAndColor)
+	relist(t, c, store.ReplaceOptions{}, "4",
+		upsert("a/1", "1", storetest.ColorLabel, "blue"), upsert("a/2", "2", storetest.ColorLabel, "blue"),
+		upsert("a/3", "3", storetest.ColorLabel, "red"), upsert("a/4", "4", storetest.ColorLabel, "red"))
+	for _, look := range []func() error{
+		func() error { _, err := c.ByIndex(context.Background(), "color", "blue"); return err },
+		func() error { _, err := c.IndexKeys(context.Background(), "color", "blue"); return err },
+	} {
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flipInFile(t, path, disk.IndexEntry("blue", "a/2"), disk.IndexEntry("rlue", "a/2")) // which comes after red, and is before it
+	objs, err := c.ByIndex(context.Background(), "color", "blue")
+	if !errors.Is(err, entry.ErrDamaged) {
+		t.Errorf("blue: %d objects, %v; want ErrDamaged", len(objs), err)
+	}
+}
+
+// flipInFile puts to in the place of from wherever that is in the file, which may be open.
+func flipInFile(t *testing.T, path string, from, to []byte) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found := false
+	for at := bytes.Index(text, from); at >= 0; at = bytes.Index(text, from) {
+		found = true
+		copy(text[at:], to)
+		if _, err := f.WriteAt(to, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !found {
+		t.Fatalf("%q is not in the file", from)
+	}
+}
