@@ -10,8 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
 )
@@ -246,6 +250,47 @@ func TestFeedAndARewritingList(t *testing.T) {
 	got := catchUp(t, f)
 	slices.Sort(got)
 	wantStrings(t, "told", got, "+ a/y uid=uid-a/y rv=2 default=added", "+ a/z uid=other rv=4", "- a/z uid=uid-a/z rv=3")
+	sound(t, s)
+}
+
+// TestFeedIsNotToldOfEqualObjects: a body that a rewriting list writes in another form, and that means the same, is no
+// change, neither for whoever takes in the list nor for a durable handler: the object keeps its number.
+func TestFeedIsNotToldOfEqualObjects(t *testing.T) {
+	with := func(args []any) runtime.Object {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"args": args},
+			"metadata": map[string]any{"namespace": "a", "name": "x", "uid": "x", "resourceVersion": "1"},
+		}}
+	}
+	s := storetest.Open(t, store.Options{})
+	id := entry.Identity{GroupVersionResource: storetest.Pods.GroupVersionResource, Representation: entry.Unstructured}
+	c, err := s.Collection(context.Background(), id, store.CollectionOptions{Codec: codec.Unstructured()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(o store.ReplaceOptions, rv string, obj runtime.Object) []store.Change {
+		t.Helper()
+		r, err := c.BeginReplace(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := r.Page(context.Background(), []runtime.Object{obj})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(res.Changes, commitAll(t, r, rv)...)
+	}
+	list(store.ReplaceOptions{}, "3", with(nil))
+	f := feedOf(t, c, "h")
+	catchUp(t, f)
+	for rv, args := range map[string][]any{"4": {}, "5": nil} {
+		if changes := list(store.ReplaceOptions{Rewrite: true}, rv, with(args)); len(changes) > 0 {
+			t.Errorf("the list at %s has changed %+v", rv, changes)
+		}
+		if got := catchUp(t, f); len(got) > 0 {
+			t.Errorf("after the list at %s the handler is told %q", rv, got)
+		}
+	}
 	sound(t, s)
 }
 
