@@ -33,6 +33,8 @@ func child() int {
 		err = childRekey(os.Args[1])
 	case "drop":
 		err = childDrop(os.Args[1])
+	case "die-in-open":
+		err = childDieInOpen(os.Args[1])
 	case "hold":
 		err = childHold(os.Args[1])
 	default:

@@ -35,7 +35,8 @@ func TestLookUpOfAnEntryThatMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	flipInFile(t, path, disk.IndexEntry("blue", "a/2"), disk.IndexEntry("rlue", "a/2")) // which comes after red, and is before it
+	// To what comes after red, where it is before it.
+	flipInFile(t, path, disk.IndexEntry("blue", "a/2"), disk.IndexEntry("rlue", "a/2"))
 	objs, err := c.ByIndex(context.Background(), "color", "blue")
 	if !errors.Is(err, entry.ErrDamaged) {
 		t.Errorf("blue: %d objects, %v; want ErrDamaged", len(objs), err)

@@ -1,0 +1,176 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/store"
+)
+
+// placeOnDisk returns the place of the only durable handler, as the file has it.
+func placeOnDisk(t *testing.T, s *store.Store) store.Place {
+	t.Helper()
+	handlers, err := s.Handlers(context.Background(), storetest.Pods)
+	if err != nil || len(handlers) != 1 {
+		t.Fatalf("handlers: %+v, %v", handlers, err)
+	}
+	return handlers[0].Place
+}
+
+// acknowledge moves a handler on to a number, but for the keys that fail.
+func acknowledge(t *testing.T, f *store.Feed, seq uint64, failing map[string]uint64) {
+	t.Helper()
+	place, resets, err := f.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place.Seq, place.Failing, place.Replaying = seq, failing, false
+	if err := f.Acknowledge(place, resets); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlaceIsInTheNextCommit: what a handler acknowledges is in the file after the next commit, that of Close at the
+// latest, whatever commits fail or are under way meanwhile.
+func TestPlaceIsInTheNextCommit(t *testing.T) {
+	ctx := context.Background()
+	for _, test := range []struct {
+		name        string
+		acknowledge func(t *testing.T, s *store.Store, c *store.Collection, acknowledge func())
+	}{
+		{"Flush", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+			acknowledge()
+			flush(t, s)
+		}},
+		{"while a commit is under way", func(t *testing.T, s *store.Store, c *store.Collection, acknowledge func()) {
+			g := store.GateCommits(s)
+			apply(t, c, "9", upsert("a/other", "9"))
+			finish := hang(t, s, g)
+			acknowledge()
+			if err := finish(); err != nil {
+				t.Fatal(err)
+			}
+			flush(t, s)
+		}},
+		{"before a commit that fails", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+			g := store.GateCommits(s)
+			acknowledge()
+			g.Fail(full)
+			if err := s.Flush(ctx); !errors.Is(err, store.ErrNoSpace) {
+				t.Fatalf("Flush: %v, want ErrNoSpace", err)
+			}
+			g.Fail(nil)
+			flush(t, s)
+		}},
+		{"Close of the collection", func(t *testing.T, _ *store.Store, c *store.Collection, acknowledge func()) {
+			acknowledge()
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"Close of the store", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+			acknowledge()
+			mustClose(t, s)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "larder.db")
+			s := storetest.OpenFile(t, path, byHand())
+			c := openPods(t, s, nil)
+			f := feedOf(t, c, "h")
+			relist(t, c, store.ReplaceOptions{}, "2", upsert("a/x", "1"), upsert("a/y", "2"))
+			flush(t, s)
+			want := infoOf(t, c).NextSeq - 1
+			if before := placeOnDisk(t, s).Seq; before >= want {
+				t.Fatalf("it is at %d already", before)
+			}
+			test.acknowledge(t, s, c, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
+			if _, _, err := s.Size(); err != nil { // it has been closed
+				s = storetest.OpenFile(t, path, byHand())
+			}
+			if got := placeOnDisk(t, s); got.Seq != want || !maps.Equal(got.Failing, map[string]uint64{"a/x": 1}) {
+				t.Errorf("the file has the place %+v, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestTombstoneOfAFailingDelete: the delete that a handler has failed on is kept for it, although it has passed later
+// changes, until it has acknowledged that too.
+func TestTombstoneOfAFailingDelete(t *testing.T) {
+	ctx := context.Background()
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, nil)
+	relist(t, c, store.ReplaceOptions{}, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
+	f := feedOf(t, c, "h")
+	apply(t, c, "5", remove("a/x", "4"), remove("a/y", "5"))
+	flush(t, s)
+	p, err := f.Read(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing, last := map[string]uint64{}, uint64(0)
+	for _, change := range p.Changes {
+		if last = change.Seq; change.Key == "a/x" {
+			failing["a/x"] = change.Seq
+		}
+	}
+	deletes := func() (keys []string) {
+		t.Helper()
+		p, err := f.Failing(ctx, map[string]uint64{"a/x": failing["a/x"], "a/y": 1}, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range p.Changes {
+			keys = append(keys, change.Key)
+		}
+		return keys
+	}
+	acknowledge(t, f, last, failing)
+	for rv := range 3 {
+		apply(t, c, fmt.Sprint(10+rv), upsert("a/z", fmt.Sprint(10+rv)))
+		flush(t, s)
+	}
+	wantStrings(t, "deletes that are kept while one fails", deletes(), "a/x", "a/y")
+	acknowledge(t, f, last, nil)
+	for rv := range 3 {
+		apply(t, c, fmt.Sprint(20+rv), upsert("a/z", fmt.Sprint(20+rv)))
+		flush(t, s)
+	}
+	wantStrings(t, "deletes that are kept in the end", deletes())
+}
+
+// TestFeedInPages: the pages of the changelog follow each other without a gap, and have each object once.
+func TestFeedInPages(t *testing.T) {
+	s := storetest.Open(t, byHand())
+	c := openPods(t, s, nil)
+	var items []store.Op
+	var want []string
+	for i := range 2_100 {
+		key := fmt.Sprintf("a/%04d", i)
+		items, want = append(items, upsert(key, fmt.Sprint(1+i))), append(want, key)
+	}
+	f := feedOf(t, c, "h") // before, so that the changelog has them all
+	relist(t, c, store.ReplaceOptions{}, "3000", items...)
+	var got []string
+	pages := 0
+	for after, more := uint64(0), true; more; pages++ {
+		p, err := f.Read(context.Background(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range p.Changes {
+			got = append(got, change.Key)
+		}
+		after, more = p.End, p.More
+	}
+	wantStrings(t, fmt.Sprintf("%d pages", pages), got, want...)
+	if pages < 3 {
+		t.Errorf("%d changes came in %d pages", len(got), pages)
+	}
+}
