@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // metadata is Options.ListMetadata of a server. It counts the lists; refuse, if set, is their answer, and refuseOne that of requests for one object.
@@ -49,7 +51,7 @@ func (m *metadata) list(ctx context.Context, o metav1.ListOptions) (*metav1.Part
 }
 
 // missed makes the next start list: the history of what happened is lost.
-func (g *rig) missed(change func(), o Options) {
+func (g *rig) missed(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.restart(func() { change(); g.s.compact() }, o)
 }
@@ -80,7 +82,7 @@ func (g *rig) wantWhole(n, fetched int) {
 func TestListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
-		o := Options{PageSize: 20, ListMetadata: meta.list}
+		o := reflector.Options{PageSize: 20, ListMetadata: meta.list}
 		g.fill(60)
 		g.start(o)
 		if meta.lists != 0 {
@@ -97,7 +99,8 @@ func TestListByMetadata(t *testing.T) {
 		g.sleep(10 * time.Second)
 		g.converged()
 		g.wantWhole(5, 5)
-		if st := g.r.Status(); meta.lists != 3 || st.Pages != 3 || st.Relists[ReasonExpired] != 1 || st.Err != nil || st.State != Watch {
+		if st := g.r.Status(); meta.lists != 3 || st.Pages != 3 || st.Relists[reflector.ReasonExpired] != 1 ||
+			st.Err != nil || st.State != reflector.Watch {
 			t.Errorf("%d lists by metadata, status %+v", meta.lists, st)
 		}
 		g.stop()
@@ -107,7 +110,7 @@ func TestListByMetadata(t *testing.T) {
 // TestListByMetadataOfTheSame: where nothing has changed nothing is fetched, and nothing is watched before the end of the list.
 func TestListByMetadataOfTheSame(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := Options{ListMetadata: (&metadata{s: g.s}).list}
+		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
 		g.fill(30)
 		g.start(o)
 		g.missed(func() { g.s.other(5) }, o)
@@ -125,7 +128,7 @@ func TestListByMetadataOfTheSame(t *testing.T) {
 func TestMuchHasChanged(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
-		o := Options{PageSize: 20, ListMetadata: meta.list}
+		o := reflector.Options{PageSize: 20, ListMetadata: meta.list}
 		g.fill(60)
 		g.start(o)
 		g.missed(func() { g.change(1, 20, 21, 22, 23, 24, 25, 50) }, o)
@@ -177,7 +180,7 @@ func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
-				o := Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
+				o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
 				g.fill(30)
 				g.start(o)
 				g.onFetch(func(_ int, key string) error {
@@ -187,7 +190,7 @@ func TestObjectsMoveOnWhileTheyAreFetched(t *testing.T) {
 				g.missed(func() { g.change(3, 14, 29) }, o)
 				g.sleep(time.Minute)
 				g.converged()
-				if st := g.r.Status(); st.Relists[ReasonExpired] != 1 || st.Err != nil {
+				if st := g.r.Status(); st.Relists[reflector.ReasonExpired] != 1 || st.Err != nil {
 					t.Errorf("status %+v", st)
 				}
 				g.stop()
@@ -205,7 +208,7 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
-				o := Options{ListMetadata: (&metadata{s: g.s}).list}
+				o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
 				g.fill(30)
 				g.start(o)
 				g.onFetch(func(n int, key string) error {
@@ -241,7 +244,7 @@ func TestListByMetadataEndsWhereTheWatchIs(t *testing.T) {
 // TestHistoryEndsWhileObjectsAreFetched: the watch is there from the beginning, so the list does not need it.
 func TestHistoryEndsWhileObjectsAreFetched(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := Options{ListMetadata: (&metadata{s: g.s}).list}
+		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
 		g.fill(30)
 		g.start(o)
 		g.onFetch(func(n int, _ string) error {
@@ -270,7 +273,7 @@ func TestFetchFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
-				o := Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
+				o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list}
 				g.fill(30)
 				g.start(o)
 				g.onFetch(func(n int, _ string) error {
@@ -308,7 +311,7 @@ func TestMetadataRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				meta := &metadata{s: g.s, refuse: tt.refuse, refuseOne: tt.refuseOne}
-				o := Options{ListMetadata: meta.list}
+				o := reflector.Options{ListMetadata: meta.list}
 				if tt.refuse == nil {
 					o.ListMetadata = func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 						list, err := meta.list(ctx, o)
@@ -327,7 +330,7 @@ func TestMetadataRefused(t *testing.T) {
 				g.s.cut(nil)
 				g.s.compact()
 				g.sleep(10 * time.Minute)
-				g.r.Relist(ReasonStore)
+				g.r.Relist(reflector.ReasonStore)
 				g.sleep(time.Minute)
 				g.converged()
 				if meta.lists != tt.lists {
@@ -342,12 +345,13 @@ func TestMetadataRefused(t *testing.T) {
 // TestFetchOfAnother: a ListerWatcher that overwrites the field selector can not fetch one object. It is asked for whole lists.
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list, Lookup: func(context.Context, string) (ObjectRef, bool, error) {
-			return ObjectRef{}, false, errRefused // or the look-ups would have found it
-		}}
+		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list,
+			Lookup: func(context.Context, string) (reflector.ObjectRef, bool, error) {
+				return reflector.ObjectRef{}, false, errRefused // or the look-ups would have found it
+			}}
 		g.fill(30)
 		g.start(o)
-		g.missed(func() { g.change(14); g.s.fixedSelector = "metadata.namespace=a"; g.m.relist = ReasonStore }, o)
+		g.missed(func() { g.change(14); g.s.fixedSelector = "metadata.namespace=a"; g.m.relist = reflector.ReasonStore }, o)
 		g.sleep(time.Minute)
 		if l := g.m.lines(); count(l, "BEGIN") != 2 || count(l, "ABORT") != 1 || count(l, "END") != 1 || !g.m.equal(g.s) {
 			t.Errorf("told %q", l)
@@ -358,10 +362,12 @@ func TestFetchOfAnother(t *testing.T) {
 
 // TestWhenMetadataDoNot: what is held may be of another history, or is to be written anew; or it does not pay.
 func TestWhenMetadataDoNot(t *testing.T) {
-	for _, reason := range []Reason{ReasonAhead, ReasonRewound, ReasonCluster, ReasonCodec, ReasonTransform, ReasonOpenAPI, ReasonExpired} {
+	for _, reason := range []reflector.Reason{reflector.ReasonAhead, reflector.ReasonRewound, reflector.ReasonCluster,
+		reflector.ReasonCodec, reflector.ReasonTransform, reflector.ReasonOpenAPI, reflector.ReasonExpired} {
 		bubble(t, func(g *rig) {
 			meta := &metadata{s: g.s}
-			o := Options{ListMetadata: meta.list, MetadataPays: func(context.Context) bool { return reason != ReasonExpired }}
+			o := reflector.Options{ListMetadata: meta.list,
+				MetadataPays: func(context.Context) bool { return reason != reflector.ReasonExpired }}
 			g.fill(10)
 			g.start(o)
 			g.m.forget()

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // untold puts an object of which no event tells.
@@ -27,12 +29,12 @@ func (g *rig) untold(key string) {
 func TestContradicted(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.untold("a/healed")
 		g.untold("a/lost")
 		g.s.remove("a/lost")
 		g.sleep(10 * time.Second)
-		g.wantRelist(ReasonRewound)
+		g.wantRelist(reflector.ReasonRewound)
 		g.untold("a/odd")
 		g.s.put("a/odd", "2")
 		if g.r.HeedsContradiction() || g.r.Contradicted() {
@@ -42,7 +44,7 @@ func TestContradicted(t *testing.T) {
 		g.untold("a/odder")
 		g.s.remove("a/odder")
 		g.sleep(10 * time.Second)
-		g.wantRelist(ReasonRewound)
+		g.wantRelist(reflector.ReasonRewound)
 
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(10 * time.Second)
@@ -52,7 +54,7 @@ func TestContradicted(t *testing.T) {
 		g.untold("a/again")
 		g.s.remove("a/again")
 		g.sleep(time.Minute)
-		if st := g.r.Status(); st.Relists[ReasonRewound] != 2 || len(st.Relists) != 1 || !st.Live {
+		if st := g.r.Status(); st.Relists[reflector.ReasonRewound] != 2 || len(st.Relists) != 1 || !st.Live {
 			t.Errorf("relists %v, live %v", st.Relists, st.Live)
 		}
 		g.converged()
@@ -63,11 +65,12 @@ func TestContradicted(t *testing.T) {
 // TestContradictedBeforeAList: the sink finds it out when a list has begun. One that compares bodies heals it, and one
 // that compares identities does not.
 func TestContradictedBeforeAList(t *testing.T) {
-	for reason, lists := range map[Reason]int{ReasonAudit: 1, ReasonOpenAPI: 1, ReasonExpired: 2} {
+	for reason, lists := range map[reflector.Reason]int{reflector.ReasonAudit: 1, reflector.ReasonOpenAPI: 1,
+		reflector.ReasonExpired: 2} {
 		t.Run(string(reason), func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(50)
-				g.start(Options{PageSize: 10})
+				g.start(reflector.Options{PageSize: 10})
 				asked := false
 				g.atPage(2, func() error {
 					asked = true
@@ -79,7 +82,7 @@ func TestContradictedBeforeAList(t *testing.T) {
 				g.r.Relist(reason)
 				g.sleep(5 * time.Minute)
 				st := g.r.Status()
-				if st.Relists[reason] != 1 || st.Relists[ReasonRewound] != lists-1 || !asked {
+				if st.Relists[reason] != 1 || st.Relists[reflector.ReasonRewound] != lists-1 || !asked {
 					t.Errorf("relists %v, asked: %v", st.Relists, asked)
 				}
 				g.stop()
@@ -92,7 +95,7 @@ func TestContradictedBeforeAList(t *testing.T) {
 func TestStraysContradictNothing(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{Admit: func(obj runtime.Object) error {
+		g.start(reflector.Options{Admit: func(obj runtime.Object) error {
 			if v := obj.(*corev1.ConfigMap).Data["v"]; v == "stray" {
 				return errors.New("a stray")
 			}
@@ -119,7 +122,7 @@ func TestStraysContradictNothing(t *testing.T) {
 func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		for n, c := range []struct {
 			since time.Duration // since the last list, at least
 			waits bool
@@ -132,14 +135,15 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 			g.untold(key)
 			g.s.put(key, "2")
 			g.sleep(0)
-			if st := g.r.Status(); c.waits != (st.State == Backoff) || c.waits != (st.Relists[ReasonRewound] == n) {
+			if st := g.r.Status(); c.waits != (st.State == reflector.Backoff) ||
+				c.waits != (st.Relists[reflector.ReasonRewound] == n) {
 				t.Errorf("%d: %v, relists %v", n, st.State, st.Relists)
 			}
 			if l := g.m.lines(); len(l) < 2 || l[1] != "MUSTLIST Rewound" {
 				t.Errorf("%d: told %q", n, l)
 			}
 			g.sleep(20 * time.Second)
-			if st := g.r.Status(); st.Relists[ReasonRewound] != n+1 || !st.Live {
+			if st := g.r.Status(); st.Relists[reflector.ReasonRewound] != n+1 || !st.Live {
 				t.Errorf("%d: live %v, relists %v", n, st.Live, st.Relists)
 			}
 			g.converged()
@@ -152,7 +156,7 @@ func TestListsOfAnOddServerAreSpaced(t *testing.T) {
 func TestOddServerIsNotListedInACircle(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		for n := range 600 {
 			key := fmt.Sprintf("a/%d", n)
 			g.untold(key)
@@ -162,7 +166,7 @@ func TestOddServerIsNotListedInACircle(t *testing.T) {
 			}
 			g.sleep(time.Second)
 		}
-		if n := g.r.Status().Relists[ReasonRewound]; n < 2 || n > 40 {
+		if n := g.r.Status().Relists[reflector.ReasonRewound]; n < 2 || n > 40 {
 			t.Errorf("%d lists in ten minutes", n)
 		}
 		g.stop()

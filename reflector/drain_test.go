@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestDrainByBookmark: other resources have moved the resourceVersion, so only a bookmark can tell.
 func TestDrainByBookmark(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(7) }, Options{})
-		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.other(7) }, reflector.Options{})
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != reflector.Drain {
 			t.Errorf("synced before the bookmark: %+v", st)
 		}
 		g.sleep(time.Second)
 		g.wantLog("BOOKMARK 108", "SYNCED")
-		if st := g.r.Status(); st.State != Watch || st.ResourceVersion != "108" || st.Watches != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.ResourceVersion != "108" || st.Watches != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.sleep(3 * time.Second)
@@ -34,17 +36,17 @@ func TestDrainByBookmark(t *testing.T) {
 func TestDrainTakesSeveralWatches(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.noBookmarks = true
-		g.restart(func() { g.s.other(7) }, Options{})
+		g.restart(func() { g.s.other(7) }, reflector.Options{})
 		g.sleep(4 * time.Second)
-		if st := g.r.Status(); st.State != Drain || st.Watches != 2 || g.m.syncs() != 0 {
+		if st := g.r.Status(); st.State != reflector.Drain || st.Watches != 2 || g.m.syncs() != 0 {
 			t.Errorf("status %+v", st)
 		}
 		g.s.noBookmarks = false
 		g.s.other(1)
 		g.sleep(3 * time.Second)
-		if st := g.r.Status(); st.State != Watch || g.m.syncs() != 1 || st.Lookups != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || g.m.syncs() != 1 || st.Lookups != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -55,10 +57,10 @@ func TestDrainTakesSeveralWatches(t *testing.T) {
 func TestDrainWhileBusy(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.noBookmarks = true
 		calls := 0
-		g.restart(func() { g.s.other(7) }, Options{Verify: func(context.Context) (Reason, error) {
+		g.restart(func() { g.s.other(7) }, reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
 			if calls++; calls == 2 {
 				g.s.put("a/y", "1") // above the first probe's
 				g.s.other(100)      // and below the second's
@@ -81,7 +83,7 @@ func TestDrainWhileBusy(t *testing.T) {
 func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.other(1)
 		g.sleep(61 * time.Second)
 		g.m.forget()
@@ -89,7 +91,7 @@ func TestQuietDrainsNeedAServerWithoutBookmarks(t *testing.T) {
 		g.s.other(1)
 		g.s.cut(nil)
 		g.sleep(time.Minute)
-		if st := g.r.Status(); g.m.syncs() != 0 || st.State != Drain {
+		if st := g.r.Status(); g.m.syncs() != 0 || st.State != reflector.Drain {
 			t.Errorf("status %+v", st)
 		}
 		g.s.noBookmarks = false
@@ -106,14 +108,14 @@ func TestDrainWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(7) }, Options{})
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.other(7) }, reflector.Options{})
 		g.sleep(11 * time.Second)
 		if g.m.syncs() != 0 {
 			t.Error("synced early")
 		}
 		g.sleep(2 * time.Second)
-		if st := g.r.Status(); g.m.syncs() != 1 || st.State != Watch || st.Lists != 0 {
+		if st := g.r.Status(); g.m.syncs() != 1 || st.State != reflector.Watch || st.Lists != 0 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -124,7 +126,7 @@ func TestDrainWithoutBookmarks(t *testing.T) {
 func TestSyncedIsNotEarly(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			for range 10 {
 				g.s.put("a/x", "2")
@@ -141,7 +143,7 @@ func TestSyncedIsNotEarly(t *testing.T) {
 				g.s.mu.Unlock()
 				return w, err
 			}
-		}, Options{})
+		}, reflector.Options{})
 		for g.m.syncs() == 0 {
 			if st := g.r.Status(); st.ResourceVersion == "111" {
 				t.Fatal("everything is there, but not synced")

@@ -1,10 +1,11 @@
-package reflector
+package reflector_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // lists returns what was asked for in order to list: the queries of lists and of watches with initial events.
@@ -33,7 +34,7 @@ func (l *live) relist() {
 	l.s.Compact()
 	l.start()
 	l.wait("synced and equal", func() bool { return l.m.syncs() > 0 && l.equal() })
-	if st := l.r.Status(); st.Relists[ReasonExpired] != 1 || len(st.Relists) != 1 {
+	if st := l.r.Status(); st.Relists[reflector.ReasonExpired] != 1 || len(st.Relists) != 1 {
 		l.t.Errorf("status %+v", st)
 	}
 	l.wait("counted by both", l.counted)
@@ -45,7 +46,7 @@ func (l *live) counted() bool {
 	return st.Pages == c.Lists && st.Probes == c.Probes && st.Watches == c.Watches
 }
 
-func watchListed(l *live) { l.o.streams = true }
+func watchListed(l *live) { l.o = reflector.WithStreams(l.o) }
 
 func versioned(v string) func(l *live) {
 	return func(l *live) {

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // live is a reflector on real HTTP. Unlike the other tests these wait for real things to happen, without sleeping for a
@@ -23,8 +24,8 @@ type live struct {
 	t      *testing.T
 	s      *fakeapi.Server
 	m      *memory
-	o      Options
-	r      *Reflector
+	o      reflector.Options
+	r      *reflector.Reflector
 	cancel context.CancelFunc
 	done   chan error
 	client kubernetes.Interface // of a run through a flakyLink
@@ -33,7 +34,8 @@ type live struct {
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 func newLive(t *testing.T, objects int, before ...func(l *live)) *live {
-	l := &live{t: t, s: fakeapi.New(fakeapi.Options{}), m: newMemory(), o: Options{PageSize: 20, ExpectedType: &corev1.ConfigMap{}}}
+	l := &live{t: t, s: fakeapi.New(fakeapi.Options{}), m: newMemory(),
+		o: reflector.Options{PageSize: 20, ExpectedType: &corev1.ConfigMap{}}}
 	for _, f := range before {
 		f(l)
 	}
@@ -57,7 +59,7 @@ func (l *live) start() {
 }
 
 func (l *live) startWith(lw *cache.ListWatch) {
-	l.r = New(lw, l.m, l.o)
+	l.r = reflector.New(lw, l.m, l.o)
 	l.m.contradicted = l.r.Contradicted
 	var ctx context.Context
 	ctx, l.cancel = context.WithCancel(context.Background())
@@ -211,7 +213,7 @@ func TestLiveExpired(t *testing.T) {
 	l.s.Compact()
 	l.wait("synced and equal", func() bool { return l.m.syncs() > 0 && l.equal() })
 	st := l.r.Status()
-	if n := st.Relists[ReasonExpired]; n > 1 || len(st.Relists) > n {
+	if n := st.Relists[reflector.ReasonExpired]; n > 1 || len(st.Relists) > n {
 		t.Errorf("status %+v", st)
 	}
 }
@@ -220,8 +222,8 @@ func TestLiveRewound(t *testing.T) {
 	tests := []struct {
 		name   string
 		after  int
-		reason Reason
-	}{{"behind us", 0, ReasonAhead}, {"has overtaken us", 20, ReasonRewound}}
+		reason reflector.Reason
+	}{{"behind us", 0, reflector.ReasonAhead}, {"has overtaken us", 20, reflector.ReasonRewound}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLive(t, 30)

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 var things = schema.GroupResource{Resource: "configmaps"}
@@ -53,7 +55,7 @@ func TestErrorsOfTheWatchRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				left := 3
 				g.restart(func() {
 					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
@@ -63,8 +65,8 @@ func TestErrorsOfTheWatchRequest(t *testing.T) {
 						left--
 						return nil, fault
 					}
-				}, Options{})
-				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != Backoff || st.Resumes != 0 {
+				}, reflector.Options{})
+				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != reflector.Backoff || st.Resumes != 0 {
 					t.Errorf("status %+v", st)
 				}
 				g.sleep(time.Minute)
@@ -72,7 +74,7 @@ func TestErrorsOfTheWatchRequest(t *testing.T) {
 				synctest.Wait()
 				g.wantNoList()
 				st := g.r.Status()
-				if st.Watches != 4 || st.Resumes != 1 || st.Err != nil || st.State != Watch || len(g.errs) != 3 {
+				if st.Watches != 4 || st.Resumes != 1 || st.Err != nil || st.State != reflector.Watch || len(g.errs) != 3 {
 					t.Errorf("status %+v, errors %v", st, g.errs)
 				}
 				for _, r := range g.s.seen() {
@@ -96,13 +98,13 @@ func TestErrorsInTheStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
-				g.restart(func() {}, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() {}, reflector.Options{})
 				g.s.put("a/y", "1")
 				g.sleep(time.Second)
 				g.s.cut(status)
 				synctest.Wait()
-				if st := g.r.Status(); st.State != Backoff || st.Err == nil {
+				if st := g.r.Status(); st.State != reflector.Backoff || st.Err == nil {
 					t.Errorf("status %+v", st)
 				}
 				g.s.put("a/y", "2")
@@ -128,7 +130,7 @@ func TestErrorsOfTheProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				left := 2
 				g.restart(func() {
 					g.s.onList = func(r request) (runtime.Object, error) {
@@ -138,7 +140,7 @@ func TestErrorsOfTheProbe(t *testing.T) {
 						left--
 						return nil, fault
 					}
-				}, Options{})
+				}, reflector.Options{})
 				g.sleep(time.Minute)
 				g.wantNoList()
 				if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 || len(g.errs) != 2 {
@@ -155,7 +157,7 @@ func TestDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				on := true
 				g.restart(func() {
 					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
@@ -164,8 +166,8 @@ func TestDenied(t *testing.T) {
 						}
 						return nil, nil
 					}
-				}, Options{})
-				if st := g.r.Status(); st.State != Degraded || !errors.Is(st.Err, fault) {
+				}, reflector.Options{})
+				if st := g.r.Status(); st.State != reflector.Degraded || !errors.Is(st.Err, fault) {
 					t.Errorf("status %+v", st)
 				}
 				g.sleep(10 * time.Minute)
@@ -177,7 +179,7 @@ func TestDenied(t *testing.T) {
 				g.s.put("a/x", "2")
 				g.sleep(31 * time.Second)
 				g.wantNoList()
-				if st := g.r.Status(); st.Err != nil || st.State != Watch && st.State != Drain {
+				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch && st.State != reflector.Drain {
 					t.Errorf("status %+v", st)
 				}
 				g.stop()
@@ -189,7 +191,7 @@ func TestDenied(t *testing.T) {
 func TestRetryAfterIsHonoured(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		n := 0
 		g.restart(func() {
 			g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
@@ -198,7 +200,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 				}
 				return nil, nil
 			}
-		}, Options{})
+		}, reflector.Options{})
 		g.sleep(19900 * time.Millisecond)
 		if n != 1 {
 			t.Errorf("asked again before the time that the server named")
@@ -213,7 +215,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 
 func TestBackoffIsResetByHealth(t *testing.T) {
 	bubble(t, func(g *rig) {
-		g.start(Options{})
+		g.start(reflector.Options{})
 		boom := apierrors.NewInternalError(errors.New("boom"))
 		for range 20 {
 			g.s.cut(boom)
@@ -238,8 +240,8 @@ func TestServerAwayForAMinute(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
-				g.restart(func() {}, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() {}, reflector.Options{})
 				away := true
 				g.s.onList = func(request) (runtime.Object, error) {
 					if away {
@@ -269,7 +271,7 @@ func TestServerAwayForAMinute(t *testing.T) {
 func TestHangingRequests(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		n := 0
 		g.restart(func() {
 			g.s.onWatch = func(ctx context.Context, _ request) (watch.Interface, error) {
@@ -279,7 +281,7 @@ func TestHangingRequests(t *testing.T) {
 				}
 				return nil, nil
 			}
-		}, Options{})
+		}, reflector.Options{})
 		g.sleep(89 * time.Second)
 		if n != 1 {
 			t.Errorf("%d watches while the first hangs", n)
@@ -297,7 +299,7 @@ func TestHangingRequests(t *testing.T) {
 func TestErrorAfterATimeOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(3)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		fail := true
 		g.s.onList = func(request) (runtime.Object, error) {
 			if fail {

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 func TestExpired(t *testing.T) {
@@ -18,9 +20,9 @@ func TestExpired(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.expireInBand = inBand
 				g.s.put("a/x", "1")
-				g.start(Options{})
-				g.restart(func() { g.s.put("a/y", "1"); g.s.compact() }, Options{})
-				g.wantRelist(ReasonExpired)
+				g.start(reflector.Options{})
+				g.restart(func() { g.s.put("a/y", "1"); g.s.compact() }, reflector.Options{})
+				g.wantRelist(reflector.ReasonExpired)
 				st := g.r.Status()
 				if st.Resumes != 0 || st.Lists != 1 || st.Watches != 2 || st.Err != nil {
 					t.Errorf("status %+v", st)
@@ -43,13 +45,13 @@ func gone() *apierrors.StatusError {
 
 func TestGoneIsExpired(t *testing.T) {
 	bubble(t, func(g *rig) {
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.put("a/x", "1")
 		synctest.Wait()
 		g.sleep(5 * time.Minute / 2)
 		g.s.cut(gone())
 		g.sleep(time.Second)
-		g.wantRelist(ReasonExpired)
+		g.wantRelist(reflector.ReasonExpired)
 		g.stop()
 	})
 }
@@ -58,11 +60,11 @@ func TestGoneIsExpired(t *testing.T) {
 func TestResumeThatExpiresLater(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.put("a/y", "1") }, Options{})
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.put("a/y", "1") }, reflector.Options{})
 		g.s.cut(gone())
 		g.sleep(time.Second)
-		g.wantRelist(ReasonExpired)
+		g.wantRelist(reflector.ReasonExpired)
 		if st := g.r.Status(); st.Resumes != 1 {
 			t.Errorf("status %+v", st)
 		}
@@ -75,7 +77,7 @@ func TestResumeThatExpiresLater(t *testing.T) {
 func TestResumesNeverGoBack(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		var w *watch.FakeWatcher
 		g.restart(func() {
 			g.s.put("a/y", "1")
@@ -86,14 +88,14 @@ func TestResumesNeverGoBack(t *testing.T) {
 				w = watch.NewFake()
 				return w, nil
 			}
-		}, Options{})
+		}, reflector.Options{})
 		g.sleep(time.Second)
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
 			t.Errorf("accepted, and nothing has come: %+v", st)
 		}
 		w.Error(&gone().ErrStatus)
 		g.sleep(time.Second)
-		g.wantRelist(ReasonExpired)
+		g.wantRelist(reflector.ReasonExpired)
 		if st := g.r.Status(); st.Resumes != 0 {
 			t.Errorf("refused: %+v", st)
 		}
@@ -106,14 +108,14 @@ func TestResumesThatHold(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		// The server stands where we stand: there is no history that it could lack.
-		g.restart(func() {}, Options{})
+		g.restart(func() {}, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("level: %+v", st)
 		}
 		// Its end in order, since no message comes.
-		g.restart(func() { g.s.other(1) }, Options{})
+		g.restart(func() { g.s.other(1) }, reflector.Options{})
 		if st := g.r.Status(); st.Watches != 1 || st.Resumes != 0 {
 			t.Errorf("silent: %+v", st)
 		}
@@ -149,9 +151,9 @@ func TestRetryAfterIsForOnce(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(25 * time.Second)
-		g.wantRelist(ReasonExpired)
+		g.wantRelist(reflector.ReasonExpired)
 		g.stop()
 	})
 }
@@ -166,7 +168,7 @@ func TestTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				n := 0
 				g.restart(func() {
 					g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
@@ -175,8 +177,8 @@ func TestTooLarge(t *testing.T) {
 						}
 						return nil, nil
 					}
-				}, Options{})
-				g.wantRelist(ReasonAhead)
+				}, reflector.Options{})
+				g.wantRelist(reflector.ReasonAhead)
 				g.stop()
 			})
 		})
@@ -190,7 +192,7 @@ func TestExpiredInACircle(t *testing.T) {
 		g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
 			return nil, apierrors.NewResourceExpired("too old")
 		}
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(10 * time.Minute)
 		if st := g.r.Status(); st.Lists < 10 || st.Lists > 100 {
 			t.Errorf("%d lists in ten minutes", st.Lists)
@@ -202,7 +204,7 @@ func TestExpiredInACircle(t *testing.T) {
 // TestFetchesInVain: the watch is gone for good and has not come to what was fetched, so the list can not end, whatever else is fetched.
 func TestFetchesInVain(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := Options{ListMetadata: (&metadata{s: g.s}).list}
+		o := reflector.Options{ListMetadata: (&metadata{s: g.s}).list}
 		g.fill(60)
 		g.start(o)
 		g.onFetch(func(n int, _ string) error {

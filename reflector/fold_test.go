@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestFold: what happens while the list is paged comes as events, on either side of where the pages are.
@@ -31,7 +33,7 @@ func TestFold(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(5 * time.Second)
 		g.converged()
 		log := g.m.lines()
@@ -66,7 +68,7 @@ func TestTokenExpires(t *testing.T) {
 			g.s.remove("a/26")
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(10 * time.Second)
 		g.converged()
 		st := g.r.Status()
@@ -104,7 +106,7 @@ func TestTokenExpiresAndTheWatchLags(t *testing.T) {
 					}
 					return nil
 				})
-				g.start(Options{PageSize: 10})
+				g.start(reflector.Options{PageSize: 10})
 				g.sleep(2 * time.Second)
 				if l := g.m.lines(); count(l, "PAGE") < 3 || count(l, "END") != 0 {
 					t.Errorf("told %q", l)
@@ -137,7 +139,7 @@ func TestFoldedWatchBreaks(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Second)
 		g.converged()
 		if l := g.m.lines(); !slices.Contains(l, "END 133") || count(l, "BEGIN") != 1 {
@@ -176,7 +178,7 @@ func TestFoldedWatchExpires(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Second)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 1 || count(l, "END") != 2 || count(l, "BEGIN Expired") != 1 || count(l, "ABORT") != 0 {
@@ -199,7 +201,7 @@ func TestFoldedWatchAndTokenExpire(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Second)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
@@ -233,7 +235,7 @@ func TestFoldedWatchExpiresAfterTheToken(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(10 * time.Minute)
 		g.converged()
 		if l := g.m.lines(); count(l, "BEGIN Cold") != 2 || count(l, "END") != 1 || count(l, "ABORT") != 1 {
@@ -254,15 +256,15 @@ func TestFoldedWatchExpiredIsInTheStatus(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(10 * time.Second)
-		if st := g.r.Status(); st.State != Relist || !apierrors.IsResourceExpired(st.Err) {
+		if st := g.r.Status(); st.State != reflector.Relist || !apierrors.IsResourceExpired(st.Err) {
 			t.Errorf("status %+v", st)
 		}
 		g.wantErrs("too old")
 		g.sleep(time.Minute)
 		g.converged()
-		if st := g.r.Status(); st.State != Watch || st.Err != nil {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -297,10 +299,10 @@ func TestResumeOfTheFoldedWatchIsTakenBack(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Second)
 		g.converged()
-		if st := g.r.Status(); st.Resumes != 0 || st.Relists[ReasonExpired] != 1 {
+		if st := g.r.Status(); st.Resumes != 0 || st.Relists[reflector.ReasonExpired] != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -324,7 +326,7 @@ func TestFoldedWatchIsDead(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(30)
 		g.stuck(5 * time.Minute)
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(time.Second)
 		g.s.mute()
 		g.s.put("a/00", "2")
@@ -348,7 +350,7 @@ func TestFoldedWatchIsShort(t *testing.T) {
 			g.s.cut(nil)
 			return w, err
 		}
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(4 * time.Minute)
 		if st := g.r.Status(); st.Watches < 5 || st.Watches > 60 || !errors.Is(st.Err, errRefused) {
 			t.Errorf("status %+v", st)
@@ -372,7 +374,7 @@ func TestTokenExpiresWithoutBookmarks(t *testing.T) {
 			g.s.other(10)
 			return nil
 		})
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(11 * time.Second)
 		if n := count(g.m.lines(), "END"); n != 0 {
 			t.Error("ended early")

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -10,35 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
-func TestExamine(t *testing.T) {
-	held := ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
-	tests := []struct {
-		name  string
-		got   ObjectRef
-		found bool
-		want  finding
-	}{
-		{"the same", held, true, agrees},
-		{"not found", ObjectRef{}, false, changed},
-		{"updated since", ObjectRef{UID: "u1", ResourceVersion: "101"}, true, changed},
-		{"replaced since", ObjectRef{UID: "u2", ResourceVersion: "101"}, true, changed},
-		{"an older state", ObjectRef{UID: "u1", ResourceVersion: "80"}, true, contradicts},
-		{"a state between ours and where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "95"}, true, contradicts},
-		{"at where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "100"}, true, contradicts},
-		{"another object, old", ObjectRef{UID: "u2", ResourceVersion: "90"}, true, contradicts},
-		{"not comparable", ObjectRef{UID: "u2", ResourceVersion: "x"}, true, agrees},
-	}
-	for _, tt := range tests {
-		if got := examine(held, "100", tt.got, tt.found); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
 // wantRelist fails unless exactly one relist was made, for that reason, and the sink has what the server has.
-func (g *rig) wantRelist(reason Reason) {
+func (g *rig) wantRelist(reason reflector.Reason) {
 	g.t.Helper()
 	st := g.r.Status()
 	if len(st.Relists) != 1 || st.Relists[reason] != 1 || st.LastRelist != reason {
@@ -60,9 +37,9 @@ func TestAheadOfServer(t *testing.T) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
 		g.s.put("a/y", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.restore(b) }, Options{})
-		g.wantRelist(ReasonAhead)
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.restore(b) }, reflector.Options{})
+		g.wantRelist(reflector.ReasonAhead)
 		g.stop()
 	})
 }
@@ -88,11 +65,11 @@ func TestRewoundServerHasOvertakenUs(t *testing.T) {
 				g.s.put("a/x", "1")
 				b := g.s.backup()
 				tt.lost(g.s)
-				g.start(Options{})
-				g.restart(func() { g.s.restore(b); tt.after(g.s) }, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() { g.s.restore(b); tt.after(g.s) }, reflector.Options{})
 				g.sleep(10 * time.Second)
 				if tt.noticed {
-					g.wantRelist(ReasonRewound)
+					g.wantRelist(reflector.ReasonRewound)
 				} else {
 					g.wantNoList()
 				}
@@ -106,13 +83,13 @@ func TestRewoundWhileRunning(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.put("a/y", "1") // comes as an event: the guard must know events too
 		g.sleep(time.Second)
 		g.s.restore(b)
 		g.s.other(50)
 		g.sleep(time.Minute)
-		g.wantRelist(ReasonRewound)
+		g.wantRelist(reflector.ReasonRewound)
 		g.stop()
 	})
 }
@@ -123,9 +100,9 @@ func TestRewoundToTheSameVersion(t *testing.T) {
 		b := g.s.backup()
 		g.s.put("a/y", "1")
 		g.s.remove("a/x")
-		g.start(Options{})
-		g.restart(func() { g.s.restore(b); g.s.other(2) }, Options{})
-		g.wantRelist(ReasonRewound)
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.restore(b); g.s.other(2) }, reflector.Options{})
+		g.wantRelist(reflector.ReasonRewound)
 		g.stop()
 	})
 }
@@ -150,8 +127,8 @@ func TestChangesSinceAreNoRewind(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
 				g.s.put("a/y", "1")
-				g.start(Options{})
-				g.restart(func() { change(g.s) }, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() { change(g.s) }, reflector.Options{})
 				g.sleep(5 * time.Second)
 				g.wantNoList()
 				if g.m.syncs() != 1 {
@@ -176,7 +153,7 @@ func TestGuardRaces(t *testing.T) {
 				bubble(t, func(g *rig) {
 					g.s.put("a/x", "1")
 					g.s.put("a/y", "1")
-					g.start(Options{})
+					g.start(reflector.Options{})
 					g.restart(func() {
 						if gap == 0 {
 							change(g.s)
@@ -187,7 +164,7 @@ func TestGuardRaces(t *testing.T) {
 								change(g.s)
 							}
 						}
-					}, Options{})
+					}, reflector.Options{})
 					g.sleep(10 * time.Second)
 					g.wantNoList()
 					g.stop()
@@ -205,7 +182,7 @@ func TestNoFalseRewindUnderLoad(t *testing.T) {
 		}
 		i := 0
 		g.s.afterList = func(request) { i++; g.s.put(fmt.Sprintf("a/%d", i%20), "2"); g.s.remove(fmt.Sprintf("a/%d", (i*7)%20)) }
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.m.forget()
 		lists := g.r.Status().Lists
 		for n := range 600 {
@@ -236,7 +213,7 @@ func TestDoubtsSurviveALostConnection(t *testing.T) {
 		g.s.put("a/x", "1")
 		b := g.s.backup()
 		g.s.put("a/lost", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			g.s.restore(b)
 			g.s.other(10)
@@ -255,12 +232,12 @@ func TestDoubtsSurviveALostConnection(t *testing.T) {
 				g.s.mu.Unlock()
 				return w, err
 			}
-		}, Options{})
-		if st := g.r.Status(); len(st.Relists) != 0 || st.State != Backoff {
+		}, reflector.Options{})
+		if st := g.r.Status(); len(st.Relists) != 0 || st.State != reflector.Backoff {
 			t.Fatalf("the test tests nothing: %+v", st)
 		}
 		g.sleep(10 * time.Second)
-		g.wantRelist(ReasonRewound)
+		g.wantRelist(reflector.ReasonRewound)
 		g.stop()
 	})
 }
@@ -273,12 +250,12 @@ func TestNothingOfAnotherHistoryIsStored(t *testing.T) {
 			g.s.put("a/x", "1")
 			b := g.s.backup()
 			g.s.put("a/lost", "1")
-			g.start(Options{})
+			g.start(reflector.Options{})
 			g.restart(func() {
 				g.s.restore(b)
 				g.s.other(10)
 				g.s.noBookmarks = !bookmark
-			}, Options{})
+			}, reflector.Options{})
 			if !bookmark {
 				g.s.other(1)
 				g.s.put("a/x", "2")
@@ -297,14 +274,14 @@ func TestSeveralChangesAtOneVersion(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.s.put("a/y", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			g.s.put("a/x", "2")
 			g.s.mu.Lock()
 			g.s.rv--
 			g.s.mu.Unlock()
 			g.s.put("a/y", "2")
-		}, Options{})
+		}, reflector.Options{})
 		g.wantLog("MODIFIED a/x 103", "MODIFIED a/y 103", "SYNCED")
 		g.wantNoList()
 		g.stop()

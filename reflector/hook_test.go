@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // hook is code of the user that misbehaves at its first calls.
@@ -40,19 +42,19 @@ func (h *hook) call() {
 }
 
 // options has the hook as one of the functions that are asked at a connect.
-func (h *hook) options(which string, g *rig) Options {
+func (h *hook) options(which string, g *rig) reflector.Options {
 	if which == "Verify" {
-		return Options{Verify: func(context.Context) (Reason, error) {
+		return reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
 			h.call()
 			return "", nil
 		}}
 	}
-	return Options{Lookup: func(_ context.Context, key string) (ObjectRef, bool, error) {
+	return reflector.Options{Lookup: func(_ context.Context, key string) (reflector.ObjectRef, bool, error) {
 		h.call()
 		g.s.mu.Lock()
 		defer g.s.mu.Unlock()
 		cm := g.s.objects[key]
-		return ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
+		return reflector.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
 	}}
 }
 
@@ -75,16 +77,17 @@ func TestHooksThatHang(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				g.stop()
 				h := newHook(2, false)
 				g.startOn(g.s, h.options(which, g))
 				g.sleep(requestTimeout + callWait + 100*time.Millisecond)
-				if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) || !strings.Contains(st.Err.Error(), "has not returned for 1m35s") {
+				if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) ||
+					!strings.Contains(st.Err.Error(), "has not returned for 1m35s") {
 					t.Errorf("overdue: status %+v", st)
 				}
 				g.sleep(5 * time.Minute)
-				if st := g.r.Status(); st.Err != nil || st.State != Watch || len(g.errs) != 2 || h.calls.Load() != 3 {
+				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 2 || h.calls.Load() != 3 {
 					t.Errorf("the third call returned: status %+v, errors %v, %d calls", st, g.errs, h.calls.Load())
 				}
 				h.bad.Store(1)
@@ -108,7 +111,7 @@ func TestHookThatNeverReturns(t *testing.T) {
 		if n := h.calls.Load(); n < 2 || n > 10 {
 			t.Errorf("%d calls hang", n)
 		}
-		if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) {
+		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) {
 			t.Errorf("status %+v", st)
 		}
 		h.bad.Store(0)
@@ -127,11 +130,12 @@ func TestHooksThatPanic(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				g.stop()
 				g.startOn(g.s, newHook(1, true).options(which, g))
 				g.sleep(time.Minute)
-				if st := g.r.Status(); st.Err != nil || st.State != Watch || len(g.errs) != 1 || !errors.Is(g.errs[0], ErrPanicked) {
+				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || len(g.errs) != 1 ||
+					!errors.Is(g.errs[0], reflector.ErrPanicked) {
 					t.Errorf("status %+v, errors %v", st, g.errs)
 				}
 				g.end()
@@ -166,12 +170,12 @@ func TestStop(t *testing.T) {
 					watches = append(watches, w)
 					return badStop{w, h}, err
 				}
-				g.startOn(g.s, Options{})
+				g.startOn(g.s, reflector.Options{})
 				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 				g.s.put("a/x", "2")
 				g.sleep(20 * time.Second)
 				g.converged()
-				if st := g.r.Status(); st.State != Watch || st.Err != nil || st.Watches < 2 {
+				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil || st.Watches < 2 {
 					t.Errorf("status %+v", st)
 				}
 				g.end()
@@ -197,7 +201,7 @@ func TestStopOfALateWatch(t *testing.T) {
 			<-released
 			return badStop{watch.NewFake(), h}, nil
 		}
-		g.startOn(g.s, Options{})
+		g.startOn(g.s, reflector.Options{})
 		g.end()
 		close(released)
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // fullSink is a sink that takes nothing in where it is told to, until it is released.
@@ -30,7 +31,7 @@ func (m *fullSink) at(ctx context.Context, where string) {
 	}
 }
 
-func (m *fullSink) BeginReplace(ctx context.Context, reason Reason) error {
+func (m *fullSink) BeginReplace(ctx context.Context, reason reflector.Reason) error {
 	m.at(ctx, "BeginReplace")
 	return m.memory.BeginReplace(ctx, reason)
 }
@@ -40,7 +41,7 @@ func (m *fullSink) Page(ctx context.Context, items []runtime.Object) error {
 	return m.memory.Page(ctx, items)
 }
 
-func (m *fullSink) Known(ctx context.Context, refs []ObjectRef) ([]ObjectRef, error) {
+func (m *fullSink) Known(ctx context.Context, refs []reflector.ObjectRef) ([]reflector.ObjectRef, error) {
 	m.at(ctx, "Known")
 	return m.memory.Known(ctx, refs)
 }
@@ -105,12 +106,12 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(30)
-				g.start(Options{})
+				g.start(reflector.Options{})
 				g.stop()
 				l := uplink.New()
 				sink := &fullSink{memory: g.m, where: where, released: make(chan struct{})}
-				g.m.relist = ReasonStore
-				o := Options{Link: l, PageSize: 10}
+				g.m.relist = reflector.ReasonStore
+				o := reflector.Options{Link: l, PageSize: 10}
 				if where == "Known" {
 					o.ListMetadata = (&metadata{s: g.s}).list
 				}
@@ -119,19 +120,19 @@ func TestAPlaceIsLentWhileTheSinkIsFull(t *testing.T) {
 					time.Sleep(time.Second)
 					return nil
 				})
-				g.r = New(g.s, sink, o)
+				g.r = reflector.New(g.s, sink, o)
 				done := make(chan error)
 				ctx, cancel := context.WithCancel(context.Background())
 				go func() { done <- g.r.Run(ctx) }()
 				g.sleep(lendAfter + time.Second)
-				if st := g.r.Status(); st.State != Relist {
+				if st := g.r.Status(); st.State != reflector.Relist {
 					t.Errorf("status %+v: the test tests nothing", st)
 				}
 				wantBothPlaces(t, l)
 				close(sink.released)
 				g.sleep(time.Minute)
 				g.converged()
-				if st := g.r.Status(); st.State != Watch || st.Err != nil {
+				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
 					t.Errorf("status %+v", st)
 				}
 				cancel()

@@ -1,8 +1,7 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // link is a ListerWatcher whose answers take their time; those that take longer than a request has do not come.
@@ -61,11 +61,11 @@ func (g *rig) wantLimits(want ...int64) {
 func TestFirstPages(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(6000)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(time.Second)
 		g.converged()
 		g.wantLimits(500, 1000, 2000, 2000, 2000)
-		g.r.Relist(ReasonStore)
+		g.r.Relist(reflector.ReasonStore)
 		g.sleep(time.Second)
 		g.wantLimits(500, 1000, 2000, 2000, 2000, 2000, 2000, 2000)
 		g.stop()
@@ -78,7 +78,7 @@ func TestPagesTooSlow(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(2000)
 		perObject := 400 * time.Millisecond
-		g.startOn(link{g.s, func() time.Duration { g.barrier(); return perObject }}, Options{})
+		g.startOn(link{g.s, func() time.Duration { g.barrier(); return perObject }}, reflector.Options{})
 		g.sleep(4 * time.Minute) // 90 s of 500, back-off, 90 s of 250, back-off, 25 s of 62
 		g.wantLimits(500, 250, 62, 62, 62)
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 || len(g.errs) != 2 {
@@ -128,14 +128,14 @@ func refusals() map[string]error {
 // TestIsCut: what says that less might come.
 func TestIsCut(t *testing.T) {
 	for name, err := range cutErrors() {
-		if !isCut(fmt.Errorf("list things: %w", err)) {
+		if !reflector.IsCut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for a refusal", name)
 		}
 	}
 	no := refusals()
 	no["too large"] = apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1)
 	for name, err := range no {
-		if isCut(fmt.Errorf("list things: %w", err)) {
+		if reflector.IsCut(fmt.Errorf("list things: %w", err)) {
 			t.Errorf("%s is taken for an answer that was cut", name)
 		}
 	}
@@ -156,7 +156,7 @@ func TestPagesCut(t *testing.T) {
 						}
 						return nil, nil
 					}
-					g.start(Options{PageSize: 100})
+					g.start(reflector.Options{PageSize: 100})
 					g.sleep(5 * time.Minute)
 					g.converged()
 					g.wantLimits(want...)
@@ -184,7 +184,7 @@ func TestFirstPageCut(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.start(Options{PageSize: 20})
+		g.start(reflector.Options{PageSize: 20})
 		g.sleep(5 * time.Minute)
 		g.converged()
 		g.wantLimits(20, 10, 5, 2, 2, 2, 2, 2, 4, 8)
@@ -202,7 +202,7 @@ func TestPagesAlwaysCut(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.start(Options{PageSize: 40})
+		g.start(reflector.Options{PageSize: 40})
 		g.sleep(10 * time.Minute)
 		g.converged()
 		cuts := 0
@@ -215,21 +215,13 @@ func TestPagesAlwaysCut(t *testing.T) {
 			t.Errorf("%d pages of 40 and %d of 20", cuts, total-cuts)
 		}
 		g.s.onList = nil
-		g.r.Relist(ReasonStore)
+		g.r.Relist(reflector.ReasonStore)
 		g.sleep(10 * time.Minute)
 		if got := g.limits(); got[len(got)-1] != 40 {
 			t.Errorf("pages did not grow again: %d", got)
 		}
 		g.stop()
 	})
-}
-
-// TestPageOfOne: the least limit is not more than what is asked for.
-func TestPageOfOne(t *testing.T) {
-	l := newLimit(1)
-	if l.cut(l.next, time.Minute); l.next != 1 {
-		t.Errorf("%d after a page of one was cut", l.next)
-	}
 }
 
 // TestPagesOfLargeObjects: a page aims at pageBytes, whatever the number of objects.
@@ -243,48 +235,11 @@ func TestPagesOfLargeObjects(t *testing.T) {
 			}
 			g.s.put(fmt.Sprintf("a/%04d", i), value)
 		}
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(time.Second)
 		g.converged()
 		// 163 are 16 MiB. The last of them reach into the small ones, and then pages grow again.
 		g.wantLimits(500, 163, 163, 163, 163, 326, 652)
 		g.stop()
 	})
-}
-
-// counted counts the calls of Size.
-type counted struct {
-	corev1.ConfigMap
-	n *int
-}
-
-func (c counted) Size() int { *c.n++; return 100 }
-
-// TestMeanSize: of the kinds of objects that there are, and without looking at all of them.
-func TestMeanSize(t *testing.T) {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b"}}, Data: map[string]string{"k": strings.Repeat("y", 1000)}}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "managedFields": []any{map[string]any{"f:spec": map[string]any{"f:a": map[string]any{}}}}},
-		"spec": map[string]any{"a": "b", "n": int64(12), "yes": true, "list": []any{"1", "2", map[string]any{"z": nil}}},
-	}}
-	for _, obj := range []runtime.Object{u, struct{ runtime.Object }{cm}, struct{ runtime.Object }{u}} {
-		raw, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := meanSize([]runtime.Object{obj, obj}), int64(len(raw)); got < want*9/10 || got > want*11/10 {
-			t.Errorf("%T has %d bytes of JSON, and %d were estimated", obj, want, got)
-		}
-	}
-	if got, want := meanSize([]runtime.Object{cm}), int64(cm.Size()); got != want {
-		t.Errorf("%d bytes, want %d", got, want)
-	}
-	if got := meanSize(nil); got != 0 {
-		t.Errorf("%d bytes of nothing", got)
-	}
-	n := 0
-	many := slices.Repeat([]runtime.Object{&counted{n: &n}}, 2000)
-	if got := meanSize(many); got != 100 || n > 100 {
-		t.Errorf("%d bytes, after %d calls of Size", got, n)
-	}
 }

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // fill creates n objects, a/00 and on.
@@ -50,10 +52,11 @@ func count(lines []string, prefix string) (n int) {
 func TestPages(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(25)
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
 		g.converged()
-		if st := g.r.Status(); st.Lists != 1 || st.Pages != 3 || st.Watches != 1 || st.Resumes != 0 || st.State != Watch {
+		if st := g.r.Status(); st.Lists != 1 || st.Pages != 3 || st.Watches != 1 || st.Resumes != 0 ||
+			st.State != reflector.Watch {
 			t.Errorf("status %+v", st)
 		}
 		for _, r := range g.s.seen() {
@@ -85,7 +88,7 @@ func TestOnePageAhead(t *testing.T) {
 				t.Errorf("%d pages asked for when %d had been taken", lists, taken)
 			}
 		}
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(time.Minute)
 		g.converged()
 		if taken != 5 {
@@ -99,9 +102,9 @@ func TestServerIgnoresLimit(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.ignoreLimit = true
 		g.fill(25)
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 10", "PAGE 5", "END 125", "SYNCED")
-		g.restart(func() { g.s.put("a/03", "2") }, Options{PageSize: 10})
+		g.restart(func() { g.s.put("a/03", "2") }, reflector.Options{PageSize: 10})
 		g.sleep(5 * time.Second)
 		g.wantNoList()
 		g.stop()
@@ -125,14 +128,14 @@ func TestErrorsOfPages(t *testing.T) {
 					}
 					return nil, nil
 				}
-				g.start(Options{PageSize: 10})
-				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != Relist {
+				g.start(reflector.Options{PageSize: 10})
+				if st := g.r.Status(); !errors.Is(st.Err, fault) || st.State != reflector.Relist {
 					t.Errorf("status %+v", st)
 				}
 				g.sleep(time.Minute)
 				g.converged()
 				pages := 3
-				if isCut(fault) {
+				if reflector.IsCut(fault) {
 					pages = 5 // of 10, 2, 4, 8 and 1
 				}
 				if st := g.r.Status(); st.Pages != pages+3 || st.Err != nil || len(g.errs) != 3 {
@@ -166,7 +169,7 @@ func TestErrorsOfTheFirstPage(t *testing.T) {
 					}
 					return nil, nil
 				}
-				g.start(Options{})
+				g.start(reflector.Options{})
 				g.wantLog()
 				g.sleep(2 * time.Minute)
 				if l := g.m.lines(); !slices.Equal(l[:4], []string{"BEGIN Cold", "PAGE 5", "END 105", "SYNCED"}) {
@@ -192,16 +195,16 @@ func TestTokenIsNoGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(25)
-				g.start(Options{PageSize: 10})
+				g.start(reflector.Options{PageSize: 10})
 				g.m.forget()
 				g.atPage(2, func() error { return fault })
-				g.r.Relist(ReasonStore)
+				g.r.Relist(reflector.ReasonStore)
 				g.sleep(10 * time.Second)
 				g.converged()
 				if l := g.m.lines(); count(l, "BEGIN StoreIncomplete") != 2 || count(l, "ABORT") != 1 || count(l, "END") != 1 {
 					t.Errorf("told %q", l)
 				}
-				if st := g.r.Status(); st.Relists[ReasonStore] != 2 || len(st.Relists) != 1 || st.Err != nil {
+				if st := g.r.Status(); st.Relists[reflector.ReasonStore] != 2 || len(st.Relists) != 1 || st.Err != nil {
 					t.Errorf("status %+v", st)
 				}
 				g.stop()
@@ -222,8 +225,8 @@ func TestRelistDuringAList(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.atPage(2, func() error { g.r.Relist(ReasonTransform); return nil })
-		g.start(Options{PageSize: 10})
+		g.atPage(2, func() error { g.r.Relist(reflector.ReasonTransform); return nil })
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(time.Second)
 		g.wantLog("BEGIN Cold", "PAGE 10", "PAGE 5", "END 115", "SYNCED", "BEGIN TransformChanged", "PAGE 10", "PAGE 5", "END 115", "SYNCED")
 		g.stop()
@@ -250,7 +253,7 @@ func TestStopWhileListing(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(25)
 				setup(g)
-				g.start(Options{PageSize: 10})
+				g.start(reflector.Options{PageSize: 10})
 				g.stop()
 				if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 1 || count(l, "END") != 0 {
 					t.Errorf("told %q", l)
@@ -265,7 +268,7 @@ func TestVersionsOfItemsDoNotCount(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.s.other(50)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		if rv := g.r.LastSyncResourceVersion(); rv != "151" {
 			t.Errorf("at %s", rv)
 		}
@@ -279,9 +282,10 @@ func TestListOfStraysOnly(t *testing.T) {
 		g.s.onList = func(r request) (runtime.Object, error) {
 			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}, Items: make([]corev1.Pod, 3)}, nil
 		}
-		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
+		g.start(reflector.Options{ExpectedType: &corev1.ConfigMap{}})
 		st := g.r.Status()
-		if st.Skipped != 3 || !errors.Is(st.Err, ErrStrays) || !errors.Is(st.Stray, ErrStrays) || !strings.Contains(st.Err.Error(), "*v1.Pod where the example object is *v1.ConfigMap") {
+		if st.Skipped != 3 || !errors.Is(st.Err, reflector.ErrStrays) || !errors.Is(st.Stray, reflector.ErrStrays) ||
+			!strings.Contains(st.Err.Error(), "*v1.Pod where the example object is *v1.ConfigMap") {
 			t.Errorf("status %+v", st)
 		}
 		g.wantLog("BEGIN Cold", "ABORT")
@@ -301,7 +305,7 @@ func TestStraysOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.s.put("a/y", "1")
-		g.start(Options{Admit: func(obj runtime.Object) error {
+		g.start(reflector.Options{Admit: func(obj runtime.Object) error {
 			if obj.(*corev1.ConfigMap).Name == "y" {
 				return errors.New("no y")
 			}
@@ -318,7 +322,7 @@ func TestStraysOfAList(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		g.m.forget()
-		g.r.Relist(ReasonStore)
+		g.r.Relist(reflector.ReasonStore)
 		g.sleep(time.Second)
 		g.wantLog("BEGIN StoreIncomplete", "PAGE 1", "END 105", "SYNCED")
 		if st := g.r.Status(); st.Stray != nil {
@@ -332,7 +336,7 @@ func TestRetryAfterOfABrokenList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(15)
 		g.atPage(2, func() error { return apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 20) })
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(19 * time.Second)
 		if n := count(g.m.lines(), "BEGIN"); n != 1 {
 			t.Errorf("listed %d times before the time that the server named", n)

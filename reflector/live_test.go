@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestLive: what OnLive is told of each way in which a connection may end, and of none that is routine.
@@ -50,7 +52,7 @@ func TestLive(t *testing.T) {
 			g.s.compact()
 			g.s.cut(&apierrors.StatusError{ErrStatus: apierrors.NewResourceExpired("gone").Status()})
 		}, []bool{true, false, true}},
-		"a list is asked for": {func(g *rig) { g.r.Relist(ReasonOpenAPI) }, []bool{true, false, true}},
+		"a list is asked for": {func(g *rig) { g.r.Relist(reflector.ReasonOpenAPI) }, []bool{true, false, true}},
 		"ended early, and nothing has happened": {func(g *rig) {
 			g.sleep(time.Minute)
 			g.s.cut(nil)
@@ -65,8 +67,8 @@ func TestLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
-				g.restart(func() { g.s.put("a/y", "1") }, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() { g.s.put("a/y", "1") }, reflector.Options{})
 				g.sleep(time.Minute)
 				tt.do(g)
 				g.sleep(10 * time.Minute)
@@ -84,7 +86,7 @@ func TestLive(t *testing.T) {
 func TestLiveAfterSynced(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		synced := 0
 		g.restart(func() {
 			g.s.other(5)
@@ -94,8 +96,8 @@ func TestLiveAfterSynced(t *testing.T) {
 					t.Error("live before Synced has returned")
 				}
 			}
-		}, Options{})
-		if st := g.r.Status(); st.State != Drain || st.Live {
+		}, reflector.Options{})
+		if st := g.r.Status(); st.State != reflector.Drain || st.Live {
 			t.Errorf("%+v", st)
 		}
 		g.sleep(time.Minute)

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -11,12 +11,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 func TestRoutineReconnectIsCheap(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		for range 130 { // between six and thirteen watches
 			g.sleep(30 * time.Second)
 			g.s.other(1) // so that there are bookmarks
@@ -39,7 +41,7 @@ func TestAtMostFiveLookups(t *testing.T) {
 		for i := range 30 {
 			g.s.put(fmt.Sprintf("a/%d", i), "1")
 		}
-		g.start(Options{})
+		g.start(reflector.Options{})
 		for i := range 30 {
 			g.s.put(fmt.Sprintf("a/%d", i), "2")
 		}
@@ -60,20 +62,21 @@ func TestAtMostFiveLookups(t *testing.T) {
 func TestLookupOption(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		fail := true
-		g.restart(func() {}, Options{Lookup: func(_ context.Context, key string) (ObjectRef, bool, error) {
+		g.restart(func() {}, reflector.Options{Lookup: func(_ context.Context, key string) (reflector.ObjectRef, bool,
+			error) {
 			if key != "a/x" {
 				t.Errorf("looked up %q", key)
 			}
 			if fail {
 				fail = false
-				return ObjectRef{}, false, errRefused
+				return reflector.ObjectRef{}, false, errRefused
 			}
-			return ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
+			return reflector.ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
 		}})
 		g.sleep(time.Second)
-		g.wantRelist(ReasonRewound)
+		g.wantRelist(reflector.ReasonRewound)
 		if len(g.errs) != 1 || !errors.Is(g.errs[0], errRefused) {
 			t.Errorf("errors %v", g.errs)
 		}
@@ -100,8 +103,8 @@ func TestLookupsThatCannotWork(t *testing.T) {
 				setup(g.s)
 				g.s.put("a/x", "1")
 				g.s.put("a/y", "1")
-				g.start(Options{})
-				g.restart(func() { g.s.put("a/z", "1"); g.s.remove("a/y") }, Options{})
+				g.start(reflector.Options{})
+				g.restart(func() { g.s.put("a/z", "1"); g.s.remove("a/y") }, reflector.Options{})
 				g.sleep(time.Second)
 				g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 				g.sleep(5 * time.Second)
@@ -118,8 +121,8 @@ func TestLookupsThatCannotWork(t *testing.T) {
 func TestVerifyHook(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		calls, reason, fail := 0, Reason(""), error(nil)
-		o := Options{Verify: func(context.Context) (Reason, error) {
+		calls, reason, fail := 0, reflector.Reason(""), error(nil)
+		o := reflector.Options{Verify: func(context.Context) (reflector.Reason, error) {
 			g.barrier()
 			calls++
 			if slices.Contains(g.m.lines(), "BEGIN ClusterChanged") {
@@ -132,7 +135,7 @@ func TestVerifyHook(t *testing.T) {
 			t.Errorf("%d calls for a cold start", calls)
 		}
 		g.restart(func() { fail = errRefused }, o)
-		if st := g.r.Status(); !errors.Is(st.Err, errRefused) || st.Watches != 0 || st.State != Backoff {
+		if st := g.r.Status(); !errors.Is(st.Err, errRefused) || st.Watches != 0 || st.State != reflector.Backoff {
 			t.Errorf("status %+v", st)
 		}
 		fail = nil
@@ -141,10 +144,10 @@ func TestVerifyHook(t *testing.T) {
 		if g.r.Status().Err != nil {
 			t.Errorf("still %v", g.r.Status().Err)
 		}
-		reason = ReasonCluster
+		reason = reflector.ReasonCluster
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.sleep(5 * time.Second)
-		g.wantRelist(ReasonCluster)
+		g.wantRelist(reflector.ReasonCluster)
 		g.stop()
 	})
 }
@@ -153,9 +156,10 @@ func TestVerifyHook(t *testing.T) {
 func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(3) }, Options{Lookup: func(context.Context, string) (ObjectRef, bool, error) {
-			return ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.other(3) }, reflector.Options{Lookup: func(context.Context, string) (reflector.ObjectRef, bool,
+			error) {
+			return reflector.ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
 		}})
 		g.sleep(1500 * time.Millisecond)
 		if g.m.syncs() != 0 {
@@ -175,16 +179,16 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 // TestVerifyBeforeAList: its reason replaces a weaker one, since the list is made anyway and may have to rewrite.
 func TestVerifyBeforeAList(t *testing.T) {
 	tests := []struct {
-		due, verify, want Reason
+		due, verify, want reflector.Reason
 	}{
-		{ReasonStore, ReasonCluster, ReasonCluster},
-		{ReasonCodec, ReasonCluster, ReasonCodec},
-		{ReasonCold, ReasonCluster, ReasonCold},
+		{reflector.ReasonStore, reflector.ReasonCluster, reflector.ReasonCluster},
+		{reflector.ReasonCodec, reflector.ReasonCluster, reflector.ReasonCodec},
+		{reflector.ReasonCold, reflector.ReasonCluster, reflector.ReasonCold},
 	}
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {
-			g.m.cp = &Checkpoint{Relist: tt.due}
-			g.start(Options{Verify: func(context.Context) (Reason, error) { return tt.verify, nil }})
+			g.m.cp = &reflector.Checkpoint{Relist: tt.due}
+			g.start(reflector.Options{Verify: func(context.Context) (reflector.Reason, error) { return tt.verify, nil }})
 			if l := g.m.lines(); l[0] != "BEGIN "+string(tt.want) {
 				t.Errorf("%s due, Verify says %s: told %q", tt.due, tt.verify, l)
 			}

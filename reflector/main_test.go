@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // drawLink draws whether there is a link, which a neighbour uses too.
@@ -20,7 +21,7 @@ func (m *model) drawLink() {
 	m.o.Link = m.l
 	m.neighbour = &rig{t: m.t, s: newServer(), m: newMemory()}
 	m.neighbour.s.put("a/x", "1")
-	m.neighbour.start(Options{Link: m.l})
+	m.neighbour.start(reflector.Options{Link: m.l})
 }
 
 func (m *model) cutNeighbour() {
@@ -49,7 +50,7 @@ func (m *model) neighbourIsWell() {
 		return
 	}
 	n.converged()
-	if st := n.r.Status(); st.State != Watch || st.Err != nil || !st.Live {
+	if st := n.r.Status(); st.State != reflector.Watch || st.Err != nil || !st.Live {
 		m.t.Errorf("the neighbour: %+v", st)
 	}
 	n.stop()

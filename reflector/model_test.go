@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // model is a random life of one server and one sink.
@@ -23,9 +24,10 @@ type model struct {
 	rig
 	t *rapid.T
 	// down: nobody listens. faults are answered to the next requests.
-	down   bool
-	faults []error
-	o      Options
+	down    bool
+	faults  []error
+	o       reflector.Options
+	streams bool // o has them
 	// What a list may be for.
 	lostHistory, rewinds int
 	// breaks is how many requests failed and watches were ended: each can break a list by watch, which begins again and counts again.
@@ -97,7 +99,9 @@ func (m *model) run() {
 func (m *model) draw() {
 	m.s.expireInBand = rapid.Bool().Draw(m.t, "410 in band")
 	m.o.PageSize = rapid.SampledFrom([]int64{2, 5, 2000}).Draw(m.t, "page size")
-	m.o.streams = rapid.Bool().Draw(m.t, "watch list")
+	if m.streams = rapid.Bool().Draw(m.t, "watch list"); m.streams {
+		m.o = reflector.WithStreams(m.o)
+	}
 	m.s.initialEvents = rapid.SampledFrom([]initialEvents{sendsThem, sendsThem, refusesThem, ignoresThem}).Draw(m.t, "initial events")
 	if rapid.Bool().Draw(m.t, "shard") {
 		m.o.Shard, m.s.view = half, half
@@ -139,7 +143,7 @@ func (m *model) actions() []action {
 		{"others hear", func() { m.l.Heard() }},
 		{"deaf", m.deafen},
 		{"the neighbour's watch ends", m.cutNeighbour},
-		{"relist", func() { m.r.Relist(ReasonOpenAPI) }},
+		{"relist", func() { m.r.Relist(reflector.ReasonOpenAPI) }},
 	}
 }
 
@@ -147,7 +151,7 @@ func (m *model) actions() []action {
 func (m *model) end() {
 	m.settle()
 	m.converged()
-	if st := m.r.Status(); st.Err != nil || st.State != Watch {
+	if st := m.r.Status(); st.Err != nil || st.State != reflector.Watch {
 		m.t.Errorf("status %+v", st)
 	}
 	m.reasons()
@@ -335,11 +339,13 @@ func (m *model) reasons() {
 	st := m.r.Status()
 	for reason, n := range st.Relists {
 		switch {
-		case reason == ReasonOpenAPI: // asked for
-		case reason == ReasonExpired && m.lostHistory+m.rewinds > 0:
-		case (reason == ReasonAhead || reason == ReasonRewound) && n <= m.rewinds:
-		case (reason == ReasonAhead || reason == ReasonRewound) && m.rewinds > 0 && m.o.streams && (m.muted || n <= m.rewinds+m.breaks):
-		case (reason == ReasonAhead || reason == ReasonRewound) && m.o.streams && m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
+		case reason == reflector.ReasonOpenAPI: // asked for
+		case reason == reflector.ReasonExpired && m.lostHistory+m.rewinds > 0:
+		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && n <= m.rewinds:
+		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.rewinds > 0 && m.streams &&
+			(m.muted || n <= m.rewinds+m.breaks):
+		case (reason == reflector.ReasonAhead || reason == reflector.ReasonRewound) && m.streams &&
+			m.s.initialEvents == ignoresThem && n <= 2*m.rewinds:
 			// A run's first list by a watch has no end, is given up, and counts; the pages that follow count again.
 		default:
 			m.t.Errorf("%d lists for %s, after %d losses of history and %d rewinds", n, reason, m.lostHistory, m.rewinds)

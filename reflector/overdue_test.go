@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestOverdue: while a request does not return, although its time is up, Status and OnError say so, OnError once for a request; when
@@ -34,26 +36,26 @@ func TestOverdue(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(30)
 				if tt.held {
-					g.start(Options{})
+					g.start(reflector.Options{})
 					g.sleep(time.Minute)
-					g.restart(func() {}, Options{})
+					g.restart(func() {}, reflector.Options{})
 					g.stop()
 					g.errs = nil
 				}
 				d := newDeaf(g.s, tt.stuck)
-				g.startOn(d, Options{PageSize: 10, TypeDescription: "*v1.ConfigMap"})
+				g.startOn(d, reflector.Options{PageSize: 10, TypeDescription: "*v1.ConfigMap"})
 				g.sleep(requestTimeout + callWait - time.Second)
 				if st := g.r.Status(); st.Err != nil || len(g.errs) > 0 {
 					t.Errorf("in time: %v, told %v", st.Err, g.errs)
 				}
 				g.sleep(10 * time.Minute)
-				if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) {
+				if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) {
 					t.Errorf("overdue: status %+v", st)
 				}
 				g.wantOverdue(tt.texts)
 				close(d.released)
 				g.sleep(time.Minute)
-				if st := g.r.Status(); st.Err != nil || st.State != Watch {
+				if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch {
 					t.Errorf("returned: status %+v", st)
 				}
 				g.converged()
@@ -76,7 +78,8 @@ func (g *rig) wantOverdue(texts []string) {
 		n := 0
 		for _, err := range g.errs {
 			s := err.Error()
-			if strings.HasPrefix(s, text) && strings.Contains(s, "*v1.ConfigMap") && strings.Contains(s, "has not returned for 1m35s") && errors.Is(err, ErrOverdue) {
+			if strings.HasPrefix(s, text) && strings.Contains(s, "*v1.ConfigMap") &&
+				strings.Contains(s, "has not returned for 1m35s") && errors.Is(err, reflector.ErrOverdue) {
 				n++
 			}
 		}
@@ -87,13 +90,13 @@ func (g *rig) wantOverdue(texts []string) {
 }
 
 // startOn runs a new reflector on lw.
-func (g *rig) startOn(lw cache.ListerWatcherWithContext, o Options) {
+func (g *rig) startOn(lw cache.ListerWatcherWithContext, o reflector.Options) {
 	o.OnError = func(_ context.Context, err error) {
 		g.s.mu.Lock()
 		defer g.s.mu.Unlock()
 		g.errs = append(g.errs, err)
 	}
-	g.r = New(lw, g.m, o)
+	g.r = reflector.New(lw, g.m, o)
 	var ctx context.Context
 	ctx, g.cancel = context.WithCancel(context.Background())
 	g.done = make(chan error, 1)
@@ -107,16 +110,18 @@ func TestOverdueInAQuietWatch(t *testing.T) {
 		g.fill(1)
 		var stuck atomic.Bool
 		d := newDeaf(g.s, func(r request) bool { return stuck.Load() && r.probe() })
-		g.startOn(d, Options{})
+		g.startOn(d, reflector.Options{})
 		stuck.Store(true)
 		g.sleep(silenceLimit + requestTimeout + callWait + time.Second)
-		if st := g.r.Status(); !errors.Is(st.Err, ErrOverdue) || st.State != Watch || st.Live { // it may be the sign that the watch is dead
+		// it may be the sign that the watch is dead
+		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrOverdue) || st.State != reflector.Watch || st.Live {
 			t.Errorf("overdue: status %+v", st)
 		}
 		stuck.Store(false)
 		close(d.released)
 		g.sleep(time.Second)
-		if st := g.r.Status(); st.Err != nil || st.State != Watch || !st.Live || st.Watches != 1 || len(g.errs) != 1 {
+		if st := g.r.Status(); st.Err != nil || st.State != reflector.Watch || !st.Live || st.Watches != 1 ||
+			len(g.errs) != 1 {
 			t.Errorf("returned: status %+v, errors %v", st, g.errs)
 		}
 		g.cancel()

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // pipes is a net.Listener whose connections are in memory, so that a bubble can have an HTTP server.
@@ -138,14 +140,14 @@ func TestPutOff(t *testing.T) {
 					}
 				})
 				lw := &served{server: g.s, client: client, raw: test.raw}
-				g.startOn(lw, Options{})
+				g.startOn(lw, reflector.Options{})
 				g.sleep(15 * time.Minute)
 				g.converged()
 				if got := lw.limits[:min(4, len(lw.limits))]; !slices.Equal(got, test.want) {
 					t.Errorf("pages of %d were asked for, want %d; errors %q", lw.limits, test.want, g.errs)
 				}
 				for _, err := range g.errs {
-					if errors.Is(err, ErrPutOff) != test.putOff {
+					if errors.Is(err, reflector.ErrPutOff) != test.putOff {
 						t.Errorf("error %v", err)
 					}
 				}
@@ -156,15 +158,5 @@ func TestPutOff(t *testing.T) {
 				end()
 			})
 		})
-	}
-}
-
-// TestPutOffIsNoPatience: what a server puts off is not given more time, which is for what is long to come.
-func TestPutOffIsNoPatience(t *testing.T) {
-	var p patience
-	for range 3 {
-		if p.learn(requestTimeout, ErrPutOff) || p.time() != requestTimeout {
-			t.Errorf("%v", p.time())
-		}
 	}
 }

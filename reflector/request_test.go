@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // deaf is a ListerWatcher without an ear for its context, as a cache.ListWatch with a ListFunc is. The request
@@ -67,14 +69,14 @@ func TestDeafListerWatcher(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(30)
 				if tt.held {
-					g.start(Options{})
+					g.start(reflector.Options{})
 					g.sleep(time.Minute)
 					g.stop()
 				}
 				d := newDeaf(g.s, tt.stuck)
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan error, 1)
-				r := New(d, g.m, Options{PageSize: 10})
+				r := reflector.New(d, g.m, reflector.Options{PageSize: 10})
 				go func() { done <- r.Run(ctx) }()
 				time.Sleep(10 * time.Minute) // longer than any time-out: a slow server is waited for
 				synctest.Wait()
@@ -86,7 +88,7 @@ func TestDeafListerWatcher(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Errorf("Run: %v", err)
 				}
-				if took := time.Since(begun); took > MaxStop {
+				if took := time.Since(begun); took > reflector.MaxStop {
 					t.Errorf("Run took %v to end", took)
 				}
 				close(d.released)
@@ -124,14 +126,14 @@ func TestListerWatcherPanics(t *testing.T) {
 			}
 			return nil, nil
 		}
-		g.start(Options{PageSize: 10})
+		g.start(reflector.Options{PageSize: 10})
 		g.sleep(5 * time.Minute)
 		g.converged()
 		if len(g.errs) == 0 {
 			t.Error("no error was reported")
 		}
 		for _, err := range g.errs {
-			if !errors.Is(err, ErrPanicked) {
+			if !errors.Is(err, reflector.ErrPanicked) {
 				t.Errorf("reported: %v", err)
 			}
 		}

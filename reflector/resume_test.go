@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // tb is what testing and rapid have in common.
@@ -23,7 +25,7 @@ type rig struct {
 	t      tb
 	s      *server
 	m      *memory
-	r      *Reflector
+	r      *reflector.Reflector
 	errs   []error
 	live   []bool // what OnLive was told
 	cancel context.CancelFunc
@@ -45,7 +47,7 @@ func (h hanging) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 }
 
 // start runs a new reflector. Called again after stop, it is a restart on the same sink.
-func (g *rig) start(o Options) {
+func (g *rig) start(o reflector.Options) {
 	g.t.Helper()
 	onError := o.OnError
 	o.OnError = func(ctx context.Context, err error) {
@@ -55,9 +57,9 @@ func (g *rig) start(o Options) {
 		}
 	}
 	g.live, o.OnLive = nil, g.noteLive
-	g.r = New(g.s, g.m, o)
+	g.r = reflector.New(g.s, g.m, o)
 	if g.lwHangs {
-		g.r = New(hanging{g.s}, g.m, o)
+		g.r = reflector.New(hanging{g.s}, g.m, o)
 	}
 	g.m.contradicted = g.r.Contradicted
 	var ctx context.Context
@@ -69,7 +71,8 @@ func (g *rig) start(o Options) {
 
 // noteLive is OnLive: the status says the same, and that nothing is wrong while it is live.
 func (g *rig) noteLive(live bool) {
-	if st := g.r.Status(); st.Live != live || live && (st.Err != nil || st.State == Backoff || st.State == Degraded || st.State == Stopped) {
+	if st := g.r.Status(); st.Live != live || live &&
+		(st.Err != nil || st.State == reflector.Backoff || st.State == reflector.Degraded || st.State == reflector.Stopped) {
 		g.t.Errorf("OnLive(%t), status %+v", live, st)
 	}
 	if n := len(g.live); live != (n == 0 || !g.live[n-1]) {
@@ -106,7 +109,7 @@ func (g *rig) countersAgree() {
 }
 
 // restart stops, lets change run, and starts with clean counters.
-func (g *rig) restart(change func(), o Options) {
+func (g *rig) restart(change func(), o reflector.Options) {
 	g.t.Helper()
 	g.stop()
 	g.m.forget()
@@ -158,17 +161,18 @@ func TestColdStart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.s.put("a/y", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.wantLog("BEGIN Cold", "PAGE 2", "END 102", "SYNCED")
 		g.s.put("a/x", "2")
 		g.s.remove("a/y")
 		synctest.Wait()
 		g.converged()
-		if st := g.r.Status(); st.Lists != 1 || st.Probes != 0 || st.Watches != 1 || st.Resumes != 0 || len(st.Relists) != 0 || st.ResourceVersion != "104" || st.State != Watch {
+		if st := g.r.Status(); st.Lists != 1 || st.Probes != 0 || st.Watches != 1 || st.Resumes != 0 ||
+			len(st.Relists) != 0 || st.ResourceVersion != "104" || st.State != reflector.Watch {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
-		if st := g.r.Status(); st.State != Stopped {
+		if st := g.r.Status(); st.State != reflector.Stopped {
 			t.Errorf("state %s after Run", st.State)
 		}
 	})
@@ -177,8 +181,8 @@ func TestColdStart(t *testing.T) {
 func TestResumeNothingChanged(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() {}, Options{})
+		g.start(reflector.Options{})
+		g.restart(func() {}, reflector.Options{})
 		g.wantLog("SYNCED")
 		// One look-up, one probe, one watch at the stored resourceVersion, and no list.
 		st := g.r.Status()
@@ -196,12 +200,12 @@ func TestResumeDrains(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.s.put("a/y", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			g.s.put("a/x", "2")
 			g.s.remove("a/y")
 			g.s.put("a/z", "1")
-		}, Options{})
+		}, reflector.Options{})
 		g.wantLog("MODIFIED a/x 103", "DELETED a/y 104", "ADDED a/z 105", "SYNCED")
 		if r := g.s.seen(); *r[1].TimeoutSeconds != 3 {
 			t.Errorf("the first watch was asked for with %s", asJSON(r[1]))
@@ -209,7 +213,7 @@ func TestResumeDrains(t *testing.T) {
 		g.sleep(4 * time.Second)
 		g.converged()
 		st := g.r.Status()
-		if st.Lists != 0 || st.Watches != 2 || st.Resumes != 2 || st.State != Watch || st.Err != nil {
+		if st.Lists != 0 || st.Watches != 2 || st.Resumes != 2 || st.State != reflector.Watch || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
 		if g.m.syncs() != 1 || len(g.errs) != 0 {

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // sameAs are options whose Same gives that answer.
-func sameAs(rv string, same bool, err error) Options {
-	return Options{Same: func(context.Context) (string, bool, error) { return rv, same, err }}
+func sameAs(rv string, same bool, err error) reflector.Options {
+	return reflector.Options{Same: func(context.Context) (string, bool, error) { return rv, same, err }}
 }
 
 // TestSame: what is held is what the server has, so no bookmark is waited for, and nothing else is asked. The bookmark moves
@@ -21,10 +23,11 @@ func sameAs(rv string, same bool, err error) Options {
 func TestSame(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() { g.s.other(7) }, sameAs("108", true, nil))
 		g.wantLog("SYNCED")
-		if st := g.r.Status(); st.State != Watch || !st.Live || st.Lookups != 0 || st.Probes != 0 || st.Watches != 1 || st.Resumes != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || !st.Live || st.Lookups != 0 || st.Probes != 0 ||
+			st.Watches != 1 || st.Resumes != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.sleep(time.Second)
@@ -41,7 +44,7 @@ func TestSame(t *testing.T) {
 func TestSameIsAskedOfTheAcceptedWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		refusals, refused, asked := 3, 0, 0
 		g.restart(func() {
 			g.s.other(7)
@@ -52,7 +55,7 @@ func TestSameIsAskedOfTheAcceptedWatch(t *testing.T) {
 				}
 				return nil, nil
 			}
-		}, Options{Same: func(context.Context) (string, bool, error) {
+		}, reflector.Options{Same: func(context.Context) (string, bool, error) {
 			g.barrier()
 			if asked++; refused < refusals {
 				t.Errorf("asked when the watch had been refused %d times", refused)
@@ -71,12 +74,13 @@ func TestSameIsAskedOfTheAcceptedWatch(t *testing.T) {
 func TestSameButLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		left := []ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
-		g.restart(func() { g.m.cp = &Checkpoint{ResourceVersion: "101", LeftOut: left} }, Options{Same: func(context.Context) (string, bool, error) {
-			t.Error("asked")
-			return "101", true, nil
-		}})
+		g.start(reflector.Options{})
+		left := []reflector.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
+		g.restart(func() { g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left} },
+			reflector.Options{Same: func(context.Context) (string, bool, error) {
+				t.Error("asked")
+				return "101", true, nil
+			}})
 		g.sleep(10 * time.Second)
 		if g.m.syncs() == 0 {
 			t.Error("not synced")
@@ -89,8 +93,8 @@ func TestSameButLeftOut(t *testing.T) {
 func TestLateNo(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(7) }, Options{Same: func(context.Context) (string, bool, error) {
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.other(7) }, reflector.Options{Same: func(context.Context) (string, bool, error) {
 			time.Sleep(earlyTime + time.Millisecond)
 			return "108", false, nil
 		}})
@@ -105,13 +109,17 @@ func TestLateNo(t *testing.T) {
 // TestNotTheSame: whatever else Same says, the guards and the drain go on as without, and it is asked once.
 func TestNotTheSame(t *testing.T) {
 	calls := 0
-	counted := func(o Options) Options {
+	counted := func(o reflector.Options) reflector.Options {
 		inner := o.Same
 		o.Same = func(ctx context.Context) (string, bool, error) { calls++; return inner(ctx) }
 		return o
 	}
-	hanging := Options{Same: func(ctx context.Context) (string, bool, error) { <-ctx.Done(); return "108", true, nil }}
-	for name, o := range map[string]Options{
+	hanging := reflector.Options{Same: func(ctx context.Context) (string, bool, error) {
+		<-ctx.Done()
+		return "108", true,
+			nil
+	}}
+	for name, o := range map[string]reflector.Options{
 		"no": sameAs("108", false, nil), "an error": sameAs("108", true, errors.New("from the test")),
 		"older than we are": sameAs("100", true, nil), "not comparable": sameAs("x", true, nil), "too late": hanging,
 	} {
@@ -119,7 +127,7 @@ func TestNotTheSame(t *testing.T) {
 			bubble(t, func(g *rig) {
 				calls = 0
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				g.restart(func() { g.s.put("a/y", "1"); g.s.other(6) }, counted(o))
 				if g.m.syncs() != 0 {
 					t.Error("synced before the drain")
@@ -143,10 +151,10 @@ func TestNotTheSame(t *testing.T) {
 func TestSameAndARewind(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fill(5)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() { g.s.rv = 80; g.s.history, g.s.ledger = nil, nil }, sameAs("80", true, nil))
 		g.sleep(20 * time.Second)
-		g.wantRelist(ReasonAhead)
+		g.wantRelist(reflector.ReasonAhead)
 		g.stop()
 	})
 }
@@ -155,8 +163,8 @@ func TestSameAndARewind(t *testing.T) {
 func TestStopWhileItIsCompared(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
-		g.restart(func() { g.s.other(7) }, Options{Same: func(ctx context.Context) (string, bool, error) {
+		g.start(reflector.Options{})
+		g.restart(func() { g.s.other(7) }, reflector.Options{Same: func(ctx context.Context) (string, bool, error) {
 			<-ctx.Done()
 			return "", false, ctx.Err()
 		}})
@@ -168,41 +176,42 @@ func TestStopWhileItIsCompared(t *testing.T) {
 func TestVerifyThatFailsBesideSame(t *testing.T) {
 	boom, gone := errors.New("from the test"), errors.New("no connection")
 	for name, c := range map[string]struct {
-		same   Options
-		reason Reason
+		same   reflector.Options
+		reason reflector.Reason
 		err    error // of Verify, at first
 		probe  error // of the probe, at first
 		log    string
 		errs   []error
-		want   Reason
+		want   reflector.Reason
 	}{
 		"a rewind, Verify fails": {
-			same: sameAs("100", true, nil), err: boom, log: "MUSTLIST AheadOfServer", want: ReasonAhead,
+			same: sameAs("100", true, nil), err: boom, log: "MUSTLIST AheadOfServer", want: reflector.ReasonAhead,
 		},
 		"a rewind, Verify refuses": {
-			same: sameAs("100", true, nil), reason: ReasonCluster, log: "BEGIN ClusterChanged", want: ReasonCluster,
+			same: sameAs("100", true, nil), reason: reflector.ReasonCluster, log: "BEGIN ClusterChanged",
+			want: reflector.ReasonCluster,
 		},
 		"no connection, Verify fails":   {same: sameAs("", false, gone), err: boom, probe: gone, errs: []error{gone}},
 		"all is well, but Verify fails": {same: sameAs("108", true, nil), err: boom, errs: []error{boom}},
 		"no connection, Verify refuses": {
-			same: sameAs("", false, gone), reason: ReasonCluster, probe: gone, log: "BEGIN ClusterChanged",
-			errs: []error{gone}, want: ReasonCluster,
+			same: sameAs("", false, gone), reason: reflector.ReasonCluster, probe: gone, log: "BEGIN ClusterChanged",
+			errs: []error{gone}, want: reflector.ReasonCluster,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				calls, probes := 0, 0
 				o := c.same
-				o.Verify = func(context.Context) (Reason, error) {
+				o.Verify = func(context.Context) (reflector.Reason, error) {
 					if calls++; calls > 1 {
 						return "", nil
 					}
 					return c.reason, c.err
 				}
 				g.restart(func() {
-					if c.want == ReasonAhead || name == "a rewind, Verify refuses" {
+					if c.want == reflector.ReasonAhead || name == "a rewind, Verify refuses" {
 						g.s.rv, g.s.history, g.s.ledger = 100, nil, nil
 					} else {
 						g.s.other(7)
@@ -236,24 +245,25 @@ func TestVerifyThatFailsBesideSame(t *testing.T) {
 // has accepted the watch, and has the last word.
 func TestVerifyBesideSame(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason Reason
+		reason reflector.Reason
 		err    error
 		log    []string // before any time has passed
 	}{
-		"another cluster": {reason: ReasonCluster, log: []string{"BEGIN ClusterChanged", "PAGE 1", "END 108", "SYNCED"}},
-		"an error":        {err: errors.New("from the test")},
+		"another cluster": {reason: reflector.ReasonCluster,
+			log: []string{"BEGIN ClusterChanged", "PAGE 1", "END 108", "SYNCED"}},
+		"an error": {err: errors.New("from the test")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.s.put("a/x", "1")
-				g.start(Options{})
+				g.start(reflector.Options{})
 				verified := make(chan struct{})
 				calls, accepted := 0, false
 				g.restart(func() {
 					g.s.other(7)
 					g.s.onWatch = func(context.Context, request) (watch.Interface, error) { accepted = true; return nil, nil }
-				}, Options{
-					Verify: func(context.Context) (Reason, error) {
+				}, reflector.Options{
+					Verify: func(context.Context) (reflector.Reason, error) {
 						if calls++; calls > 1 {
 							return "", nil
 						}

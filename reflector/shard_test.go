@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/sharding"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // sharded makes g one of half of the objects.
-func (g *rig) sharded(heeded bool, o Options) Options {
+func (g *rig) sharded(heeded bool, o reflector.Options) reflector.Options {
 	g.s.view, g.s.heedsShards = half, heeded
 	o.Shard = half
 	return o
@@ -39,7 +40,8 @@ func (g *rig) wantUnsharded(want bool) {
 // TestShard: whether or not the server heeds the selector, and however a list comes, the sink holds the shard.
 func TestShard(t *testing.T) {
 	for _, heeded := range []bool{true, false} {
-		for name, o := range map[string]Options{"pages": {PageSize: 10}, "watch": {PageSize: 10, streams: true}} {
+		for name, o := range map[string]reflector.Options{"pages": {PageSize: 10},
+			"watch": reflector.WithStreams(reflector.Options{PageSize: 10})} {
 			t.Run(fmt.Sprintf("%s, heeded %v", name, heeded), func(t *testing.T) {
 				bubble(t, func(g *rig) {
 					o := g.sharded(heeded, o)
@@ -73,7 +75,7 @@ func TestShard(t *testing.T) {
 					g.wantUnsharded(!heeded)
 					g.restart(func() { change("4"); g.s.compact() }, o)
 					g.sleep(10 * time.Second)
-					g.wantRelist(ReasonExpired)
+					g.wantRelist(reflector.ReasonExpired)
 					g.wantUnsharded(!heeded)
 					g.stop()
 				})
@@ -85,7 +87,7 @@ func TestShard(t *testing.T) {
 // TestForeignEvents: nothing of another shard is told, deletions as little, and the stream moves on.
 func TestForeignEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := g.sharded(false, Options{})
+		o := g.sharded(false, reflector.Options{})
 		g.create(true, "a/x")
 		g.create(false, "a/y")
 		g.start(o)
@@ -96,7 +98,7 @@ func TestForeignEvents(t *testing.T) {
 		g.create(false, "a/z")
 		g.sleep(time.Second)
 		g.wantLog()
-		if st := g.r.Status(); st.ResourceVersion != "105" || st.State != Watch {
+		if st := g.r.Status(); st.ResourceVersion != "105" || st.State != reflector.Watch {
 			t.Errorf("status %+v", st)
 		}
 		g.s.other(1)
@@ -131,7 +133,7 @@ func TestForeignEvents(t *testing.T) {
 // TestForeignEventsOfAList: they move the fold on, so that the list ends behind them, and what is held under their keys counts by the pages.
 func TestForeignEventsOfAList(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := g.sharded(false, Options{PageSize: 10})
+		o := g.sharded(false, reflector.Options{PageSize: 10})
 		g.fill(30)
 		g.create(true, "a/50")
 		g.create(false, "a/51")
@@ -163,14 +165,14 @@ func TestGuardOfAShard(t *testing.T) {
 			for _, rewound := range []bool{false, true} {
 				t.Run(fmt.Sprintf("heeded %v, Options.Lookup %v, rewound %v", heeded, hook, rewound), func(t *testing.T) {
 					bubble(t, func(g *rig) {
-						o := g.sharded(heeded, Options{})
+						o := g.sharded(heeded, reflector.Options{})
 						if hook {
-							o.Lookup = func(_ context.Context, key string) (ref ObjectRef, found bool, err error) {
+							o.Lookup = func(_ context.Context, key string) (ref reflector.ObjectRef, found bool, err error) {
 								g.s.mu.Lock()
 								defer g.s.mu.Unlock()
 								cm, found := g.s.objects[key]
 								if found {
-									ref = ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
+									ref = reflector.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
 								}
 								return ref, found, nil
 							}
@@ -190,7 +192,7 @@ func TestGuardOfAShard(t *testing.T) {
 						}, o)
 						g.sleep(10 * time.Second)
 						if rewound {
-							g.wantRelist(ReasonRewound)
+							g.wantRelist(reflector.ReasonRewound)
 						} else {
 							g.wantNoList()
 						}
@@ -210,7 +212,7 @@ func TestListOfAnotherShard(t *testing.T) {
 	for _, n := range []int{5, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			bubble(t, func(g *rig) {
-				o := g.sharded(false, Options{PageSize: 10})
+				o := g.sharded(false, reflector.Options{PageSize: 10})
 				g.create(true, "a/x")
 				g.start(o)
 				g.restart(func() {
@@ -223,12 +225,13 @@ func TestListOfAnotherShard(t *testing.T) {
 				g.sleep(5 * time.Second)
 				st := g.r.Status()
 				if n < 10 {
-					g.wantRelist(ReasonExpired)
+					g.wantRelist(reflector.ReasonExpired)
 					g.wantUnsharded(true)
 					g.stop()
 					return
 				}
-				if !errors.Is(st.Err, ErrStrays) || !strings.Contains(st.Err.Error(), half.String()) || st.State != Degraded || len(g.m.state()) != 1 {
+				if !errors.Is(st.Err, reflector.ErrStrays) || !strings.Contains(st.Err.Error(), half.String()) ||
+					st.State != reflector.Degraded || len(g.m.state()) != 1 {
 					t.Errorf("status %+v, the sink holds %v", st, g.m.state())
 				}
 				if l := g.m.lines(); count(l, "ABORT") == 0 || count(l, "END") != 0 {
@@ -249,7 +252,7 @@ func TestListOfAnotherShard(t *testing.T) {
 // TestBusyForeigners: the events that come beside a list of a few objects of other shards say nothing about how many there are.
 func TestBusyForeigners(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := g.sharded(false, Options{PageSize: 2})
+		o := g.sharded(false, reflector.Options{PageSize: 2})
 		for i := range 6 {
 			g.create(false, fmt.Sprintf("a/%d", i))
 		}
@@ -263,39 +266,11 @@ func TestBusyForeigners(t *testing.T) {
 		g.start(o)
 		g.sleep(2 * time.Second)
 		g.wantUnsharded(true)
-		if st := g.r.Status(); st.State != Watch || st.Err != nil {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
 	})
-}
-
-// TestAsksForAnother: where the hashes are not spread, nothing can be told.
-func TestAsksForAnother(t *testing.T) {
-	of := func(key, start, end string) sharding.Selector {
-		return sharding.NewSelector(sharding.ShardRangeRequirement{Key: key, Start: start, End: end})
-	}
-	const uid, first, last = "object.metadata.uid", "0x0000000000000000", "0x10000000000000000"
-	for _, tt := range []struct {
-		shard    sharding.Selector
-		distinct int
-		want     bool
-	}{
-		{half, 40, false},
-		{half, 50, true},
-		{half, 0, false},
-		{of(uid, "0x4000000000000000", last), 10, false},
-		{of(uid, "0x4000000000000000", last), 30, true},
-		{of(uid, first, "0x0100000000000000"), 5000, false},
-		{of(uid, first, "0x0100000000000000"), 10_000, true},
-		{of("object.metadata.namespace", first, "0x8000000000000000"), 10_000, false},
-		{sharding.NewSelector(append(half.Requirements(), of(uid, "0x8000000000000000", last).Requirements()...)...), 0, false},
-	} {
-		s := &session{o: Options{Shard: tt.shard}}
-		if got := s.asksForAnother(foreigners{sent: 10_000, distinct: tt.distinct}); got != tt.want {
-			t.Errorf("%d objects, none of %s: %v", tt.distinct, tt.shard, got)
-		}
-	}
 }
 
 // TestNoUIDs: objects without a UID have all the same hash, so a list without any of ours is no wonder.
@@ -308,7 +283,7 @@ func TestNoUIDs(t *testing.T) {
 			}
 			return l, nil
 		}
-		g.start(g.sharded(false, Options{}))
+		g.start(g.sharded(false, reflector.Options{}))
 		g.wantLog("BEGIN Cold", "END 100", "SYNCED")
 		g.wantUnsharded(true)
 		g.s.onList = nil
@@ -319,7 +294,7 @@ func TestNoUIDs(t *testing.T) {
 // TestEmptyPages: a server that counts what it has looked at may send pages with nothing of the shard.
 func TestEmptyPages(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := g.sharded(true, Options{PageSize: 10})
+		o := g.sharded(true, reflector.Options{PageSize: 10})
 		for i := range 20 {
 			g.create(true, fmt.Sprintf("a/%02d", i))
 		}
@@ -345,16 +320,16 @@ func TestEmptyPages(t *testing.T) {
 // TestShardIsHeededLater: the first list without another shard's objects ends it.
 func TestShardIsHeededLater(t *testing.T) {
 	bubble(t, func(g *rig) {
-		o := g.sharded(false, Options{})
+		o := g.sharded(false, reflector.Options{})
 		g.fill(20)
 		g.start(o)
 		g.wantUnsharded(true)
 		g.s.mu.Lock()
 		g.s.heedsShards = true
 		g.s.mu.Unlock()
-		g.r.Relist(ReasonStore)
+		g.r.Relist(reflector.ReasonStore)
 		g.sleep(time.Minute)
-		g.wantRelist(ReasonStore)
+		g.wantRelist(reflector.ReasonStore)
 		g.wantUnsharded(false)
 		g.stop()
 	})

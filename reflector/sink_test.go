@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 var errSinkClosed = errors.New("the sink is closed")
@@ -27,8 +29,8 @@ type memory struct {
 	synced  int
 	broken  []string
 	closed  bool
-	cp      *Checkpoint // instead of one made from the objects
-	relist  Reason
+	cp      *reflector.Checkpoint // instead of one made from the objects
+	relist  reflector.Reason
 	// checkpoints counts the calls.
 	checkpoints int
 	onPage      func()
@@ -40,22 +42,22 @@ type memory struct {
 
 func newMemory() *memory { return &memory{objects: map[string]*corev1.ConfigMap{}} }
 
-func (m *memory) Checkpoint(context.Context) (Checkpoint, error) {
+func (m *memory) Checkpoint(context.Context) (reflector.Checkpoint, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.checkpoints++
 	if m.closed {
-		return Checkpoint{}, errSinkClosed
+		return reflector.Checkpoint{}, errSinkClosed
 	}
 	if m.cp != nil {
 		return *m.cp, nil
 	}
-	cp := Checkpoint{ResourceVersion: m.rv, Relist: m.relist}
+	cp := reflector.Checkpoint{ResourceVersion: m.rv, Relist: m.relist}
 	if m.noNewest {
 		return cp, nil
 	}
 	for k, o := range m.objects {
-		cp.Newest = append(cp.Newest, ObjectRef{Key: k, UID: string(o.UID), ResourceVersion: o.ResourceVersion})
+		cp.Newest = append(cp.Newest, reflector.ObjectRef{Key: k, UID: string(o.UID), ResourceVersion: o.ResourceVersion})
 	}
 	return cp, nil
 }
@@ -123,7 +125,7 @@ func (m *memory) Bookmark(_ context.Context, rv string) error {
 	return nil
 }
 
-func (m *memory) BeginReplace(_ context.Context, reason Reason) error {
+func (m *memory) BeginReplace(_ context.Context, reason reflector.Reason) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.note("BEGIN %s", reason)
@@ -157,7 +159,7 @@ func (m *memory) Page(_ context.Context, items []runtime.Object) error {
 	return nil
 }
 
-func (m *memory) Known(_ context.Context, refs []ObjectRef) (lacking []ObjectRef, err error) {
+func (m *memory) Known(_ context.Context, refs []reflector.ObjectRef) (lacking []reflector.ObjectRef, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, ref := range refs {
@@ -196,7 +198,7 @@ func (m *memory) AbortReplace(context.Context) error {
 	return nil
 }
 
-func (m *memory) MustList(_ context.Context, reason Reason) error {
+func (m *memory) MustList(_ context.Context, reason reflector.Reason) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.note("MUSTLIST %s", reason)

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestRelistSpread: after a 410 the list of one that serves something waits for as long as it is told at most; each for another time.
@@ -19,11 +20,11 @@ func TestRelistSpread(t *testing.T) {
 	for range 60 {
 		bubble(t, func(g *rig) {
 			g.s.put("a/x", "1")
-			g.start(Options{RelistSpread: spread})
+			g.start(reflector.Options{RelistSpread: spread})
 			g.sleep(3 * time.Minute)
 			g.lose()
 			// One in a thousand has drawn no more than the seconds that have passed since.
-			if st := g.r.Status(); st.Lists != 2 && (st.State != Backoff || st.Lists != 1 || !isExpired(st.Err)) {
+			if st := g.r.Status(); st.Lists != 2 && (st.State != reflector.Backoff || st.Lists != 1 || !isExpired(st.Err)) {
 				t.Errorf("just after: status %+v", st)
 			}
 			g.sleep(spread / 2)
@@ -33,7 +34,8 @@ func TestRelistSpread(t *testing.T) {
 				late++
 			}
 			g.sleep(spread / 2)
-			if st := g.r.Status(); st.State != Watch || st.Lists != 2 || st.Relists[ReasonExpired] != 1 || st.Err != nil {
+			if st := g.r.Status(); st.State != reflector.Watch || st.Lists != 2 || st.Relists[reflector.ReasonExpired] != 1 ||
+				st.Err != nil {
 				t.Errorf("at the end: status %+v", st)
 			}
 			g.converged()
@@ -59,13 +61,13 @@ func (g *rig) lose() {
 func TestNoSpreadAtTheStart(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			g.s.put("a/y", "1")
 			g.s.compact()
-		}, Options{RelistSpread: time.Hour})
+		}, reflector.Options{RelistSpread: time.Hour})
 		g.sleep(time.Second)
-		if st := g.r.Status(); st.State != Watch || st.Relists[ReasonExpired] != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Relists[reflector.ReasonExpired] != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
@@ -77,13 +79,13 @@ func TestSpreadEnds(t *testing.T) {
 	for _, how := range []string{"Relist", "stop"} {
 		bubble(t, func(g *rig) {
 			g.s.put("a/x", "1")
-			g.start(Options{RelistSpread: 1000 * time.Hour})
+			g.start(reflector.Options{RelistSpread: 1000 * time.Hour})
 			g.sleep(3 * time.Minute)
 			g.lose()
 			if how == "Relist" {
-				g.r.Relist(ReasonOpenAPI)
+				g.r.Relist(reflector.ReasonOpenAPI)
 				g.sleep(uplink.BackoffBase)
-				if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
+				if st := g.r.Status(); st.State != reflector.Watch || st.Relists[reflector.ReasonOpenAPI] != 1 {
 					t.Errorf("status %+v", st)
 				}
 			}
@@ -97,7 +99,7 @@ func TestSpreadEnds(t *testing.T) {
 func TestShortSpread(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{RelistSpread: time.Millisecond})
+		g.start(reflector.Options{RelistSpread: time.Millisecond})
 		g.sleep(3 * time.Minute)
 		for range 600 {
 			g.s.put("a/y", "1")
@@ -105,7 +107,7 @@ func TestShortSpread(t *testing.T) {
 			g.s.cut(apierrors.NewResourceExpired("too old"))
 			g.sleep(time.Second)
 		}
-		if n := g.r.Status().Relists[ReasonExpired]; n < 10 || n > 80 {
+		if n := g.r.Status().Relists[reflector.ReasonExpired]; n < 10 || n > 80 {
 			t.Errorf("%d lists in ten minutes", n)
 		}
 		g.stop()
@@ -117,12 +119,12 @@ func TestSpreadBeforeRelist(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		var once sync.Once
-		g.start(Options{RelistSpread: 1000 * time.Hour, OnError: func(context.Context, error) {
-			once.Do(func() { g.r.Relist(ReasonOpenAPI) })
+		g.start(reflector.Options{RelistSpread: 1000 * time.Hour, OnError: func(context.Context, error) {
+			once.Do(func() { g.r.Relist(reflector.ReasonOpenAPI) })
 		}})
 		g.sleep(3 * time.Minute)
 		g.lose()
-		if st := g.r.Status(); st.State != Watch || st.Relists[ReasonOpenAPI] != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Relists[reflector.ReasonOpenAPI] != 1 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()

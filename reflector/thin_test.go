@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
 // thin is a link of 56 kbit/s: an answer, and an event, comes when all of it has.
@@ -95,7 +97,7 @@ func (g *rig) large() {
 func TestThinList(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(20, 400<<10)
-		g.startOn(thin{g.s}, Options{})
+		g.startOn(thin{g.s}, reflector.Options{})
 		g.sleep(5*requestTimeout + 10*2*time.Minute + 2*time.Minute)
 		g.large()
 		if l := g.m.lines(); count(l, "BEGIN") != 1 || count(l, "ABORT") != 0 {
@@ -113,7 +115,7 @@ func TestThinList(t *testing.T) {
 func TestThinListOfSmallerObjects(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(80, 100<<10)
-		g.startOn(thin{g.s}, Options{})
+		g.startOn(thin{g.s}, reflector.Options{})
 		g.sleep(time.Hour)
 		g.large()
 		if got, want := g.limits()[:6], []int64{500, 250, 62, 7, 2, 2}; !slices.Equal(got, want) || len(g.errs) != 4 {
@@ -155,7 +157,7 @@ func TestThinListCutByTheServer(t *testing.T) {
 				for i := range 25 {
 					g.s.put(fmt.Sprintf("b/%02d", i), strings.Repeat("x", 600<<10))
 				}
-				g.startOn(hasty{thin{g.s}}, Options{PageSize: 20})
+				g.startOn(hasty{thin{g.s}}, reflector.Options{PageSize: 20})
 				g.sleep(time.Hour)
 				g.large()
 				g.s.put("b/03", "2")
@@ -167,7 +169,7 @@ func TestThinListCutByTheServer(t *testing.T) {
 				if g.byWatch() != 1 || count(lines, "BEGIN") != begun || count(lines, "ABORT") != begun-1 || count(lines, "PAGE 16") == 0 || count(lines, "PAGE 20") != 0 {
 					t.Errorf("%d lists by a watch, told %q", g.byWatch(), lines)
 				}
-				if st := g.r.Status(); st.State != Watch || st.Err != nil {
+				if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil {
 					t.Errorf("status %+v", st)
 				}
 				g.stop()
@@ -181,7 +183,7 @@ func TestThinListAndNoOther(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.initialEvents = refusesThem
 		g.fillLarge(3, 600<<10)
-		g.startOn(hasty{thin{g.s}}, Options{})
+		g.startOn(hasty{thin{g.s}}, reflector.Options{})
 		g.sleep(time.Hour)
 		if n := g.byWatch(); n != 1 || len(g.limits()) < 30 {
 			t.Errorf("%d lists by a watch, pages of %d", n, g.limits())
@@ -203,7 +205,7 @@ func TestThinWatch(t *testing.T) {
 			bubble(t, func(g *rig) {
 				g.fill(10)
 				large := func() { g.s.put("a/05", strings.Repeat("x", 1200<<10)) }
-				if g.startOn(thin{g.s}, Options{}); drained {
+				if g.startOn(thin{g.s}, reflector.Options{}); drained {
 					g.sleep(time.Minute)
 					large()
 				} else {
@@ -211,7 +213,7 @@ func TestThinWatch(t *testing.T) {
 					g.stop()
 					g.s.requests = nil
 					large()
-					g.startOn(thin{g.s}, Options{})
+					g.startOn(thin{g.s}, reflector.Options{})
 				}
 				g.sleep(15 * time.Minute)
 				g.large()
@@ -242,7 +244,7 @@ func TestThinFold(t *testing.T) {
 			g.s.mu.Unlock()
 			return nil
 		})
-		g.startOn(thin{g.s}, Options{PageSize: 10})
+		g.startOn(thin{g.s}, reflector.Options{PageSize: 10})
 		g.sleep(20 * time.Minute)
 		g.large()
 		if l := g.m.lines(); count(l, "MODIFIED a/05") != 1 || count(l, "BEGIN") != 1 || count(l, "END") != 1 {
@@ -256,12 +258,13 @@ func TestThinFold(t *testing.T) {
 func TestThinResume(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 1<<20)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.stop()
 		g.s.requests = nil
-		g.startOn(thin{g.s}, Options{})
+		g.startOn(thin{g.s}, reflector.Options{})
 		g.sleep(30 * time.Minute)
-		if st := g.r.Status(); st.State != Watch || st.Lists != 0 || st.Resumes == 0 || !st.Live || len(g.errs) != 1 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Lists != 0 || st.Resumes == 0 || !st.Live ||
+			len(g.errs) != 1 {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		g.stop()
@@ -272,12 +275,13 @@ func TestThinResume(t *testing.T) {
 func TestThinResumeCutByTheServer(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.stop()
 		g.s.requests = nil
-		g.startOn(hasty{thin{g.s}}, Options{})
+		g.startOn(hasty{thin{g.s}}, reflector.Options{})
 		g.sleep(6 * time.Minute)
-		if st := g.r.Status(); st.State != Watch || st.Err != nil || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || len(g.errs) != 0 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Err != nil || st.Lists != 0 || st.Resumes != 1 ||
+			st.Lookups != 3 || len(g.errs) != 0 {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		g.s.put("a/00", "2")
@@ -291,13 +295,14 @@ func TestThinResumeCutByTheServer(t *testing.T) {
 func TestThinResumeByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.fillLarge(3, 600<<10)
-		o := Options{ExpectedType: &corev1.ConfigMap{}, ListMetadata: (&metadata{s: g.s}).list}
+		o := reflector.Options{ExpectedType: &corev1.ConfigMap{}, ListMetadata: (&metadata{s: g.s}).list}
 		g.start(o)
 		g.stop()
 		g.s.requests = nil
 		g.startOn(hasty{thin{g.s}}, o)
 		g.sleep(time.Minute)
-		if st := g.r.Status(); st.State != Watch || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 || st.NoLookups != "" || len(g.errs) != 0 {
+		if st := g.r.Status(); st.State != reflector.Watch || st.Lists != 0 || st.Resumes != 1 || st.Lookups != 3 ||
+			st.NoLookups != "" || len(g.errs) != 0 {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		g.stop()
@@ -308,7 +313,8 @@ func TestThinResumeByMetadata(t *testing.T) {
 func TestThinListByMetadata(t *testing.T) {
 	bubble(t, func(g *rig) {
 		meta := &metadata{s: g.s}
-		o := Options{ListMetadata: func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		o := reflector.Options{ListMetadata: func(ctx context.Context,
+			o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 			list, err := meta.list(ctx, o)
 			if err != nil {
 				return nil, err
@@ -331,48 +337,4 @@ func TestThinListByMetadata(t *testing.T) {
 		g.wantWhole(5, 5)
 		g.stop()
 	})
-}
-
-// TestPatience: it grows where it was what ended a request, and has an end.
-func TestPatience(t *testing.T) {
-	var p patience
-	late := context.DeadlineExceeded
-	for _, tt := range []struct {
-		took     time.Duration
-		err      error
-		want     time.Duration
-		hopeless bool
-	}{
-		{10 * time.Second, late, requestTimeout, false}, {60 * time.Second, late, requestTimeout, true}, {60 * time.Second, errRefused, requestTimeout, false},
-		{90 * time.Second, late, 3 * time.Minute, false}, {150 * time.Second, late, 3 * time.Minute, true},
-		{3 * time.Minute, late, 6 * time.Minute, false}, {time.Second, nil, 6 * time.Minute, false},
-		{6 * time.Minute, late, maxPatience, false}, {maxPatience, late, maxPatience, true}, {maxPatience, late, maxPatience, true},
-	} {
-		if hopeless := p.learn(tt.took, tt.err); p.time() != tt.want || hopeless != tt.hopeless {
-			t.Errorf("after %v, %v: %v, hopeless %t; want %v, %t", tt.took, tt.err, p.time(), hopeless, tt.want, tt.hopeless)
-		}
-	}
-}
-
-// TestSilenceLimit: it doubles where watches are closed for it, and has an end; elsewhere it is as ever.
-func TestSilenceLimit(t *testing.T) {
-	var q silence
-	live, drain := &stream{timeout: watchTimeout()}, &stream{timeout: drainTimeout}
-	want := func(rv string, forLive, forDrain time.Duration) {
-		t.Helper()
-		if a, b := q.limit(live, rv), q.limit(drain, rv); a != forLive || b != forDrain {
-			t.Errorf("at %s: %v and %v, want %v and %v", rv, a, b, forLive, forDrain)
-		}
-	}
-	const drains = drainTimeout + drainGrace
-	want("", silenceLimit, drains)
-	q.closed("5")
-	want("5", 2*silenceLimit, 2*silenceLimit)
-	want("6", silenceLimit, drains)
-	q.closed("5")
-	q.closed("5")
-	want("5", maxSilence, maxSilence)
-	q.closed("6")
-	want("6", 2*silenceLimit, 2*silenceLimit)
-	want("5", silenceLimit, drains)
 }

@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // TestNotLiveInTheQueue: who has no watch and waits for others to make a connection is not live, although its last watch ended in order, at its time-out or before. When
@@ -100,13 +101,13 @@ func TestASilentWatchIsNoOutage(t *testing.T) {
 	bubble(t, func(g *rig) {
 		l := uplink.New()
 		g.s.put("a/x", "1")
-		g.start(Options{Link: l})
+		g.start(reflector.Options{Link: l})
 		g.s.other(1)
 		g.sleep(time.Minute) // a bookmark
 		g.s.mute()
 		g.s.put("a/x", "2")
 		g.sleep(silenceLimit)
-		if n, _, _ := l.Down(); n != 0 || !errors.Is(g.r.Status().Err, ErrSilent) {
+		if n, _, _ := l.Down(); n != 0 || !errors.Is(g.r.Status().Err, reflector.ErrSilent) {
 			t.Errorf("%d failures of the link; %v", n, g.r.Status().Err)
 		}
 		g.sleep(time.Minute)

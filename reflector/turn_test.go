@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 // errNobody is what client-go's client says while nothing listens.
@@ -55,7 +56,7 @@ type ganger struct {
 	*server
 	*memory
 	g *gang
-	r *Reflector
+	r *reflector.Reflector
 	// answer, if set, answers every request.
 	answer func(ctx context.Context) error
 	// before, if set, is called before a list request is answered.
@@ -99,7 +100,7 @@ func (m *ganger) ask(ctx context.Context) error {
 	return nil
 }
 
-func (m *ganger) BeginReplace(ctx context.Context, reason Reason) error {
+func (m *ganger) BeginReplace(ctx context.Context, reason reflector.Reason) error {
 	m.g.listing.up()
 	m.listing = true
 	return m.memory.BeginReplace(ctx, reason)
@@ -142,7 +143,7 @@ func newGang(t *testing.T, n int, change func(i int, m *ganger)) *gang {
 		if change != nil {
 			change(i, m)
 		}
-		m.r = New(m, m, Options{Link: g.l, PageSize: 2})
+		m.r = reflector.New(m, m, reflector.Options{Link: g.l, PageSize: 2})
 		g.members = append(g.members, m)
 		g.wg.Go(func() {
 			if err := m.r.Run(ctx); err != nil {
@@ -166,7 +167,7 @@ func (g *gang) end() {
 // live counts those that watch and hold what their server has.
 func (g *gang) live() (n int) {
 	for _, m := range g.members {
-		if m.r.Status().State == Watch && m.r.Status().Err == nil && m.equal(m.server) {
+		if m.r.Status().State == reflector.Watch && m.r.Status().Err == nil && m.equal(m.server) {
 			n++
 		}
 	}
@@ -226,7 +227,7 @@ func TestManyRelist(t *testing.T) {
 			t.Errorf("%d of 50 are live, and %d listed at a time", n, g.listing.most.Load())
 		}
 		for _, m := range g.members {
-			if n := m.r.Status().Relists[ReasonExpired]; n != 1 {
+			if n := m.r.Status().Relists[reflector.ReasonExpired]; n != 1 {
 				t.Errorf("%d relists", n)
 			}
 		}

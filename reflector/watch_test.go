@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -11,17 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/larder-dev/larder/internal/uplink"
+	"github.com/larder-dev/larder/reflector"
 )
 
 func TestShortWatchesBackOff(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.restart(func() {
 			g.s.onWatch = func(ctx context.Context, r request) (watch.Interface, error) {
 				w, err := g.s.watch(ctx, r)
@@ -31,13 +31,13 @@ func TestShortWatchesBackOff(t *testing.T) {
 				g.s.mu.Unlock()
 				return w, err
 			}
-		}, Options{})
+		}, reflector.Options{})
 		g.sleep(10 * time.Minute)
 		st := g.r.Status()
 		if st.Watches < 15 || st.Watches > 150 || st.Lists != 0 {
 			t.Errorf("status %+v", st)
 		}
-		if !errors.Is(g.errs[0], ErrShortWatch) || !strings.Contains(g.errs[0].Error(), "objects") {
+		if !errors.Is(g.errs[0], reflector.ErrShortWatch) || !strings.Contains(g.errs[0].Error(), "objects") {
 			t.Errorf("error %v", g.errs[0])
 		}
 		g.stop()
@@ -49,16 +49,17 @@ func TestShortWatchesBackOff(t *testing.T) {
 func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(time.Minute)
 		for n := range 10 {
 			g.s.cut(nil)
 			synctest.Wait()
-			if st := g.r.Status(); st.State != Backoff || st.Watches != 1+n || st.Err != nil {
+			if st := g.r.Status(); st.State != reflector.Backoff || st.Watches != 1+n || st.Err != nil {
 				t.Errorf("at the end: status %+v", st)
 			}
 			g.sleep(uplink.BackoffBase)
-			if st := g.r.Status(); st.State != Watch || st.Watches != 2+n || st.Lookups != 1+n || st.Err != nil || len(g.errs) != 0 {
+			if st := g.r.Status(); st.State != reflector.Watch || st.Watches != 2+n || st.Lookups != 1+n || st.Err != nil ||
+				len(g.errs) != 0 {
 				t.Errorf("after the wait: status %+v", st)
 			}
 			g.sleep(time.Minute)
@@ -71,7 +72,7 @@ func TestEarlyEndOfAHealthyWatch(t *testing.T) {
 func TestDeadConnection(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.other(1)
 		g.sleep(61 * time.Second) // a bookmark
 		g.s.mute()
@@ -82,7 +83,8 @@ func TestDeadConnection(t *testing.T) {
 		}
 		g.sleep(35 * time.Second)
 		g.converged()
-		if st := g.r.Status(); st.Lists != 1 || st.Watches < 2 || len(g.errs) != 1 || !errors.Is(g.errs[0], ErrSilent) {
+		if st := g.r.Status(); st.Lists != 1 || st.Watches < 2 || len(g.errs) != 1 ||
+			!errors.Is(g.errs[0], reflector.ErrSilent) {
 			t.Errorf("status %+v, errors %v", st, g.errs)
 		}
 		g.stop()
@@ -93,7 +95,7 @@ func TestDeadConnection(t *testing.T) {
 func TestSilenceIsNotDeath(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.sleep(299 * time.Second)
 		if st := g.r.Status(); st.Watches != 1 || st.Probes != 1 || len(g.errs) != 0 {
 			t.Errorf("status %+v", st)
@@ -107,7 +109,7 @@ func TestSilenceWithoutBookmarks(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noBookmarks = true
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.other(1)
 		g.sleep(151 * time.Second)
 		if st := g.r.Status(); st.Watches != 2 || len(g.errs) != 0 || st.Err != nil {
@@ -122,7 +124,10 @@ func TestSlowSink(t *testing.T) {
 	bubble(t, func(g *rig) {
 		slow := &slowSink{memory: g.m}
 		g.s.put("a/x", "1")
-		g.r = New(g.s, slow, Options{OnError: func(_ context.Context, err error) { g.errs = append(g.errs, err) }})
+		g.r = reflector.New(g.s, slow, reflector.Options{OnError: func(_ context.Context,
+			err error) {
+			g.errs = append(g.errs, err)
+		}})
 		var ctx context.Context
 		ctx, g.cancel = context.WithCancel(context.Background())
 		g.done = make(chan error, 1)
@@ -157,7 +162,7 @@ func (s *slowSink) Event(ctx context.Context, t watch.EventType, obj runtime.Obj
 func TestOddEvents(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{ExpectedType: &corev1.ConfigMap{}})
+		g.start(reflector.Options{ExpectedType: &corev1.ConfigMap{}})
 		g.m.forget()
 		g.s.mu.Lock()
 		w := g.s.watches[0]
@@ -177,35 +182,9 @@ func TestOddEvents(t *testing.T) {
 	})
 }
 
-func TestCheckType(t *testing.T) {
-	widget := func(version string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x/" + version, "kind": "Widget"}}
-	}
-	table := &metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
-	tests := []struct {
-		name      string
-		want, got runtime.Object
-		ok        bool
-	}{
-		{"nothing expected", nil, &corev1.Pod{}, true},
-		{"a table", nil, table, false},
-		{"the type", &corev1.Pod{}, &corev1.Pod{}, true},
-		{"another type", &corev1.Pod{}, &corev1.ConfigMap{}, false},
-		{"the kind", widget("v1"), widget("v1"), true},
-		{"another version", widget("v1"), widget("v2"), false},
-		{"any kind", &unstructured.Unstructured{}, widget("v2"), true},
-		{"metadata only", &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}, true},
-	}
-	for _, tt := range tests {
-		if err := checkType(tt.want, tt.got); (err == nil) != tt.ok {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-	}
-}
-
 func TestErrorEventWithoutStatus(t *testing.T) {
 	bubble(t, func(g *rig) {
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.s.mu.Lock()
 		g.s.watches[0].pushLocked(watch.Event{Type: watch.Error})
 		g.s.mu.Unlock()
@@ -220,14 +199,14 @@ func TestErrorEventWithoutStatus(t *testing.T) {
 func TestRelistOnRequest(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.m.forget()
-		g.r.Relist(ReasonCodec)
-		g.r.Relist(ReasonStore)
+		g.r.Relist(reflector.ReasonCodec)
+		g.r.Relist(reflector.ReasonStore)
 		g.r.Relist("")
 		synctest.Wait()
 		g.wantLog("BEGIN CodecChanged", "PAGE 1", "END 101", "SYNCED")
-		g.wantRelist(ReasonCodec)
+		g.wantRelist(reflector.ReasonCodec)
 		g.stop()
 	})
 }
@@ -235,12 +214,12 @@ func TestRelistOnRequest(t *testing.T) {
 func TestRelistBeforeRun(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.stop()
 		g.m.forget()
 		g.s.requests = nil
-		g.r = New(g.s, g.m, Options{})
-		g.r.Relist(ReasonCodec)
+		g.r = reflector.New(g.s, g.m, reflector.Options{})
+		g.r.Relist(reflector.ReasonCodec)
 		var ctx context.Context
 		ctx, g.cancel = context.WithCancel(context.Background())
 		go func() { g.done <- g.r.Run(ctx) }()
@@ -255,20 +234,20 @@ func TestRelistBeforeRun(t *testing.T) {
 
 func TestCheckpointWantsARelist(t *testing.T) {
 	tests := []struct {
-		cp   Checkpoint
-		want Reason
+		cp   reflector.Checkpoint
+		want reflector.Reason
 	}{
-		{Checkpoint{}, ReasonCold},
-		{Checkpoint{ResourceVersion: "101", Relist: ReasonTransform}, ReasonTransform},
-		{Checkpoint{Relist: ReasonStore}, ReasonStore},
-		{Checkpoint{ResourceVersion: "abc"}, ReasonNotResumable},
-		{Checkpoint{ResourceVersion: "0"}, ReasonNotResumable},
+		{reflector.Checkpoint{}, reflector.ReasonCold},
+		{reflector.Checkpoint{ResourceVersion: "101", Relist: reflector.ReasonTransform}, reflector.ReasonTransform},
+		{reflector.Checkpoint{Relist: reflector.ReasonStore}, reflector.ReasonStore},
+		{reflector.Checkpoint{ResourceVersion: "abc"}, reflector.ReasonNotResumable},
+		{reflector.Checkpoint{ResourceVersion: "0"}, reflector.ReasonNotResumable},
 	}
 	for _, tt := range tests {
 		bubble(t, func(g *rig) {
 			g.s.put("a/x", "1")
 			g.m.cp = &tt.cp
-			g.start(Options{})
+			g.start(reflector.Options{})
 			g.wantLog("BEGIN "+string(tt.want), "PAGE 1", "END 101", "SYNCED")
 			g.stop()
 		})
@@ -277,7 +256,7 @@ func TestCheckpointWantsARelist(t *testing.T) {
 
 func TestSinkCloses(t *testing.T) {
 	bubble(t, func(g *rig) {
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.m.mu.Lock()
 		g.m.closed = true
 		g.m.mu.Unlock()
@@ -285,7 +264,7 @@ func TestSinkCloses(t *testing.T) {
 		if err := <-g.done; !errors.Is(err, errSinkClosed) {
 			t.Errorf("Run: %v", err)
 		}
-		if err := g.r.Run(context.Background()); !errors.Is(err, ErrRunTwice) {
+		if err := g.r.Run(context.Background()); !errors.Is(err, reflector.ErrRunTwice) {
 			t.Errorf("second Run: %v", err)
 		}
 		g.cancel()
@@ -297,7 +276,7 @@ func TestOpaqueVersions(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.noListRV = true
 		g.s.put("a/x", "1")
-		g.start(Options{})
+		g.start(reflector.Options{})
 		g.wantLog("BEGIN Cold", "PAGE 1", "END ", "SYNCED", "ADDED a/x ") // a watch from nowhere tells the state
 		if st := g.r.Status(); !st.NotResumable || st.ResourceVersion != "" {
 			t.Errorf("status %+v", st)
@@ -315,8 +294,8 @@ func TestOpaqueVersions(t *testing.T) {
 		g.s.cut(apierrors.NewInternalError(errors.New("boom")))
 		g.s.remove("a/x")
 		g.sleep(10 * time.Second)
-		g.wantRelist(ReasonNotResumable)
-		g.restart(func() {}, Options{})
+		g.wantRelist(reflector.ReasonNotResumable)
+		g.restart(func() {}, reflector.Options{})
 		if st := g.r.Status(); st.Lists != 1 || len(st.Relists) != 0 {
 			t.Errorf("status %+v", st)
 		}

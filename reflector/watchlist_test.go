@@ -1,4 +1,4 @@
-package reflector
+package reflector_test
 
 import (
 	"context"
@@ -14,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
 )
 
-var byWatch = Options{streams: true, PageSize: 10}
+var byWatch = reflector.WithStreams(reflector.Options{PageSize: 10})
 
 // script makes the first watch one that the test feeds. It has nothing of the server's.
 func (g *rig) script(feed func(w *watch.FakeWatcher)) {
@@ -53,7 +55,8 @@ func TestWatchList(t *testing.T) {
 		g.s.put("a/00", "2")
 		g.sleep(time.Second)
 		g.converged()
-		if st := g.r.Status(); st.Lists != 0 || st.Watches != 1 || st.Resumes != 0 || st.State != Watch || st.Err != nil || len(st.Relists) != 0 {
+		if st := g.r.Status(); st.Lists != 0 || st.Watches != 1 || st.Resumes != 0 || st.State != reflector.Watch ||
+			st.Err != nil || len(st.Relists) != 0 {
 			t.Errorf("status %+v", st)
 		}
 		// The next start resumes, and asks for no initial events.
@@ -97,7 +100,7 @@ func TestWatchListWarm(t *testing.T) {
 			g.s.compact()
 		}, byWatch)
 		g.sleep(10 * time.Second)
-		g.wantRelist(ReasonExpired)
+		g.wantRelist(reflector.ReasonExpired)
 		if l := g.m.lines(); !slices.Equal(l, []string{"BEGIN Expired", "PAGE 10", "PAGE 10", "PAGE 3", "END 129", "SYNCED"}) {
 			t.Errorf("told %q", l)
 		}
@@ -150,13 +153,13 @@ func TestWatchListBreaks(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, warm %v", name, warm), func(t *testing.T) {
 				bubble(t, func(g *rig) {
 					g.fill(25)
-					reason := ReasonCold
+					reason := reflector.ReasonCold
 					if warm {
-						reason = ReasonStore
+						reason = reflector.ReasonStore
 						g.start(byWatch)
 						g.stop()
 						g.m.forget()
-						g.m.relist = ReasonStore
+						g.m.relist = reflector.ReasonStore
 						g.s.requests = nil
 					}
 					g.script(func(w *watch.FakeWatcher) {
@@ -196,8 +199,9 @@ func TestWatchListGivenUp(t *testing.T) {
 			g.script(func(w *watch.FakeWatcher) { w.Error(&badRequest.ErrStatus) })
 		}, 0, 1, nil},
 		{"405, for this list", func(g *rig) { g.refuse(apierrors.NewMethodNotSupported(things, "watch")) }, 0, 2, nil},
-		{"another bookmark", func(g *rig) { g.s.initialEvents = ignoresThem }, 0, 1, ErrNoInitialEvents},
-		{"silence", func(g *rig) { g.s.initialEvents = ignoresThem; g.s.noBookmarks = true }, maxSilence + time.Second, 1, ErrSlowInitialEvents},
+		{"another bookmark", func(g *rig) { g.s.initialEvents = ignoresThem }, 0, 1, reflector.ErrNoInitialEvents},
+		{"silence", func(g *rig) { g.s.initialEvents = ignoresThem; g.s.noBookmarks = true }, maxSilence + time.Second, 1,
+			reflector.ErrSlowInitialEvents},
 		{"its whole time", func(g *rig) {
 			g.script(func(w *watch.FakeWatcher) {
 				for range *g.s.seen()[0].TimeoutSeconds {
@@ -206,7 +210,7 @@ func TestWatchListGivenUp(t *testing.T) {
 				}
 				w.Stop()
 			})
-		}, streamTime + time.Minute, 1, ErrSlowInitialEvents},
+		}, streamTime + time.Minute, 1, reflector.ErrSlowInitialEvents},
 		{"the ListerWatcher can not", func(*rig) {}, 0, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,7 +229,7 @@ func TestWatchListGivenUp(t *testing.T) {
 				g.s.mu.Lock()
 				g.s.noBookmarks = false
 				g.s.mu.Unlock()
-				g.r.Relist(ReasonStore)
+				g.r.Relist(reflector.ReasonStore)
 				g.sleep(time.Minute)
 				g.converged()
 				n := 0
@@ -271,7 +275,7 @@ func TestWatchListOfStraysOnly(t *testing.T) {
 		o.Admit = func(runtime.Object) error { return errors.New("none of these") }
 		g.start(o)
 		g.wantLog("BEGIN Cold", "ABORT")
-		if st := g.r.Status(); !errors.Is(st.Err, ErrStrays) || st.Skipped != 3 {
+		if st := g.r.Status(); !errors.Is(st.Err, reflector.ErrStrays) || st.Skipped != 3 {
 			t.Errorf("status %+v", st)
 		}
 		g.stop()
