@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/snapshot"
 	"github.com/larder-dev/larder/store"
 )
@@ -23,7 +24,11 @@ func loseRecord(t *testing.T, path string, id entry.Identity, key string) {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte("larder")).Bucket([]byte(id.ID())).Bucket([]byte("objects")).Delete([]byte(key))
+		b, err := disk.Collection(tx, id.ID())
+		if err != nil {
+			return err
+		}
+		return b.Bucket(disk.Objects).Delete([]byte(key))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -335,7 +336,7 @@ func TestChangesAfterALoss(t *testing.T) {
 	retainChanges(t, c, time.Hour)
 	apply(t, c, "3", upsert("a/z", "3"))
 	err := tamperWith(c, func(b *bolt.Bucket) error {
-		return b.Bucket([]byte("objects")).Put([]byte("a/x"), []byte("damaged"))
+		return b.Bucket(disk.Objects).Put([]byte("a/x"), []byte("damaged"))
 	})
 	if err != nil {
 		t.Fatal(err)

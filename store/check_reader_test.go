@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -184,7 +185,7 @@ func handler(t *testing.T, c *store.Collection) {
 func loseRecord(t *testing.T, c *store.Collection) {
 	t.Helper()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
-		objects := b.Bucket([]byte("objects"))
+		objects := b.Bucket(disk.Objects)
 		k, _ := objects.Cursor().Last()
 		return objects.Delete(k)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -42,7 +43,7 @@ func TestCheckCounts(t *testing.T) {
 }
 
 func TestCheckFindsDamage(t *testing.T) {
-	objects, indexes, key := []byte("objects"), []byte("index"), []byte("ns1/pod0001")
+	objects, indexes, key := disk.Objects, disk.Index, []byte("ns1/pod0001")
 	color := func(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(indexes).Bucket([]byte("color")) }
 	for _, test := range []struct {
 		name   string
@@ -82,12 +83,12 @@ func TestCheckFindsDamage(t *testing.T) {
 			return err
 		}, []string{`"size"`}},
 		{"an info record that is damaged", func(b *bolt.Bucket) error {
-			data := bytes.Clone(b.Get([]byte("info")))
+			data := bytes.Clone(b.Get(disk.Info))
 			data[len(data)-3] ^= 4
-			return b.Put([]byte("info"), data)
+			return b.Put(disk.Info, data)
 		}, []string{"info", "checksum"}},
 		{"an info record that is gone", func(b *bolt.Bucket) error {
-			return b.Delete([]byte("info"))
+			return b.Delete(disk.Info)
 		}, []string{"no info record"}},
 		{"objects that are gone", func(b *bolt.Bucket) error {
 			return b.DeleteBucket(objects)
@@ -116,11 +117,11 @@ func TestCheckFindsDamage(t *testing.T) {
 func TestCheckBoundsItsReport(t *testing.T) {
 	s, c := checked(t)
 	err := tamperWith(c, func(b *bolt.Bucket) error {
-		cur := b.Bucket([]byte("objects")).Cursor()
+		cur := b.Bucket(disk.Objects).Cursor()
 		for k, v := cur.First(); k != nil; k, v = cur.Next() {
 			v = bytes.Clone(v)
 			v[len(v)-1] ^= 1
-			if err := b.Bucket([]byte("objects")).Put(k, v); err != nil {
+			if err := b.Bucket(disk.Objects).Put(k, v); err != nil {
 				return err
 			}
 		}
@@ -140,9 +141,9 @@ func TestReadsReportDamage(t *testing.T) {
 	ctx := context.Background()
 	err := tamperWith(c, func(b *bolt.Bucket) error {
 		key := []byte("ns1/pod0001")
-		data := bytes.Clone(b.Bucket([]byte("objects")).Get(key))
+		data := bytes.Clone(b.Bucket(disk.Objects).Get(key))
 		data[len(data)-3] ^= 4
-		return b.Bucket([]byte("objects")).Put(key, data)
+		return b.Bucket(disk.Objects).Put(key, data)
 	})
 	if err != nil {
 		t.Fatal(err)

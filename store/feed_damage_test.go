@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Whatever byte of what the feed keeps is another one, and wherever it is cut short: the decoder says that it is damaged and of which collection and key, and serves nothing.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -181,18 +182,18 @@ func (m *feedModel) damage() {
 
 // damageEntry damages the n-th entry of a kind, if there is one.
 func damageEntry(b *bolt.Bucket, kind string, n int) (bool, error) {
-	bucket, flips := b.Bucket(inObjects), false
+	bucket, flips := b.Bucket(disk.Objects), false
 	switch kind {
 	case "flip":
 		flips = true
 	case "index":
 		bucket = colors(b)
 	case "seq", "seq entry":
-		bucket = b.Bucket([]byte("seq"))
+		bucket = b.Bucket(disk.Seq)
 	case "tombstone", "lost tombstone":
-		bucket, flips = b.Bucket([]byte("tombstones")), kind == "tombstone"
+		bucket, flips = b.Bucket(disk.Tombstones), kind == "tombstone"
 	case "place":
-		bucket, flips = b.Bucket([]byte("handlers")), true
+		bucket, flips = b.Bucket(disk.Cursors), true
 	}
 	cur := bucket.Cursor()
 	k, v := cur.First()

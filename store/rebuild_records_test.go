@@ -10,22 +10,18 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
-var (
-	inObjects = []byte("objects")
-	inIndex   = []byte("index")
-)
-
-func colors(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(inIndex).Bucket([]byte("color")) }
+func colors(b *bolt.Bucket) *bolt.Bucket { return b.Bucket(disk.Index).Bucket([]byte("color")) }
 
 // flip damages the body of a record.
 func flip(key string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
-		data := bytes.Clone(b.Bucket(inObjects).Get([]byte(key)))
+		data := bytes.Clone(b.Bucket(disk.Objects).Get([]byte(key)))
 		data[len(data)-3] ^= 4
-		return b.Bucket(inObjects).Put([]byte(key), data)
+		return b.Bucket(disk.Objects).Put([]byte(key), data)
 	}
 }
 
@@ -33,7 +29,7 @@ func flip(key string) func(b *bolt.Bucket) error {
 func punch(keys ...string) func(b *bolt.Bucket) error {
 	return func(b *bolt.Bucket) error {
 		for _, key := range keys {
-			if err := b.Bucket(inObjects).Delete([]byte(key)); err != nil {
+			if err := b.Bucket(disk.Objects).Delete([]byte(key)); err != nil {
 				return err
 			}
 		}
@@ -81,7 +77,7 @@ func TestRebuildOfDamagedRecords(t *testing.T) {
 		"a flipped bit in a body": {flip(key), 1, true},
 		"a hole":                  {punch("ns0/pod0003", key), 2, true},
 		"a record under another key": {func(b *bolt.Bucket) error {
-			return b.Bucket(inObjects).Put([]byte("ns1/other"), b.Bucket(inObjects).Get([]byte(key)))
+			return b.Bucket(disk.Objects).Put([]byte("ns1/other"), b.Bucket(disk.Objects).Get([]byte(key)))
 		}, 0, true},
 		"an index entry that is gone": {func(b *bolt.Bucket) error {
 			k, _ := colors(b).Cursor().First()

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 )
 
 type clusterKey struct{}
@@ -226,10 +225,6 @@ func setFormat(path string, version uint64) error {
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		v := binary.BigEndian.AppendUint64(nil, version)
-		v = binary.BigEndian.AppendUint32(v, crc32.Checksum(v, crc32.MakeTable(crc32.Castagnoli)))
-		return tx.Bucket([]byte("larder")).Put([]byte("format"), v)
-	})
+	err = db.Update(func(tx *bolt.Tx) error { return disk.PutFormat(tx, version) })
 	return errors.Join(err, db.Close())
 }

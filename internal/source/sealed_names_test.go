@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -56,10 +57,11 @@ func TestNamesOfWhatIsSealedAndDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		objects := tx.Bucket([]byte("larder")).Bucket([]byte(id.ID())).Bucket([]byte("objects"))
-		record := slices.Clone(objects.Get([]byte("a/1")))
-		record[len(record)-1] ^= 1
-		return objects.Put([]byte("a/1"), record)
+		b, err := disk.Collection(tx, id.ID())
+		if err != nil {
+			return err
+		}
+		return disk.Flip(b.Bucket(disk.Objects), []byte("a/1"))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

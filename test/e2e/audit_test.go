@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/storetest/disk"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -127,9 +128,8 @@ func punch(t *testing.T, path string, keys []string) {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		root := tx.Bucket([]byte("larder"))
-		return root.ForEachBucket(func(name []byte) error {
-			objects := root.Bucket(name).Bucket([]byte("objects"))
+		return disk.EachCollection(tx, func(_ string, b *bbolt.Bucket) error {
+			objects := b.Bucket(disk.Objects)
 			for _, key := range keys {
 				if objects.Get([]byte(key)) == nil {
 					return fmt.Errorf("%s is not in the file", key)
