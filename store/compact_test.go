@@ -144,6 +144,35 @@ func mustInfo(t *testing.T, c *store.Collection) store.Info {
 	return info
 }
 
+// TestCompactLosesNoWrite: what is written while the file is copied is in the new one.
+func TestCompactLosesNoWrite(t *testing.T) {
+	s, _, _ := thinned(t, store.Options{})
+	compacted := make(chan error, 1)
+	go func() {
+		_, err := s.Compact(t.Context())
+		compacted <- err
+	}()
+	stored := 0
+	for end := false; !end; stored++ { // at least one begins after it
+		select {
+		case err := <-compacted:
+			if err != nil {
+				t.Fatal(err)
+			}
+			end = true
+		default:
+		}
+		if err := s.PutDocument(t.Context(), fmt.Sprint(stored), []byte("data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range stored {
+		if data, err := s.Document(t.Context(), fmt.Sprint(n)); err != nil || string(data) != "data" {
+			t.Fatalf("document %d of %d is %q, %v", n, stored, data, err)
+		}
+	}
+}
+
 // TestCompactAtPath: what no process has open is compacted and closed cleanly.
 func TestCompactAtPath(t *testing.T) {
 	s, _, _ := thinned(t, store.Options{})

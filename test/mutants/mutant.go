@@ -33,6 +33,9 @@ func all() []mutant {
 		informerMutants,
 		powerLossMutants,
 		storeCommitMutants,
+		storeDiskMutants,
+		storeFileMutants,
+		storeListMutants,
 	)
 }
 

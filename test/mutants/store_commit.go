@@ -81,7 +81,7 @@ var storeCommitMutants = []mutant{
 		new: `	o.info, o.unsaved = info, o.unsaved || len(last) > 0
 	o.batches++
 `,
-		test: "TestEveryTransactionLeavesAState",
+		test: "TestApplyKeepsLastContactAndEmptyFields",
 	},
 	{
 		name:   "store/failed-commit-forgotten",
@@ -236,5 +236,167 @@ var storeCommitMutants = []mutant{
 		new: `		if now, ok := o.tree.Get(x); ok && now.key == x.key {
 `,
 		test: "TestUpdatesDuringACommit",
+	},
+	{
+		name:   "store/left-out-not-committed",
+		breaks: "What was left out is in the same commit as the resourceVersion that passes it.",
+		file:   "store/overlay_snapshot.go",
+		old: `	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
+`,
+		new:  ``,
+		test: "TestLeftOutIsInTheFile",
+	},
+	{
+		name:   "store/rv-of-unencodable-without-record",
+		breaks: "An object that cannot be encoded is recorded as left out with the resourceVersion that passes it.",
+		file:   "store/apply_encode.go",
+		old: `			b.leftOut[l.Key] = l
+			continue
+`,
+		new: `			_ = l
+			continue
+`,
+		test: "TestLeftOutIsInTheFile",
+	},
+	{
+		name:   "store/left-out-for-ever",
+		breaks: "An object that was stored or deleted is not left out any more.",
+		file:   "store/leftout.go",
+		old: `	for _, x := range last {
+		i.settleLeftOut(x.key)
+	}
+`,
+		new: `	_ = last
+`,
+		test: "TestLeftOutIsInTheFile",
+	},
+	{
+		name:   "store/left-out-overflow-unknown",
+		breaks: "That more objects were left out than are named is recorded.",
+		file:   "store/leftout.go",
+		old: `		i.LeftOutMore = true
+	case found:
+`,
+		new: `	case found:
+`,
+		test: "TestLeftOutIsBounded",
+	},
+	{
+		name:   "store/left-out-deletes",
+		breaks: "What is stored of an object that was refused stays.",
+		file:   "store/apply_encode.go",
+		old: `			b.leftOut[l.Key] = l
+			continue
+`,
+		new: `			b.leftOut[l.Key] = l
+			if l.Key != "" {
+				b.writes = append(b.writes, &write{key: l.Key, del: true})
+			}
+			continue
+`,
+		test: "TestApplySkipsWhatCanNotBeStored",
+	},
+	{
+		name:   "store/left-out-looks-rewound",
+		breaks: "The newest objects do not name one that the server has in a newer state that was refused.",
+		file:   "store/leftout.go",
+		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
+		new:    "slices.Clone(i.Newest)",
+		test:   "TestSkippedDuringARelist",
+	},
+	{
+		name:   "store/encoded-late",
+		breaks: "What a handler does to its object does not reach the file.",
+		file:   "store/overlay_snapshot.go",
+		old: `		if old, err = w.get(x.key); err == nil {
+`,
+		new: `		if x.obj != nil && x.payload != nil {
+			_ = x.encode(c.codec)
+		}
+		if old, err = w.get(x.key); err == nil {
+`,
+		test: "TestFileHasWhatWasApplied",
+	},
+	{
+		name:   "store/quiet-not-bounded",
+		breaks: "At twice the bound all collections wait.",
+		file:   "store/room.go",
+		old: `	return bytes >= 2*bound || bytes >= bound && c.overlay.size() >= max(1, bound/live)
+`,
+		new: `	return bytes >= bound && c.overlay.size() >= max(1, bound/live)
+`,
+		test: "TestRoomIsBounded",
+	},
+	{
+		name:   "store/contradiction-not-stored",
+		breaks: "An event that cannot follow what is held has the list due in the same commit.",
+		file:   "store/contradiction.go",
+		old: `			due = b.IfContradicted
+`,
+		new: `			_ = b.IfContradicted
+`,
+		test: "TestIfContradictedIsStored",
+	},
+	{
+		name:   "store/newest-names-deleted",
+		breaks: "Info.Newest names no object that was deleted.",
+		file:   "store/apply_pending.go",
+		old: `		i.Newest = dropRef(i.Newest, x.key)
+		if found {
+`,
+		new: `		if found {
+`,
+		test: "TestNewestHoldsTheHighest",
+	},
+	{
+		name:   "store/no-retry",
+		breaks: "A commit that failed is tried again.",
+		file:   "store/commits.go",
+		old: `		if err := s.Flush(ctx); err == nil {
+			retry = commitRetry
+		} else {
+			retry = min(2*retry, commitRetryMax)
+		}
+`,
+		new: `		if err := s.Flush(ctx); err != nil {
+			s.commits.mu.Lock()
+			s.commits.running = false
+			s.commits.mu.Unlock()
+			return
+		}
+`,
+		test: "TestCommitIsRetried",
+	},
+	{
+		name:   "store/must-relist-not-committed",
+		breaks: "Why a list is due is stored with the batch that says so.",
+		file:   "store/overlay_snapshot.go",
+		old: `	if info.MustRelist != "" {
+		st.MustRelist = info.MustRelist
+	}
+`,
+		new:  ``,
+		test: "TestApplyKeepsOnlyComparableResourceVersions",
+	},
+	{
+		name:   "store/info-torn",
+		breaks: "Info is never ahead of what the other methods read, nor of an earlier state than before.",
+		file:   "store/overlay_read.go",
+		old: `	return &captured{epoch: o.epoch, info: o.info, unsaved: o.unsaved}
+`,
+		new: `	return &captured{epoch: o.epoch}
+`,
+		test: "TestReadsWhileACommitHangs",
+	},
+	{
+		name:   "store/torn-read",
+		breaks: "A read is one state: a commit between memory and file is noticed.",
+		file:   "store/overlay_read.go",
+		old: `				again = true
+				return nil
+`,
+		new: `				again = false
+`,
+		test: "TestReadAcrossACommitAndAList",
 	},
 }

@@ -1,0 +1,320 @@
+package main
+
+var storeDiskMutants = []mutant{
+	{
+		name:   "store/uid-change-without-tombstone",
+		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
+		file:   "store/apply_writer.go",
+		old: `	if old.found && old.UID != x.uid {
+		if err := w.feed.bury(x.key, old, x); err != nil {
+`,
+		new: `	if old.found && old.UID != x.uid && x.uid == "" {
+		if err := w.feed.bury(x.key, old, x); err != nil {
+`,
+		test: "TestFeedTellsWhatHasChanged",
+	},
+	{
+		name:   "store/trim-before-acknowledged",
+		breaks: "A tombstone stays until every handler has passed it.",
+		file:   "store/feed_trim.go",
+		old: `		passed = min(passed, place.low())
+`,
+		new: `		passed = min(passed, place.low()+1)
+`,
+		test: "TestFeedOverARestart",
+	},
+	{
+		name:   "store/trim-by-the-fastest",
+		breaks: "A tombstone stays until the slowest handler has passed it.",
+		file:   "store/feed_trim.go",
+		old: `	passed, kept := uint64(math.MaxUint64), f.w.state.retain
+	for _, place := range s.places {
+		passed = min(passed, place.low())
+	}
+`,
+		new: `	passed, kept := uint64(0), f.w.state.retain
+	for _, place := range s.places {
+		passed = max(passed, place.low())
+	}
+	if len(s.places) == 0 {
+		passed = math.MaxUint64
+	}
+`,
+		test: "TestFeedBehindTheCap",
+	},
+	{
+		name:   "store/behind-not-told",
+		breaks: "A handler behind tombstones that were dropped is told to begin anew.",
+		file:   "store/feed_trim.go",
+		old: `		if behind {
+			floor = seq
+		}
+`,
+		new:  ``,
+		test: "TestFeedBehindTheCap",
+	},
+	{
+		name:   "store/acknowledged-of-before-a-reset",
+		breaks: "An acknowledgement of before a reset is void.",
+		file:   "store/feed_places.go",
+		old: `	case h.resets != resets:
+		return ErrReset
+`,
+		new:  ``,
+		test: "TestFeedBehindTheCap",
+	},
+	{
+		name:   "store/tombstone-of-older-state",
+		breaks: "A tombstone has the last state that the DELETED event carried.",
+		file:   "store/feed.go",
+		old: `	case x.del && x.uid == uid && x.payload != nil:
+		return x
+`,
+		new:  ``,
+		test: "TestFeedHasTheLastState",
+	},
+	{
+		name:   "store/changes-of-another-store",
+		breaks: "A number that the changes have not come to is refused.",
+		file:   "store/changes.go",
+		old: `		case after < k.Oldest || after > k.Last:
+`,
+		new: `		case after < k.Oldest:
+`,
+		test: "TestChangesSinceANumber",
+	},
+	{
+		name:   "store/tombstones-for-ever",
+		breaks: "A tombstone is kept for a week for one who does not come.",
+		file:   "store/feed_trim.go",
+		old: `		needed := behind && !outdated(data, now, tombstoneAge) || kept > 0 && !outdated(data, now, kept)
+`,
+		new: `		needed := behind || kept > 0 && !outdated(data, now, kept)
+`,
+		test: "TestChangesAreKeptForSoLong",
+	},
+	{
+		name:   "store/equal-object-gets-new-seq",
+		breaks: "An object that a rewriting list finds equal keeps its seq.",
+		file:   "store/feed.go",
+		old: `	if w.feed != nil && x.sameObject && old.found {
+`,
+		new: `	if w.feed != nil && x.sameObject && old.found && x.del {
+`,
+		test: "TestFeedIsNotToldOfEqualObjects",
+	},
+	{
+		name:   "store/place-during-commit-lost",
+		breaks: "What is acknowledged while a commit is under way is in the next one.",
+		file:   "store/feed_places.go",
+		old: `			h.written = max(h.written, version)
+`,
+		new: `			h.written = max(h.version, version)
+`,
+		test: "TestPlaceIsInTheNextCommit",
+	},
+	{
+		name:   "store/place-ahead-of-the-file",
+		breaks: "A commit that fails does not count a place as written.",
+		file:   "store/commits.go",
+		old: `		if err != nil {
+			continue
+		}
+		c.places.committed(snap.places)
+`,
+		new: `		c.places.committed(snap.places)
+		if err != nil {
+			continue
+		}
+`,
+		test: "TestPlaceIsInTheNextCommit",
+	},
+	{
+		name:   "store/place-lost-at-close",
+		breaks: "What was acknowledged before Close is in the file after it.",
+		file:   "store/close.go",
+		old: `	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
+`,
+		new: `	if _, unsaved := c.overlay.current(); !unsaved {
+`,
+		test: "TestPlaceIsInTheNextCommit",
+	},
+	{
+		name:   "store/trim-failing",
+		breaks: "A tombstone whose delete a handler has failed on stays, although it has passed later ones.",
+		file:   "store/feed_places.go",
+		old: `		low = min(low, seq-1)
+`,
+		new: `		_ = seq
+`,
+		test: "TestTombstoneOfAFailingDelete",
+	},
+	{
+		name:   "store/feed-page-skips",
+		breaks: "Pages of the changelog follow each other without a gap.",
+		file:   "store/feed_read.go",
+		old: `	if p.More {
+		p.End = found[len(found)-1].Seq
+	}
+	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
+}
+
+// Objects`,
+		new: `	err = f.c.decodeFeed(&p, found) // before p is read for the result
+	return p, err
+}
+
+// Objects`,
+		test: "TestFeedInPages",
+	},
+	{
+		name:   "store/loss-not-told-to-handlers",
+		breaks: "After objects were lost to damage every durable handler begins anew.",
+		file:   "store/feed_places.go",
+		old: `		h.setBack(again(nextSeq, ResetDamage))
+`,
+		new: `		_ = h
+`,
+		test: "TestRebuildAndTheFeed",
+	},
+	{
+		name:   "store/readers-behind-not-told",
+		breaks: "A reader that has come less far than the dropped deletes is refused (SinceError).",
+		file:   "store/feed_trim.go",
+		old: `		f.w.state.feedLacks = max(f.w.state.feedLacks, seq)
+`,
+		new:  ``,
+		test: "TestChangesAreKeptForSoLong",
+	},
+	{
+		name:   "store/created-of-another-object",
+		breaks: "An object is created when it was first stored, not when another of the same key was.",
+		file:   "store/apply_writer.go",
+		old: `	if old.found && old.UID == x.uid {
+		h.Created = old.FirstSeq()
+`,
+		new: `	if old.found {
+		h.Created = old.FirstSeq()
+`,
+		test: "TestFeedTellsWhatHasChanged",
+	},
+	{
+		name:   "store/seq-filed-twice",
+		breaks: "The changelog has each live object once, at its last seq.",
+		file:   "store/feed.go",
+		old: `	if old.found && old.Seq != seq {
+		if err := f.seqs.Delete(format.SeqKey(old.Seq)); err != nil {
+			return err
+		}
+	}
+	return f.seqs.Put(`,
+		new:  "\treturn f.seqs.Put(",
+		test: "TestFeedTellsWhatHasChanged",
+	},
+	{
+		name:   "store/behind-not-set-back-in-memory",
+		breaks: "A handler that a commit has set back learns of it without a restart.",
+		file:   "store/feed_places.go",
+		old: `		if h := p.all[name]; h != nil {
+			h.setBack(place)
+		}
+`,
+		new: `		if h := p.all[name]; h != nil {
+			_ = place
+		}
+`,
+		test: "TestMemoryKnowsAResetBeforeTheNextWrite",
+	},
+	{
+		name:   "store/index-trusted-without-version",
+		breaks: "The next process trusts a stored index only if its function has the same version.",
+		file:   "store/collection.go",
+		old: `		same := known && have.Version == want.Version && (want.Version != "" || set.ready[name])
+`,
+		new: `		same := known
+`,
+		test: "TestIndexIsTrustedByVersion",
+	},
+	{
+		name:   "store/index-scan-not-verified",
+		breaks: "A scan looks one key past its range: an entry that damage has moved is not missing in silence.",
+		file:   "store/index_lookup.go",
+		old: `		s.next()
+	}
+	return s.err
+}
+
+// values calls`,
+		new: `		_ = k
+	}
+	return s.err
+}
+
+// values calls`,
+		test: "TestLookUpOfAnEntryThatMoved",
+	},
+	{
+		name:   "store/view-index-not-ready",
+		breaks: "A View refuses an index that is not built.",
+		file:   "store/view.go",
+		old: `		if !st.indexes[index].Ready {
+`,
+		new: `		if _, known := st.indexes[index]; !known {
+`,
+		test: "TestViewOfAnUnbuiltIndex",
+	},
+	{
+		name:   "store/index-idle-stays-ready",
+		breaks: "An index that a process wrote past is built anew by the next one.",
+		file:   "store/apply_writer.go",
+		old: `			st.Idle, st.Ready = true, false
+`,
+		new: `			st.Idle = true
+`,
+		test: "TestIndexThatAProcessWrotePast",
+	},
+	{
+		name:   "store/index-prefix-of-another-value",
+		breaks: "A look-up by value finds exactly that value, not those that it begins.",
+		file:   "store/internal/format/tuple.go",
+		old: `	return append(p, escape, terminator)
+`,
+		new: `	return append(p, escape)
+`,
+		test: "TestIndexValuesOfAnyBytes",
+		dir:  "store",
+	},
+	{
+		name:   "store/wrong-key-accepted",
+		breaks: "A wrong key is refused and changes nothing.",
+		file:   "store/keyring.go",
+		old: `	if err == nil && subtle.ConstantTimeCompare(one.check, r.Check) != 1 {
+`,
+		new: `	if err == nil && subtle.ConstantTimeCompare(one.check, one.check) != 1 {
+`,
+		test: "TestKeyProvider",
+	},
+	{
+		name:   "store/key-in-the-file-late",
+		breaks: "The file has a data key before anything that is sealed with it.",
+		file:   "store/apply_writer.go",
+		old: `	if c.sealing.Load() {
+		if err := c.store.keys.ensure(b.Tx()); err != nil {
+`,
+		new: `	if c.sealing.Load() && st.Objects > 1000 {
+		if err := c.store.keys.ensure(b.Tx()); err != nil {
+`,
+		test: "TestSeals",
+	},
+	{
+		name:   "store/rekey-leaves-plain-text",
+		breaks: "Rekey seals what was stored before there was a key.",
+		file:   "store/rekey_copy.go",
+		old: `	if !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
+`,
+		new: `	if st.PlainText || !st.Sealed && !c.s.Seals(st.Identity.GroupResource()) && !holdsSealed(from) {
+`,
+		test: "TestSealingOverPlainText",
+	},
+}

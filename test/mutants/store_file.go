@@ -1,0 +1,212 @@
+package main
+
+var storeFileMutants = []mutant{
+	{
+		name:   "store/two-clusters",
+		breaks: "A store is for one cluster at a time.",
+		file:   "store/cluster.go",
+		old: `	if !exchanged && id != "" {
+`,
+		new: `	if exchanged && id != "" {
+`,
+		test: "TestClaimCluster",
+	},
+	{
+		name:   "store/file-for-everybody",
+		breaks: "The file can be read by its owner only.",
+		file:   "store/open_create.go",
+		old: `	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+`,
+		new: `	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+`,
+		test: "TestOpenMakesAStore",
+	},
+	{
+		name:   "store/directory-for-everybody",
+		breaks: "A directory that Open makes is for its owner only.",
+		file:   "store/open.go",
+		old:    "os.Mkdir(dir, 0o700)",
+		new:    "os.Mkdir(dir, 0o755)",
+		test:   "TestOpenMakesAStore",
+	},
+	{
+		name:   "store/copy-for-everybody",
+		breaks: "A copy can be read by its owner only.",
+		file:   "store/copy.go",
+		old: `	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+`,
+		new: `	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+`,
+		test: "TestCopyFile",
+	},
+	{
+		name:   "store/document-not-verified",
+		breaks: "A damaged document is not returned.",
+		file:   "store/document.go",
+		old: `	payload, err := parseDocument(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+`,
+		new: `	payload, err := parseDocument(name, data)
+	if err != nil && len(data) == 0 {
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
+`,
+		test: "TestDamagedDocument",
+	},
+	{
+		name:   "store/mark-link-followed",
+		breaks: "A mark that is a symbolic link to somebody's file is not written.",
+		file:   "store/lock_unix.go",
+		old: `	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+`,
+		new: `	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+`,
+		test: "TestMarkThatIsALink",
+	},
+	{
+		name:   "store/damaged-is-overwritten",
+		breaks: "A damaged file is moved aside, not removed.",
+		file:   "store/open.go",
+		old: `			if err := s.quarantine(err); err != nil {
+				return err
+			}
+`,
+		new: `			_ = os.Remove(s.real)
+`,
+		test: "TestWrecked",
+	},
+	{
+		name:   "store/replaced-file-written-on",
+		breaks: "Another file under the store's name is noticed, and left alone.",
+		file:   "store/file_name.go",
+		old: `	case !os.SameFile(h.identity, named):
+`,
+		new: `	case !os.SameFile(h.identity, named) && named.Size() < 0:
+`,
+		test: "TestReplacedFile",
+	},
+	{
+		name:   "store/iterate-one-page",
+		breaks: "Iterate goes through all pages.",
+		file:   "store/collection_iterate.go",
+		old: `			if len(records) == iterateObjects || size >= iterateBytes {
+				more = true
+				return nil
+			}
+`,
+		new: `			if len(records) == iterateObjects || size >= iterateBytes {
+				return nil
+			}
+`,
+		test: "TestIterateByPages",
+	},
+	{
+		name:   "store/import-without-state",
+		breaks: "Import keeps why a collection must be listed.",
+		file:   "store/import_collection.go",
+		old: `			st.Attributes, st.Complete, st.MustRelist = i.what.Attributes, as.Complete, as.MustRelist
+`,
+		new: `			st.Attributes, st.Complete = i.what.Attributes, as.Complete
+`,
+		test: "TestImport",
+	},
+	{
+		name:   "store/crash-at-open-not-counted",
+		breaks: "A process that died while it opened the file leaves word of it.",
+		file:   "store/open_mark.go",
+		old: `	if _, err := m.f.WriteAt([]byte(strconv.Itoa(m.crashes+1)+"\n"), 0); err != nil {
+`,
+		new: `	if _, err := m.f.WriteAt(nil, 0); err != nil {
+`,
+		test: "TestProcessThatDiedInOpen",
+	},
+	{
+		name:   "store/crash-at-open-not-heeded",
+		breaks: "After a crash at open every page is looked at before the file is mapped.",
+		file:   "store/open.go",
+		old: `branchBytes: branchBytes, verify: mark.crashes > 0}
+`,
+		new: `branchBytes: branchBytes, verify: mark.crashes > 1000}
+`,
+		test: "TestMarkLeftBehind",
+	},
+	{
+		name:   "store/failure-leaves-no-mark",
+		breaks: "After damage the next process looks at every page first.",
+		file:   "store/file_update.go",
+		old: `		if err := leaveMark(s.real); err != nil {
+`,
+		new: `		if err := error(nil); err != nil {
+`,
+		test: "TestVerifyAfterUncleanClose",
+	},
+	{
+		name:   "store/unclean-not-noticed",
+		breaks: "A file that was not closed is looked at as a whole.",
+		file:   "store/meta.go",
+		old: `	return putClean(tx, false)
+`,
+		new: `	return nil
+`,
+		test: "TestVerifyAfterUncleanClose",
+	},
+	{
+		name:   "store/compact-loses-writes",
+		breaks: "What is committed while Compact copies is in the new file.",
+		file:   "store/compact.go",
+		old: `	defer release()
+	s.setExchanging(true)
+`,
+		new: `	release()
+	s.setExchanging(true)
+`,
+		test: "TestCompactLosesNoWrite",
+	},
+	{
+		name:   "store/compact-takes-anothers-place",
+		breaks: "Compact replaces no file but the store's own.",
+		file:   "store/compact.go",
+		old: `	if !hasName(old.file, s.real) {
+`,
+		new: `	if !hasName(old.file, s.real) && s.ReadOnly() {
+`,
+		test: "TestCompactFails",
+	},
+	{
+		name:   "store/compact-leaves-copy",
+		breaks: "A compaction that fails leaves no copy.",
+		file:   "store/rebuild.go",
+		old: `	return errors.Join(h.close(), os.Remove(h.path))
+`,
+		new: `	return h.close()
+`,
+		test: "TestCompactFails",
+	},
+	{
+		name:   "store/rebuild-silent-loss",
+		breaks: "A collection that a rebuild could not copy whole must be listed.",
+		file:   "store/rebuild.go",
+		old: `	for name := range c.lost {
+		s.losses[name]++
+	}
+`,
+		new:  ``,
+		test: "TestRebuildOfDamagedRecords",
+	},
+	{
+		name:   "store/quarantine-removes-the-new-one",
+		breaks: "The file that was moved aside now is kept whatever the clock says.",
+		file:   "store/quarantine.go",
+		old: `	old := slices.DeleteFunc(beside(path, format.SuffixDamaged), func(other string) bool { return other == name })
+	slices.Sort(old)
+	for _, extra := range old[:max(len(old)-(keepDamaged-1), 0)] {
+`,
+		new: `	old := beside(path, format.SuffixDamaged)
+	slices.Sort(old)
+	for _, extra := range old[:max(len(old)-keepDamaged, 0)] {
+`,
+		test: "TestQuarantineAfterTheClockWasSetBack",
+	},
+}
