@@ -57,6 +57,8 @@ func TestHostileFiles(t *testing.T) {
 		return append(binary.BigEndian.AppendUint32(nil, size), stored...)
 	}
 	long := strings.Repeat("x", maxMark+1)
+	pair := appendRecord(appendRecord(nil, entry.Entry{Key: "a", UID: "u"}), entry.Entry{Key: "b", UID: "u"})
+	three := string(blockHead{count: 3, first: "a", last: "b"}.append(nil))
 	const counts = `,"objects":2,"bytes":2,"blocks":1`
 	for name, c := range map[string]struct {
 		text   []byte
@@ -75,9 +77,21 @@ func TestHostileFiles(t *testing.T) {
 			"of 1025 bytes", "of 1025 bytes"},
 		"a long encoding": {text(begin, markedPart(entry.Entry{Encoding: long}), page, end(counts), tail),
 			"of 1025 bytes", "of 1025 bytes"},
-		"a block of another":           {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
-		"a collection twice":           {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
-		"fewer objects than it says":   {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},
+		"a block of another":         {text(begin, blockPart(7, "a", "b"), page, end(counts), tail), "it is of another collection", "it is not the block that the index names"},
+		"a collection twice":         {text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindCollection, 0, "\x01", podsText+"}"), part(kindEnd, 0, "\x01", podsText+"}"), tail), "is there twice", "where another collection should be"},
+		"fewer objects than it says": {text(begin, blockPart(0, "a"), page, end(counts), tail), "the collection should have 2 objects in 1 blocks, and has 1 in 1", ""},
+		"more objects than it says": {
+			text(begin, blockPart(0, "a", "b"), page, end(`,"objects":1,"bytes":2,"blocks":1`), tail),
+			"the collection should have 1 objects in 1 blocks, and has 2 in 1", ""},
+		"more bytes than it says": {
+			text(begin, blockPart(0, "a", "b"), page, end(`,"objects":2,"bytes":1,"blocks":1`), tail),
+			"the collection should have 2 objects in 1 blocks, and has 2 in 1", ""},
+		"fewer records than the head names": {
+			text(begin, part(kindBlock, 0, three, pair), page, end(counts), tail),
+			"its records are not those that its head names", "its records are not those that its head names"},
+		"the index of another": {
+			text(begin, blockPart(0, "a", "b"), page, end(counts), part(kindTail, 0, "", "x")),
+			"the index is not that of the collections before it", "the index can not be read"},
 		"negative counts":              {text(begin, end(`,"objects":-1`), tail), "its counts of objects, bytes and blocks can not be", "its counts of objects, bytes and blocks can not be"},
 		"counts that overflow a sum":   {text(begin, end(`,"objects":9223372036854775807,"blocks":1`), tail), "its counts of objects, bytes and blocks can not be", "its counts of objects, bytes and blocks can not be"},
 		"counts that overflow":         {text(begin, end(`,"objects":99999999999999999999`), tail), "the collection's description can not be read", "the collection's description can not be read"},
@@ -175,5 +189,36 @@ func TestIndexOfBlocksInOneAnother(t *testing.T) {
 	data := footer{framer.at, framer.id}.append(framer.out)
 	if err := readAtRandom(t, data); !typed(err) || !strings.Contains(err.Error(), "are not one behind the other before it") {
 		t.Error(err)
+	}
+}
+
+// Pages of the index whose entries are not the blocks that are where they say.
+func TestIndexOfOtherBlocks(t *testing.T) {
+	for name, change := range map[string]func(e *indexEntry){
+		"nothing":                    func(*indexEntry) {},
+		"a block of another digest":  func(e *indexEntry) { e.digest[0]++ },
+		"a block of more records":    func(e *indexEntry) { e.count++ },
+		"a block that ends later":    func(e *indexEntry) { e.last = "c" },
+		"a block that begins sooner": func(e *indexEntry) { e.first = "A" },
+	} {
+		framer := framer{id: fileID{1}, all: sha256.New()}
+		framer.out = prologue{version: formatNow, id: framer.id, larder: "x"}.append(nil)
+		framer.all.Write(framer.out)
+		framer.frame(kindManifest, 0, nil, []byte("{}"))
+		framer.frame(kindCollection, 0, []byte{0}, []byte(podsText+"}"))
+		body := appendRecord(nil, entry.Entry{Key: "a", UID: "u", Encoding: encodingMsgpack, Payload: []byte("\x80")})
+		framer.frame(kindBlock, 0, blockHead{count: 1, first: "a", last: "a"}.append(nil), body)
+		e := indexEntry{first: "a", last: "a", span: framer.at, count: 1}
+		copy(e.digest[:], framer.out[len(framer.out)-digestSize:])
+		change(&e)
+		framer.first = e.first
+		framer.frame(kindPage, 0, []byte{0}, e.append(nil))
+		framer.frame(kindEnd, 0, []byte{0}, []byte(podsText+`,"objects":1,"bytes":1,"blocks":1}`))
+		framer.frame(kindTail, 0, nil, nil)
+		err := readAtRandom(t, footer{framer.at, framer.id}.append(framer.out))
+		wrong := name != "nothing"
+		if wrong != (err != nil) || wrong && (!typed(err) || !strings.Contains(err.Error(), "not the block that the index names")) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

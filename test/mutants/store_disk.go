@@ -317,4 +317,78 @@ var storeDiskMutants = []mutant{
 `,
 		test: "TestSealingOverPlainText",
 	},
+	{
+		name:   "store/checksum-without-key",
+		breaks: "A record that damage files under another key is not served.",
+		file:   "store/internal/format/record.go",
+		old: `	sum := sumSized(sumSized(0, table, collection), table, key)
+`,
+		new: `	sum := sumSized(sumSized(0, table, collection), table, key[:0])
+`,
+		test: "TestRecordBelongsToOneCollectionAndKey",
+	},
+	{
+		name:   "store/checksum-without-collection",
+		breaks: "A record of another collection is not served.",
+		file:   "store/internal/format/record.go",
+		old: `	sum := sumSized(sumSized(0, table, collection), table, key)
+`,
+		new: `	sum := sumSized(sumSized(0, table, collection[:0]), table, key)
+`,
+		test: "TestRecordBelongsToOneCollectionAndKey",
+	},
+	{
+		name:   "store/checksum-not-verified",
+		breaks: "A read verifies the checksum of each record.",
+		file:   "store/internal/format/record.go",
+		old: `		return nil, nil, errChecksum
+`,
+		new: `		_ = errChecksum
+`,
+		test: "TestRecordDetectsEveryFlippedBit",
+	},
+	{
+		name:   "store/seal-without-place",
+		breaks: "A sealed record cannot be put in the place of another key.",
+		file:   "store/internal/format/record.go",
+		old:    "[]string{string(bucket), collection, key, string(head)}",
+		new:    "[]string{string(bucket), collection, string(head)}",
+		test:   "TestSealedRecordsThatWereTamperedWith",
+		dir:    "store",
+	},
+	{
+		name:   "store/seal-without-header",
+		breaks: "The header of a sealed record (UID, resourceVersion) cannot be exchanged.",
+		file:   "store/internal/format/record.go",
+		old:    "[]string{string(bucket), collection, key, string(head)}",
+		new:    "[]string{string(bucket), collection, key}",
+		test:   "TestSealedRecordsThatWereTamperedWith",
+		dir:    "store",
+	},
+	{
+		name:   "store/seal-without-collection",
+		breaks: "A sealed record cannot be put into another collection.",
+		file:   "store/internal/format/record.go",
+		old:    "[]string{string(bucket), collection, key, string(head)}",
+		new:    "[]string{string(bucket), key, string(head)}",
+		test:   "TestSealedRecordsOfAnotherPlace",
+		dir:    "store",
+	},
+	{
+		name:   "store/seal-without-bucket",
+		breaks: "What was sealed as a staged entry cannot be put among the objects.",
+		file:   "store/internal/format/record.go",
+		old:    "[]string{string(bucket), collection, key, string(head)}",
+		new:    "[]string{collection, key, string(head)}",
+		test:   "TestSealedRecordsOfAnotherPlace",
+		dir:    "store",
+	},
+	{
+		name:   "store/token-same-in-every-index",
+		breaks: "The token of a value does not tell that another index has the same value.",
+		file:   "store/datakey.go",
+		old:    "format.AppendSized(format.AppendSized(nil, collection), index)",
+		new:    "format.AppendSized(nil, collection)",
+		test:   "TestTokensTellNoValues",
+	},
 }

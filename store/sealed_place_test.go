@@ -1,0 +1,133 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/internal/storetest/disk"
+	"github.com/larder-dev/larder/store"
+)
+
+// TestSealedRecordsOfAnotherPlace: a sealed record is damaged in any place but its own, although the key is the same and
+// somebody who knows the format has made the checksum right.
+func TestSealedRecordsOfAnotherPlace(t *testing.T) {
+	const key = "namespace-0/pod-0000"
+	for name, take := range map[string]func(t *testing.T, c, other *store.Collection) (record []byte){
+		"another collection": func(t *testing.T, _, other *store.Collection) (record []byte) {
+			mustView(t, other, func(b *bolt.Bucket) { record = bytes.Clone(b.Bucket(disk.Objects).Get([]byte(key))) })
+			return record
+		},
+		"what a list has staged": func(t *testing.T, c, _ *store.Collection) (record []byte) {
+			store.SetLimits(c, 1, store.CommitLimit(c))
+			r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(r.Abort)
+			p := somePod(0)
+			p.ResourceVersion = "9500"
+			if _, err := r.Page(t.Context(), []runtime.Object{p}); err != nil {
+				t.Fatal(err)
+			}
+			mustView(t, c, func(b *bolt.Bucket) {
+				_, v := b.Bucket(disk.Staging).Cursor().Last()
+				record = bytes.Clone(v[2:]) // behind what is to be done, and whether an event said so
+			})
+			return record
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
+			c, other := mustCollection(t, s, pods()), mustCollection(t, s, otherPods())
+			mustList(t, c, 20)
+			mustList(t, other, 20)
+			record := take(t, c, other)
+			if r, err := disk.ParseRecord(record); err != nil || r.UID != string(somePod(0).UID) || r.SealedBy == 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			tamper(t, s, func(b *bolt.Bucket) error { return b.Bucket(disk.Objects).Put([]byte(key), reseal(key, record)) })
+			if obj, err := c.Get(t.Context(), key); obj != nil || !isDamaged(err) {
+				t.Errorf("Get: %v, %v", obj, err)
+			}
+		})
+	}
+}
+
+// TestTokensTellNoValues: what stands for a value in the file is the same within an index, and tells nobody that another
+// index, or another collection, has that value.
+func TestTokensTellNoValues(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
+	fn := func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Annotations["value"]}, nil }
+	const idLen, hashLen = 8, 32 // of a token: which key, and the keyed hash
+	seen := map[string]string{}
+	for name, id := range map[string]func() (*store.Collection, error){
+		"pods": func() (*store.Collection, error) {
+			return s.Collection(t.Context(), pods(), store.CollectionOptions{
+				Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"one": fn, "two": fn},
+			})
+		},
+		"other pods": func() (*store.Collection, error) {
+			return s.Collection(t.Context(), otherPods(), store.CollectionOptions{
+				Codec: mustCodec(t, &corev1.Pod{}), Indexers: cache.Indexers{"one": fn},
+			})
+		},
+	} {
+		c, err := id()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := store.Batch{ResourceVersion: "9"}
+		for i := range 2 {
+			p := somePod(i)
+			p.Annotations["value"] = "the same"
+			b.Ops = append(b.Ops, store.Op{Object: p})
+		}
+		if _, err := c.Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err = viewOf(c, func(b *bolt.Bucket) error {
+			return b.Bucket(disk.Index).ForEachBucket(func(index []byte) error {
+				return disk.Each(b.Bucket(disk.Index).Bucket(index), func(k, _ []byte) error {
+					token, _, err := disk.ParseIndexEntry(k)
+					if err != nil || len(token) < idLen+hashLen {
+						return errors.Join(err, errors.New("no token"))
+					}
+					hash, in := token[idLen:idLen+hashLen], name+" by "+string(index)
+					if also, found := seen[hash]; found && also != in {
+						t.Errorf("%s and %s have the same value, as anybody can see", also, in)
+					}
+					seen[hash] = in
+					return nil
+				})
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d values in 3 indexes that have one each", len(seen))
+	}
+}
+
+// mustView runs fn on the bucket of c in a read transaction.
+func mustView(t *testing.T, c *store.Collection, fn func(b *bolt.Bucket)) {
+	t.Helper()
+	err := viewOf(c, func(b *bolt.Bucket) error {
+		fn(b)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
