@@ -8,26 +8,12 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store"
 )
 
-var (
-	discard   = logr.Discard()
-	realClock = clock.RealClock{}
-)
-
-// doneNow is a DoneChecker that is done.
-type doneNow struct{}
-
-func (doneNow) Name() string { return "test" }
-func (doneNow) Done() <-chan struct{} {
-	ch := make(chan struct{})
-	close(ch)
-	return ch
-}
+var discard = logr.Discard()
 
 // quietHandlers keeps expected panics out of the test's output.
 func quietHandlers(t *testing.T) {

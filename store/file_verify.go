@@ -12,9 +12,6 @@ import (
 	"github.com/larder-dev/larder/internal/boltcheck"
 )
 
-// checkPages walks every page of the file, and returns what is wrong.
-func (s *Store) checkPages(ctx context.Context) ([]string, error) { return s.walkPages(ctx, nil) }
-
 // stepBytes is about how much of the file one transaction of a check reads, if the list of free pages is short.
 const stepBytes = 1 << 20
 

@@ -6,16 +6,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
 )
-
-func pods() entry.Identity {
-	return entry.Identity{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-}
 
 func mustCodec(t testing.TB, example runtime.Object) codec.Codec {
 	t.Helper()
