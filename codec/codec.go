@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Codec turns objects into payloads and back. It is safe for concurrent use.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -27,6 +26,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // fewestFixtures is how many kinds k8s.io/api v0.37 ships fixtures for; a

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/msgpack"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // msgpackVersion is part of the fingerprint; raise it when the payload's form

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/internal/msgpack"
 	peer "github.com/vmihailenco/msgpack/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // peerValue writes v with the msgpack package, as Larder did before it had a writer of its own.

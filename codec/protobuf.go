@@ -7,11 +7,12 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/msgpack"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // protobufVersion is part of the fingerprint; raise it when the payload's

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // widget is a custom resource with what the conversion to unstructured maps

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/msgpack"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/msgpack"
 )
 
 // maxDepth is how deep maps and slices may be nested: as deep as encoding/json

@@ -10,11 +10,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/larder-dev/larder/entry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // jsonValue draws any value that an unstructured object may hold.

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/larder-dev/larder/entry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 var errViewReadOnly = errors.New("a view's codec only reads")

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // write is one object on its way into the file: keyed, encoded and indexed

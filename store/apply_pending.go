@@ -3,8 +3,9 @@ package store
 import (
 	"context"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that

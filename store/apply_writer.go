@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // errIndexesChanged: index functions were added after the terms of a write were computed.

@@ -3,9 +3,10 @@ package store
 import (
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // OpType is what an Op does.

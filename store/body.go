@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // body is the payload of a record and how to read it: all reading of objects goes through it. It needs no

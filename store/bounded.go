@@ -5,9 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/larder-dev/larder/codec"
 	"github.com/maypok86/otter/v2"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
 )
 
 // bounded is the objects of a collection whose Residency is Bounded that are decoded: those that are read most.

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // ErrNotKept: the store does not keep the changes of the collection for readers; see Collection.RetainChanges.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // checkFeed verifies the change feed: that it names what is stored, its tombstones and the places of the handlers.

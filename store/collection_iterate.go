@@ -6,9 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // A page of Iterate ends at either bound.

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // reader is what a Collection and a View have in common: the methods that need

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"sync"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // Errors of opening and dropping a collection.

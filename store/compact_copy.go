@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // compaction is one copy of all that is in a store. Each bucket is copied in the order of its keys, so that its pages

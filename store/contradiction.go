@@ -1,8 +1,9 @@
 package store
 
 import (
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // contradicts reports whether x is an event that cannot follow what p is so far. An object without a UID, which some

@@ -9,8 +9,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // copyBuffer is how much CopyTo gives to its writer at a time, but for the ends.

@@ -12,8 +12,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // dataKey seals what one file holds. The key itself, of 32 random bytes, is not kept: these are made of it by HKDF-Expand with SHA-256.

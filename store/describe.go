@@ -4,8 +4,9 @@ import (
 	"context"
 	"reflect"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Describe stores how people name the resource of a collection, and what kubectl prints of it, where that has been learned after the collection was

@@ -7,9 +7,10 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // dictionary is what payloads of a collection have in common, and what some of its records are compressed with. It does not

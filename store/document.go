@@ -5,9 +5,10 @@ import (
 	"context"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // DocumentServerVersion is the name of a document with the version of the API server that the collections are of, such as v1.36.3, for snapshots of the store. Programs

@@ -3,9 +3,10 @@ package store
 import (
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object

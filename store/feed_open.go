@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // maxHandlerName is how long the name of a durable handler may be, in bytes.

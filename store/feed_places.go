@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Place is how far a durable handler has come in the change feed of a collection.

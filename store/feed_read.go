@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // FeedChange is what has become of one object.

@@ -7,8 +7,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Tombstones that a handler has not passed are kept up to so many, and so old. A handler behind one that is dropped begins anew.

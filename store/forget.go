@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 const (

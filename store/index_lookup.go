@@ -8,12 +8,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/internal/printable"
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // fileIndexKeys is IndexKeys by the file.

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // scanned is one object that an index which is not ready would file.

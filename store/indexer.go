@@ -6,9 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Indexer is a collection as a cache.Indexer of client-go: same results, same

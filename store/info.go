@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // Info is the state of a collection as of one transaction.

@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Reader reads one collection of objects: by key, by index, and by a Query, at any time and from any number of goroutines.

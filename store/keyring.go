@@ -14,11 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	"github.com/vmihailenco/msgpack/v5"
-	bolt "go.etcd.io/bbolt"
 )
 
 // keyring is the data keys of a store. A nil one has none: the store was opened without Options.Encryption.

@@ -14,8 +14,9 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/larder-dev/larder/internal/printable"
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/larder-dev/larder/internal/printable"
 )
 
 // Keys are keys from a text. They implement KeyProvider: data keys are wrapped with XChaCha20-Poly1305. Printed, they show ids and names only.

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Memory is a collection that is kept in memory only. It implements Interface

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // memoryReplacement takes a list into a Memory. It holds the whole list, which

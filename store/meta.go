@@ -9,9 +9,10 @@ import (
 	"math/bits"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // root is what the root bucket says about the file.

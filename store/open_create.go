@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // createFile makes an empty store at path. It is complete, and on the disk,

@@ -1,9 +1,10 @@
 package store
 
 import (
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/utils/third_party/forked/golang/btree"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // snapshot is what one commit writes of one collection. It does not change, but for places.

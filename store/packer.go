@@ -8,9 +8,10 @@ import (
 	"runtime"
 	"sync"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // What a dictionary is made of.

@@ -6,13 +6,14 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/larder-dev/larder/codec"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/larder-dev/larder/codec"
 )
 
 // ErrNoField: a Query asks for a field that objects of this type do not have,

@@ -7,10 +7,11 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // eachScan is how many bytes of payloads one page of Each looks at, selected or

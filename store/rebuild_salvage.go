@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // pair is a key of a bucket with its value, which is nil for a bucket.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // RecordError is that of a record that can not be read. Key is the record's: with it as after, Records goes on with the one that follows.

@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see Interface.

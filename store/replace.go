@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 var (

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 const (

@@ -7,10 +7,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 const (

@@ -7,8 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // warmReplace finds out what a list changes, by a merge-join of the list and

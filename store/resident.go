@@ -6,8 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/larder-dev/larder/entry"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // resident is the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads go

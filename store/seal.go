@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // appendSealed is appendRecord for a record of that bucket which is sealed. The terms are tokens already.

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
-	bolt "go.etcd.io/bbolt"
 )
 
 // stagedKind is what a relist will make of one key.

@@ -5,8 +5,9 @@ import (
 	"hash/crc32"
 	"time"
 
-	"github.com/larder-dev/larder/store/internal/format"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/store/internal/format"
 )
 
 // steady is the time by which what is in a file grows old: collections that nobody uses, and tombstones. While the store is open it goes on with the monotonic clock,

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/larder-dev/larder/codec"
-	"github.com/larder-dev/larder/entry"
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 )
 
 // View reads one collection of a Store, whoever has it open: what has been committed of it. It has no index

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // infoRecord is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;

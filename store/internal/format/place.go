@@ -3,8 +3,9 @@ package format
 import (
 	"fmt"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // placeRecord is how far a durable handler has come: the payload of a record under its name.

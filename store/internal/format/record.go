@@ -8,11 +8,12 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/crypto/chacha20poly1305"
+
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/msgpack"
 	"github.com/larder-dev/larder/internal/printable"
-	"golang.org/x/crypto/chacha20poly1305"
 )
 
 // A record is the value that the objects bucket keeps under an object's key:

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
-	bolt "go.etcd.io/bbolt"
 )
 
 // An index bucket files an object's key under a value in one bbolt key:
