@@ -113,6 +113,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{20,64}\b`), "<id>"},
 	{regexp.MustCompile(`@[0-9a-f]{8}\b`), "@<feed>"},
 	{regexp.MustCompile(`age1[0-9a-z]{20,}`), "<recipient>"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? m?s\b`), "<t>"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+\b`), "<t>"},
 	{regexp.MustCompile(`\b\d[\d,.]*( ?([kKMG]i?)?B)?\b`), "<n>"},
 	{regexp.MustCompile(`<n> (list|page|watch|probe|look-up)(e?s)?\b`), "<n> $1"},
