@@ -116,7 +116,7 @@ type encodingDecoder interface {
 	decodeEncoding(encoding string, data []byte) (runtime.Object, error)
 }
 
-// decodePayload decodes a payload that may have been written under another
+// Decode decodes a payload that may have been written under another
 // codec of the same representation: a type gains or loses generated protobuf
 // from one build to the next. encoding is that of the record's header.
 func Decode(c Codec, encoding string, data []byte) (runtime.Object, error) {

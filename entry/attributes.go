@@ -44,7 +44,7 @@ type Column struct {
 	JSONPath string `msgpack:"jsonPath" json:"jsonPath"`
 }
 
-// with is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are unknown, empty ones are none.
+// With is i with what newer says; one that knows less of the same kind changes nothing. nil Categories and Columns are unknown, empty ones are none.
 func (i ResourceInfo) With(newer ResourceInfo) ResourceInfo {
 	less := newer.ShortNames == nil && !newer.Namespaced && newer.Categories == nil && newer.Columns == nil
 	if less && (newer.Kind == i.Kind || newer.Kind == "" && newer.Singular == "") {

@@ -1,6 +1,6 @@
 package entry
 
-// Record is an object as a collection stores it, for those who carry it elsewhere without decoding it.
+// Entry is an object as a collection stores it, for those who carry it elsewhere without decoding it.
 type Entry struct {
 	// Key is the object's, as client-go's cache has it: namespace/name, or name.
 	Key string

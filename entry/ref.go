@@ -32,13 +32,13 @@ type LeftOut struct {
 	Reason LeftOutReason
 }
 
-// validRV reports whether rv can be compared with others.
+// ComparableRV reports whether rv can be compared with others.
 func ComparableRV(rv string) bool {
 	_, err := resourceversion.CompareResourceVersion(rv, rv)
 	return err == nil
 }
 
-// newerRV reports whether a is newer than b. It is false if they can not be compared.
+// NewerRV reports whether a is newer than b. It is false if they can not be compared.
 func NewerRV(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c > 0

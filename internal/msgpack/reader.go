@@ -7,6 +7,7 @@ import (
 	"math"
 )
 
+// What may be wrong with the data.
 var (
 	ErrTruncated = errors.New("the data ends too early")
 	errTrailing  = errors.New("there is something after the end")
@@ -44,7 +45,7 @@ const (
 	maxFixText   = TypeNil - 1 - TypeFixText
 )
 
-// msgpackReader reads msgpack values from data that nobody has vouched for. It
+// Reader reads msgpack values from data that nobody has vouched for. It
 // reads every form that the msgpack format has for the types that are written
 // here. The first error stays in err; after it there is no data left, and
 // every read returns zero.
@@ -62,10 +63,12 @@ type Reader struct {
 	Err    error
 }
 
+// NewReader returns a reader of data, which it does not copy.
 func NewReader(data []byte) Reader {
 	return Reader{data: data, budget: len(data)}
 }
 
+// Fail notes the first error; after it there is no data left.
 func (r *Reader) Fail(err error) {
 	if r.Err == nil {
 		r.Err = err
@@ -75,7 +78,7 @@ func (r *Reader) Fail(err error) {
 
 func (r *Reader) left() int { return len(r.data) - r.Pos }
 
-// peek returns the type byte of the next value, or false after the end.
+// Peek returns the type byte of the next value, or false after the end.
 func (r *Reader) Peek() (byte, bool) {
 	if r.Pos >= len(r.data) {
 		r.Fail(ErrTruncated)
@@ -84,13 +87,14 @@ func (r *Reader) Peek() (byte, bool) {
 	return r.data[r.Pos], true
 }
 
+// Unexpected fails because the next value is not what should be there.
 func (r *Reader) Unexpected(what string) {
 	if c, ok := r.Peek(); ok {
 		r.Fail(fmt.Errorf("type byte %#x where %s should be", c, what))
 	}
 }
 
-// end fails unless everything has been read.
+// End fails unless everything has been read.
 func (r *Reader) End() {
 	if r.Err == nil && r.left() > 0 {
 		r.Fail(errTrailing)
@@ -128,7 +132,7 @@ func (r *Reader) cut(n uint64) []byte {
 	return b
 }
 
-// bytes returns the bytes of the next string. They are part of the data.
+// Bytes returns the bytes of the next string. They are part of the data.
 func (r *Reader) Bytes() []byte {
 	c, ok := r.Peek()
 	switch {
@@ -144,7 +148,7 @@ func (r *Reader) Bytes() []byte {
 	return nil
 }
 
-// bin is bytes for a bin value.
+// Bin is bytes for a bin value.
 func (r *Reader) Bin() []byte {
 	c, ok := r.Peek()
 	if ok && TypeBin8 <= c && c <= TypeBin32 {
@@ -154,9 +158,10 @@ func (r *Reader) Bin() []byte {
 	return nil
 }
 
+// Str returns the next string, in memory of its own.
 func (r *Reader) Str() string { return string(r.Bytes()) }
 
-// int reads an integer; the caller has peeked at its type byte.
+// Int reads an integer; the caller has peeked at its type byte.
 func (r *Reader) Int(c byte) int64 {
 	switch {
 	case c <= MaxPositive || c >= TypeNegative:
@@ -179,8 +184,10 @@ func (r *Reader) Int(c byte) int64 {
 	return int64(r.number(3))
 }
 
+// Float reads a float of 64 bits; the caller has peeked at its type byte.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.number(3)) }
 
+// Uint reads an integer that is not negative.
 func (r *Reader) Uint() uint64 {
 	c, ok := r.Peek()
 	switch {
@@ -196,7 +203,7 @@ func (r *Reader) Uint() uint64 {
 	return 0
 }
 
-// arrayLen returns the length of the array that begins here.
+// ArrayLen returns the length of the array that begins here.
 func (r *Reader) ArrayLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -212,7 +219,7 @@ func (r *Reader) ArrayLen() int {
 	return 0
 }
 
-// mapLen is arrayLen for a map, whose entries are two elements.
+// MapLen is arrayLen for a map, whose entries are two elements.
 func (r *Reader) MapLen() int {
 	c, ok := r.Peek()
 	switch {
@@ -238,7 +245,7 @@ func (r *Reader) announced(n uint64, each int) int {
 	return int(n)
 }
 
-// ext reads the header of an extension without data and returns its id.
+// Ext reads the header of an extension without data and returns its id.
 func (r *Reader) Ext() byte {
 	if r.number(0) != 0 { // the length; its type byte is typeExt8
 		r.Fail(errors.New("an extension with data"))
@@ -251,7 +258,7 @@ func (r *Reader) Ext() byte {
 	return id[0]
 }
 
-// skip passes over n values, and so over whatever is in them. It verifies no more than
+// Skip passes over n values, and so over whatever is in them. It verifies no more than
 // it needs for that.
 func (r *Reader) Skip(n int) {
 	for ; n > 0; n-- {
@@ -281,19 +288,21 @@ func (r *Reader) Skip(n int) {
 	}
 }
 
+// IsText reports whether c begins a string.
 func IsText(c byte) bool { return c&^maxFixText == TypeFixText || TypeText8 <= c && c <= TypeText32 }
 
+// IsArray reports whether c begins an array.
 func IsArray(c byte) bool {
 	return c&^maxFixArray == TypeFixArray || c == TypeArray16 || c == TypeArray32
 }
 
-// isMap reports whether the next value is a map.
+// IsMap reports whether the next value is a map.
 func (r *Reader) IsMap() bool {
 	c, ok := r.Peek()
 	return ok && (c&^maxFixMap == typeFixMap || c == TypeMap16 || c == TypeMap32)
 }
 
-// enter goes to the field of that name if the next value is a map that has it.
+// Enter goes to the field of that name if the next value is a map that has it.
 func (r *Reader) Enter(name string) bool {
 	if !r.IsMap() {
 		return false

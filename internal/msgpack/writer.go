@@ -9,6 +9,7 @@ import (
 // what github.com/vmihailenco/msgpack/v5 makes of them: equal objects give equal
 // bytes, whichever build of Larder wrote them.
 
+// AppendText appends a string.
 func AppendText(dst []byte, s string) []byte {
 	switch n := len(s); {
 	case n <= maxFixText:
@@ -21,6 +22,7 @@ func AppendText(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
+// AppendBin appends a bin value.
 func AppendBin(dst, b []byte) []byte {
 	if n := len(b); n <= math.MaxUint8 {
 		dst = append(dst, TypeBin8, byte(n))
@@ -30,6 +32,7 @@ func AppendBin(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
+// AppendArrayLen appends the head of an array of n values.
 func AppendArrayLen(dst []byte, n int) []byte {
 	if n <= maxFixArray {
 		return append(dst, TypeFixArray|byte(n))
@@ -37,6 +40,7 @@ func AppendArrayLen(dst []byte, n int) []byte {
 	return appendLen(dst, TypeArray16, n)
 }
 
+// AppendMapLen appends the head of a map of n pairs.
 func AppendMapLen(dst []byte, n int) []byte {
 	if n <= maxFixMap {
 		return append(dst, typeFixMap|byte(n))
@@ -52,6 +56,7 @@ func appendLen(dst []byte, type16 byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, type16+1), uint32(n))
 }
 
+// AppendUint appends an integer that is not negative.
 func AppendUint(dst []byte, n uint64) []byte {
 	switch {
 	case n <= MaxPositive:
@@ -66,6 +71,7 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeUint64), n)
 }
 
+// AppendInt appends an integer.
 func AppendInt(dst []byte, n int64) []byte {
 	switch {
 	case n >= 0:
@@ -82,10 +88,12 @@ func AppendInt(dst []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeInt64), uint64(n))
 }
 
+// AppendFloat appends a float of 64 bits.
 func AppendFloat(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, TypeFloat64), math.Float64bits(f))
 }
 
+// AppendBool appends true or false.
 func AppendBool(dst []byte, b bool) []byte {
 	if b {
 		return append(dst, TypeTrue)
@@ -93,5 +101,5 @@ func AppendBool(dst []byte, b bool) []byte {
 	return append(dst, TypeFalse)
 }
 
-// appendExt appends an extension that has an id and no data.
+// AppendExt appends an extension that has an id and no data.
 func AppendExt(dst []byte, id byte) []byte { return append(dst, TypeExt8, 0, id) }

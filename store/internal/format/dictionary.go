@@ -6,15 +6,16 @@ import (
 	"fmt"
 )
 
-// dictionaryID is the id of a dictionary that is stored in plain text: a hash of its content, and never 0.
+// DictionaryID is the id of a dictionary that is stored in plain text: a hash of its content, and never 0.
 func DictionaryID(content []byte) uint64 {
 	sum := sha256.Sum256(content)
 	return max(1, binary.BigEndian.Uint64(sum[:])) // 0 is for none
 }
 
-// dictionaryKey is the key of a dictionary in its bucket.
+// DictionaryKey is the key of a dictionary in its bucket.
 func DictionaryKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
+// ParseDictionaryKey is the reverse of DictionaryKey.
 func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false
@@ -22,8 +23,8 @@ func ParseDictionaryKey(k []byte) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64(k), true
 }
 
-// dictionaryPlace is the key that the checksum of a dictionary covers.
+// DictionaryPlace is the key that the checksum of a dictionary covers.
 func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", BucketDictionaries, id) }
 
-// dictionaryHeader is that of the record of a dictionary.
+// DictionaryHeader is that of the record of a dictionary.
 var DictionaryHeader = Header{Encoding: "dictionary"}

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// infoRecord is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;
+// Info is the state of a collection: the payload of the record under keyInfo. The tags are part of the format;
 // fields that a later build adds are ignored.
 type Info struct {
 	Group           string                `msgpack:"group,omitempty"`
@@ -52,13 +52,14 @@ type Info struct {
 	PlainText       bool                  `msgpack:"plainText,omitempty"`
 }
 
+// Ref is one of the newest objects of a collection.
 type Ref struct {
 	Key string `msgpack:"key"`
 	UID string `msgpack:"uid"`
 	RV  string `msgpack:"rv"`
 }
 
-// indexState is what the file says about one of its index buckets.
+// IndexState is what the file says about one of its index buckets.
 type IndexState struct {
 	// Version is the caller's version of the function; without one the next process does not trust the entries.
 	Version string `msgpack:"version,omitempty"`
@@ -70,7 +71,7 @@ type IndexState struct {
 	Idle bool `msgpack:"idle,omitempty"`
 }
 
-// leftOutRecord is LeftOut on disk.
+// LeftOut is LeftOut on disk.
 type LeftOut struct {
 	Key    string `msgpack:"key"`
 	UID    string `msgpack:"uid,omitempty"`
@@ -78,7 +79,7 @@ type LeftOut struct {
 	Reason string `msgpack:"reason"`
 }
 
-// appendInfo appends the info record of the collection to dst.
+// AppendInfo appends the info record of the collection to dst.
 func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
@@ -87,7 +88,7 @@ func AppendInfo(dst []byte, collection string, r *Info) ([]byte, error) {
 	return AppendRecord(dst, collection, string(KeyInfo), Header{Encoding: "info"}, payload), nil
 }
 
-// parseInfo is the reverse of appendInfo. Its errors wrap ErrDamaged.
+// ParseInfo is the reverse of appendInfo. Its errors wrap ErrDamaged.
 func ParseInfo(collection string, data []byte) (r Info, err error) {
 	_, payload, err := ParseRecord(collection, string(KeyInfo), data)
 	if err != nil {

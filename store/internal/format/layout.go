@@ -1,30 +1,36 @@
 package format
 
-// formatVersion is the version of the format.
+// Version is the version of the format.
 const Version = 1
 
+// The buckets of a file.
 var (
 	BucketLarder    = []byte("larder")
-	BucketDocuments = []byte("documents") // name → record of what a program keeps beside collections; see document.go
-	BucketDropped   = []byte("dropped")   // number → what is left of a collection that was dropped; see drop.go
+	BucketDocuments = []byte("documents") // name → record of what a program keeps beside collections
+	BucketDropped   = []byte("dropped")   // number → what is left of a collection that was dropped
+)
 
-	// In bucketLarder, beside one bucket per collection, named by Identity.ID.
-	KeyFormat  = []byte("format")  // formatVersion, big endian uint64, and its CRC-32C; the same in every format
+// The keys in BucketLarder, beside one bucket for each collection, named by Identity.ID.
+var (
+	KeyFormat  = []byte("format")  // Version, big endian uint64, and its CRC-32C; the same in every format
 	KeyCreated = []byte("created") // RFC 3339
 	KeyFileID  = []byte("file-id") // random, hex
 	KeyClean   = []byte("clean")   // present while the file was closed cleanly
-	KeyKeys    = []byte("keys")    // the data keys, wrapped, once something has been sealed; see keyring.go
-	KeyTimes   = []byte("times")   // the clocks when it was last noted which collections are used; see steady.go
+	KeyKeys    = []byte("keys")    // the data keys, wrapped, once something has been sealed
+	KeyTimes   = []byte("times")   // the clocks when it was last noted which collections are used
+)
 
-	// In a collection's bucket.
-	KeyInfo       = []byte("info") // msgpack of infoRecord
-	BucketObjects = []byte("objects")
-	BucketIndex   = []byte("index")
-	BucketStaging = []byte("staging") // a relist too large for memory; dropped at open
+// What a collection's bucket holds.
+var (
+	KeyInfo            = []byte("info") // msgpack of Info
+	BucketObjects      = []byte("objects")
+	BucketIndex        = []byte("index")
+	BucketStaging      = []byte("staging") // a relist too large for memory; dropped at open
+	BucketDictionaries = []byte("dict")    // what compressed records need
+)
 
-	BucketDictionaries = []byte("dict") // what compressed records need
-
-	// While something consumes the changelog; see feed.go.
+// What a collection's bucket holds while something consumes the changelog.
+var (
 	BucketSeq        = []byte("seq")
 	BucketTombstones = []byte("tombstones")
 	BucketHandlers   = []byte("handlers")

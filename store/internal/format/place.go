@@ -8,7 +8,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 )
 
-// placeRecord is how far a durable handler has come: the payload of a record under its name.
+// Place is how far a durable handler has come: the payload of a record under its name.
 type Place struct {
 	Seq       uint64            `msgpack:"seq"`
 	Failing   map[string]uint64 `msgpack:"failing,omitempty"`
@@ -21,7 +21,7 @@ type Place struct {
 // handlerPlace is the key that the checksum of a place covers.
 func handlerPlace(name string) string { return string(BucketHandlers) + "/" + name }
 
-// appendPlace appends the record of the handler to dst.
+// AppendPlace appends the record of the handler to dst.
 func AppendPlace(dst []byte, collection, name string, r *Place) ([]byte, error) {
 	payload, err := msgpack.Marshal(r)
 	if err != nil {
@@ -30,7 +30,7 @@ func AppendPlace(dst []byte, collection, name string, r *Place) ([]byte, error) 
 	return AppendRecord(dst, collection, handlerPlace(name), Header{Encoding: "place"}, payload), nil
 }
 
-// parsePlaceRecord is the reverse of appendPlace. Its errors wrap ErrDamaged.
+// ParsePlace is the reverse of appendPlace. Its errors wrap ErrDamaged.
 func ParsePlace(collection, name string, data []byte) (r Place, err error) {
 	_, payload, err := ParseRecord(collection, handlerPlace(name), data)
 	if err != nil {

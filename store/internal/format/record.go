@@ -49,13 +49,13 @@ var (
 	errHeaderLength = errors.New("the header is longer than the record")
 )
 
-// sealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
+// SealOverhead is how many bytes longer a payload is once it is sealed: a nonce and a tag.
 const SealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
-// maxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
+// MaxUnpacked is how long a payload may be that is stored compressed, in bytes. It bounds what a read allocates.
 const MaxUnpacked = 64 << 20
 
-// header is what a record says about its object without its payload.
+// Header is what a record says about its object without its payload.
 type Header struct {
 	UID string
 	RV  string
@@ -80,7 +80,7 @@ type Header struct {
 	Unknown byte
 }
 
-// firstSeq returns the number at which the object was created, as far as this collection has seen it.
+// FirstSeq returns the number at which the object was created, as far as this collection has seen it.
 func (h Header) FirstSeq() uint64 {
 	if h.Created == 0 {
 		return h.Seq
@@ -88,7 +88,7 @@ func (h Header) FirstSeq() uint64 {
 	return h.Created
 }
 
-// plainSize is how long the payload is that the codec wrote.
+// PlainSize is how long the payload is that the codec wrote.
 func (h Header) PlainSize(payload []byte) int {
 	switch {
 	case h.Dictionary != 0:
@@ -99,6 +99,7 @@ func (h Header) PlainSize(payload []byte) int {
 	return len(payload)
 }
 
+// Version is the first byte of a record with that header.
 func (h Header) Version() byte {
 	switch {
 	case h.SealedBy != 0:
@@ -109,12 +110,12 @@ func (h Header) Version() byte {
 	return RecordVersion
 }
 
-// appendRecord appends the record of the object under key to dst.
+// AppendRecord appends the record of the object under key to dst.
 func AppendRecord(dst []byte, collection, key string, h Header, payload []byte) []byte {
 	return AppendParts(dst, collection, key, h.Version(), AppendHeader(nil, h), payload)
 }
 
-// appendParts is appendRecord for who has encoded the header.
+// AppendParts is appendRecord for who has encoded the header.
 func AppendParts(dst []byte, collection, key string, version byte, head, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, version, 0, 0, 0, 0)
@@ -127,7 +128,7 @@ func AppendParts(dst []byte, collection, key string, version byte, head, payload
 	return dst
 }
 
-// parseRecord takes a record apart and verifies its checksum. The payload is
+// ParseRecord takes a record apart and verifies its checksum. The payload is
 // part of data; the header shares no memory with it, but for head.
 func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	h, payload, err := splitRecord(collection, key, data)
@@ -137,14 +138,14 @@ func ParseRecord(collection, key string, data []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// parseHeader is parseRecord for those who do not need the payload. It
+// ParseHeader is parseRecord for those who do not need the payload. It
 // verifies the checksum of the whole record all the same.
 func ParseHeader(collection, key string, data []byte) (Header, error) {
 	h, _, err := ParseRecord(collection, key, data)
 	return h, err
 }
 
-// parsePayload is parseRecord for those who need of the header only what it says about the payload.
+// ParsePayload is parseRecord for those who need of the header only what it says about the payload.
 func ParsePayload(collection, key string, data []byte) (h Header, payload []byte, err error) {
 	head, payload, err := cutRecord(collection, key, data)
 	if err == nil {
@@ -212,12 +213,13 @@ func sumByte(sum uint32, table *crc32.Table, b byte) uint32 {
 	return ^(table[byte(sum)^b] ^ sum>>8)
 }
 
-// appendSized appends the length of s and s, so that two strings in a row can
+// AppendSized appends the length of s and s, so that two strings in a row can
 // not be cut in another place.
 func AppendSized(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
+// AppendHeader appends the header as a record has it.
 func AppendHeader(dst []byte, h Header) []byte {
 	fields := headerFields
 	switch h.Version() {
@@ -361,7 +363,7 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 //
 // and the values of its index terms, as tokens.
 
-// sealContext is the associated data of a payload.
+// SealContext is the associated data of a payload.
 func SealContext(bucket []byte, collection, key string, head []byte) []byte {
 	dst := make([]byte, 0, 1+8+len(bucket)+len(collection)+len(key)+len(head))
 	dst = append(dst, SealedVersion)

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 )
 
-// tombstone is what the feed keeps of an object that is gone:
+// Tombstone is what the feed keeps of an object that is gone:
 //
 //	bytes 0-7   when, by the store's steady time, in seconds since 1970, big endian
 //	uvarint     length of the key
@@ -26,18 +26,18 @@ type Tombstone struct {
 
 const tombstoneFixed = 8
 
-// append encodes the tombstone; record appends a record of that bucket.
+// Append encodes the tombstone; record appends a record of that bucket.
 func (t Tombstone) Append(record func(dst, bucket []byte, key string, h Header, payload []byte) []byte) []byte {
 	place := t.Place()
 	return record([]byte(place), BucketTombstones, place, t.Header, t.Payload)
 }
 
-// place is what comes before the record.
+// Place is what comes before the record.
 func (t Tombstone) Place() string {
 	return string(AppendSized(binary.BigEndian.AppendUint64(nil, uint64(max(t.At.Unix(), 0))), t.Key))
 }
 
-// tombstoneTime returns when the tombstone was put, without a look at the rest.
+// TombstoneTime returns when the tombstone was put, without a look at the rest.
 func TombstoneTime(data []byte) (time.Time, bool) {
 	if len(data) < tombstoneFixed {
 		return time.Time{}, false
@@ -45,7 +45,7 @@ func TombstoneTime(data []byte) (time.Time, bool) {
 	return time.Unix(int64(binary.BigEndian.Uint64(data)), 0), true
 }
 
-// parseTombstone is the reverse of append. The payload is part of data.
+// ParseTombstone is the reverse of append. The payload is part of data.
 func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, err error) {
 	at, ok := TombstoneTime(data)
 	if !ok {
@@ -68,9 +68,10 @@ func ParseTombstone(collection string, seq uint64, data []byte) (t Tombstone, er
 	return t, nil
 }
 
-// seqKey is the key of a sequence number.
+// SeqKey is the key of a sequence number.
 func SeqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
+// ParseSeqKey is the reverse of SeqKey.
 func ParseSeqKey(k []byte) (seq uint64, ok bool) {
 	if len(k) != 8 {
 		return 0, false

@@ -40,12 +40,12 @@ const (
 
 var errIndexKey = errors.New("an index entry's key is malformed")
 
-// indexKey returns the bbolt key that files the object's key under value.
+// IndexKey returns the bbolt key that files the object's key under value.
 func IndexKey(value, key string) []byte {
 	return append(IndexPrefix(value), key...)
 }
 
-// indexEntry returns the whole bbolt entry that files the object's key under value.
+// IndexEntry returns the whole bbolt entry that files the object's key under value.
 func IndexEntry(value, key string) (k, v []byte) {
 	k = IndexKey(value, key)
 	if k[0] == tagHashed {
@@ -54,7 +54,7 @@ func IndexEntry(value, key string) (k, v []byte) {
 	return k, nil
 }
 
-// indexPrefix returns what all entries of exactly this value, and no others, begin with.
+// IndexPrefix returns what all entries of exactly this value, and no others, begin with.
 func IndexPrefix(value string) []byte {
 	if literalLen(value) > maxLiteralLen {
 		sum := sha256.Sum256([]byte(value))
@@ -106,7 +106,7 @@ func parseIndexKey(k []byte) (value, key string, hashed bool, err error) {
 	return "", "", false, fmt.Errorf("%w: %w", errIndexKey, entry.ErrDamaged)
 }
 
-// parseIndexEntry takes a whole entry apart, hashed or not, and verifies the hash.
+// ParseIndexEntry takes a whole entry apart, hashed or not, and verifies the hash.
 func ParseIndexEntry(k, v []byte) (value, key string, err error) {
 	value, key, hashed, err := parseIndexKey(k)
 	if err != nil || !hashed {
