@@ -58,6 +58,33 @@ func TestSaveOfAStoreThatLacksObjects(t *testing.T) {
 	}
 }
 
+// TestSaveOfAStoreThatLeftObjectsOut: what the store knows that it lacks a copy of it does not know, so the copy has to be
+// listed.
+func TestSaveOfAStoreThatLeftObjectsOut(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.larder")
+	s := mustOpen(t, filepath.Join(dir, "a.db"))
+	c := listPods(t, s, 10, "5000")
+	for _, leftOut := range []bool{true, false} {
+		batch := store.Batch{ResourceVersion: "6000", Ops: []store.Op{{Object: savedPod(3, "6000")}}}
+		if leftOut {
+			refused := entry.ObjectRef{Key: "ns-3/pod-000003", ResourceVersion: "5500"}
+			batch.ResourceVersion = "5500"
+			batch.Ops[0] = store.Op{Type: store.LeaveOut, LeftOut: entry.LeftOut{ObjectRef: refused, Reason: entry.LeftOutTransform}}
+		}
+		if _, err := c.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := snapshot.SaveStore(t.Context(), s, path, snapshot.SaveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, restored := mustRestore(t, path, snapshot.RestoreOptions{})
+		if got := restored.Collections[0]; (got.MustRelist != "") != leftOut {
+			t.Errorf("left out %v: restored to be listed for %q", leftOut, got.MustRelist)
+		}
+	}
+}
+
 // TestSaveWithoutTheKeys: what can not be opened for want of keys is not left out in silence.
 func TestSaveWithoutTheKeys(t *testing.T) {
 	key, err := age.GenerateX25519Identity()

@@ -119,4 +119,13 @@ var informerMutants = []mutant{
 `,
 		test: "TestDurableQueueChangesMeanwhile",
 	},
+	{
+		name:   "informer/lost-object-not-told",
+		breaks: "What a repair of the file has lost, and the server does not have any more, comes as OnDelete.",
+		file:   "informer/list.go",
+		old: `			out = append(out, store.Change{Type: cache.Deleted, Key: key})
+`,
+		new:  ``,
+		test: "TestLostThenDeleted",
+	},
 }

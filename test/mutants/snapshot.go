@@ -41,4 +41,14 @@ var snapshotMutants = []mutant{
 `,
 		test: "TestIndexOfOtherBlocks",
 	},
+	{
+		name:   "snapshot/left-out-is-resumable",
+		breaks: "A snapshot of a store that lacks objects cannot be resumed from.",
+		file:   "snapshot/save_source.go",
+		old: `	if info.MustRelist == "" && (len(info.LeftOut) > 0 || info.LeftOutMore) {
+`,
+		new: `	if info.MustRelist == "" && info.LeftOutMore && info.Objects < 0 {
+`,
+		test: "TestSaveOfAStoreThatLeftObjectsOut",
+	},
 }
