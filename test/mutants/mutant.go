@@ -32,6 +32,7 @@ func all() []mutant {
 		fifoMutants,
 		informerMutants,
 		powerLossMutants,
+		reflectorMutants,
 		snapshotMutants,
 		storeCommitMutants,
 		storeDiskMutants,

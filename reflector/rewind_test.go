@@ -1,0 +1,155 @@
+package reflector_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/larder-dev/larder/reflector"
+)
+
+// beforeWatch has do called before the n-th watch from now on is answered. An error of its is the answer.
+func (g *rig) beforeWatch(n int, do func() error) {
+	g.s.onWatch = func(context.Context, request) (watch.Interface, error) {
+		if n--; n != 0 {
+			return nil, nil
+		}
+		return nil, do()
+	}
+}
+
+// TestRewoundBetweenWatches: the watch ended in order, at its time-out, and the next one is accepted only after the
+// server had time to become another. The newest object has been written since and proves nothing: another one does.
+func TestRewoundBetweenWatches(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.s.put("a/y", "1")
+		b := g.s.backup()
+		g.start(reflector.Options{})
+		g.s.put("a/x", "lost")
+		g.s.put("a/y", "lost")
+		g.beforeWatch(1, func() error {
+			time.Sleep(2 * time.Second)
+			g.s.restore(b)
+			g.s.other(10)
+			g.s.put("a/y", "2")
+			g.s.other(1)
+			return nil
+		})
+		for range 22 { // eleven minutes
+			g.sleep(30 * time.Second)
+		}
+		if n := len(g.errs); n > 0 {
+			t.Errorf("%d errors: the watch did not end in order: %v", n, g.errs)
+		}
+		g.wantRelist(reflector.ReasonRewound)
+		g.stop()
+	})
+}
+
+// TestRewoundAndPastUs: the first that the watch tells is of the server's new history, and an object that we hold would
+// have shown that. Nothing of it is delivered.
+func TestRewoundAndPastUs(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		b := g.s.backup()
+		g.s.put("a/x", "lost")
+		g.start(reflector.Options{})
+		g.restart(func() {
+			g.s.restore(b)
+			g.s.other(10)
+			g.s.put("a/new", "1")
+		}, reflector.Options{})
+		g.sleep(10 * time.Second)
+		if l := g.m.lines(); len(l) == 0 || l[0] != "MUSTLIST Rewound" {
+			t.Errorf("told %q", l)
+		}
+		g.wantRelist(reflector.ReasonRewound)
+		g.stop()
+	})
+}
+
+// TestEventOfAnotherObjectIsNotDelivered: of the delete of the one that we hold under its name nothing was told.
+func TestEventOfAnotherObjectIsNotDelivered(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		g.m.forget()
+		g.s.mu.Lock()
+		watches := g.s.watches
+		g.s.watches = nil
+		g.s.mu.Unlock()
+		g.s.remove("a/x")
+		g.s.mu.Lock()
+		g.s.watches = watches
+		g.s.mu.Unlock()
+		g.s.put("a/x", "another")
+		g.sleep(10 * time.Second)
+		if l := g.m.lines(); len(l) == 0 || l[0] != "MUSTLIST Rewound" {
+			t.Errorf("told %q", l)
+		}
+		g.wantRelist(reflector.ReasonRewound)
+		g.stop()
+	})
+}
+
+// TestListOfARewoundServer: the resourceVersion has expired, so nothing can be looked up before the list. That itself
+// shows that the server is not on our timeline, and gives way to one that compares bodies.
+func TestListOfARewoundServer(t *testing.T) {
+	for name, after := range map[string]struct {
+		change func(s *server)
+		reason reflector.Reason
+	}{
+		"behind us": {func(s *server) { s.put("a/z", "1") }, reflector.ReasonAhead},
+		"past us":   {func(s *server) { s.other(10) }, reflector.ReasonRewound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(g *rig) {
+				g.s.put("a/x", "1")
+				b := g.s.backup()
+				g.s.put("a/x", "lost")
+				g.s.put("a/y", "lost")
+				g.start(reflector.Options{})
+				g.restart(func() {
+					g.beforeWatch(1, func() error { // when the probe has been answered
+						g.s.restore(b)
+						after.change(g.s)
+						return apierrors.NewResourceExpired("too old")
+					})
+				}, reflector.Options{})
+				g.sleep(time.Minute)
+				if st := g.r.Status(); st.Relists[after.reason] != 1 || st.LastRelist != after.reason {
+					t.Errorf("relists %v (last %s), want one for %s", st.Relists, st.LastRelist, after.reason)
+				}
+				g.converged()
+				g.stop()
+			})
+		})
+	}
+}
+
+// TestWatchesLastFiveToTenMinutes: each for another time, so that those of a fleet do not end together.
+func TestWatchesLastFiveToTenMinutes(t *testing.T) {
+	bubble(t, func(g *rig) {
+		g.s.put("a/x", "1")
+		g.start(reflector.Options{})
+		for range 24 * 60 {
+			g.sleep(time.Minute)
+			g.s.other(1) // so that there are bookmarks
+		}
+		var least, most int64 = 1 << 62, 0
+		for _, r := range g.s.seen() {
+			if !r.Watch || r.TimeoutSeconds == nil {
+				continue
+			}
+			least, most = min(least, *r.TimeoutSeconds), max(most, *r.TimeoutSeconds)
+		}
+		if _, _, watches := g.s.counts(); watches < 24*6 || least < 300 || most > 600 || most-least < 60 {
+			t.Errorf("%d watches a day, of %d to %d s", watches, least, most)
+		}
+		g.stop()
+	})
+}
