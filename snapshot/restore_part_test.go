@@ -64,9 +64,15 @@ func TestWhatIsSkippedIsMissed(t *testing.T) {
 		}
 		return path
 	}
-	f := mustOpenFile(t, write("skipped.larder", skip), snapshot.OpenOptions{})
-	if got := f.Manifest().Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") {
-		t.Errorf("in a snapshot: %+v", got)
+	path := filepath.Join(dir, "saved.larder")
+	if n, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{SelectOptions: skip}); err != nil || n.Skipped != 1 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	for _, path := range []string{path, write("skipped.larder", skip)} {
+		f := mustOpenFile(t, path, snapshot.OpenOptions{})
+		if got := f.Manifest().Collections[0]; got.Complete || !strings.Contains(got.MustRelist, "skipped") {
+			t.Errorf("in a snapshot: %+v", got)
+		}
 	}
 	_, restored := mustRestore(t, write("whole.larder", snapshot.SelectOptions{}),
 		snapshot.RestoreOptions{SelectOptions: skip})

@@ -361,3 +361,28 @@ func TestRestoreWhereAFileIs(t *testing.T) {
 	}
 	wantNames(t, at)
 }
+
+// TestClusterOfASnapshot: a snapshot says which cluster it is of only if all of it is.
+func TestClusterOfASnapshot(t *testing.T) {
+	for _, tc := range []struct {
+		clusters []string
+		want     string
+	}{
+		{[]string{"one", "one"}, "one"}, {[]string{"", "one"}, "one"}, {[]string{"one", ""}, "one"}, {[]string{"", ""}, ""},
+		{[]string{"one", "two"}, ""},
+	} {
+		var src memorySource
+		for i, cluster := range tc.clusters {
+			c := snapshot.Collection{Identity: identityOf([]string{"nodes", "pods"}[i])}
+			c.Attributes.ClusterID = cluster
+			src = append(src, contentOf{collection: c})
+		}
+		path := filepath.Join(t.TempDir(), "a.larder")
+		if _, err := snapshot.SaveSource(t.Context(), src, path, snapshot.SaveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustOpenFile(t, path, snapshot.OpenOptions{}).Manifest(); got.ClusterID != tc.want || len(got.Collections) != 2 {
+			t.Errorf("of %q: %q, want %q", tc.clusters, got.ClusterID, tc.want)
+		}
+	}
+}

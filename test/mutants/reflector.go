@@ -74,4 +74,369 @@ var reflectorMutants = []mutant{
 `,
 		test: "TestWatchesLastFiveToTenMinutes",
 	},
+	{
+		name:   "reflector/too-large-ignored",
+		breaks: "A resourceVersion that the server does not know yet leads to a list.",
+		file:   "reflector/watch.go",
+		old: `	case isTooLarge(err):
+		reason = ReasonAhead
+`,
+		new:  ``,
+		test: "TestTooLarge",
+	},
+	{
+		name:   "reflector/server-error-lists",
+		breaks: "A 5xx never causes a list.",
+		file:   "reflector/errors.go",
+		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+`,
+		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInternalError(err)
+`,
+		test: "TestErrorsOfTheWatchRequest",
+	},
+	{
+		name:   "reflector/throttled-lists",
+		breaks: "A 429 never causes a list.",
+		file:   "reflector/errors.go",
+		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+`,
+		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err)
+`,
+		test: "TestErrorsOfTheWatchRequest",
+	},
+	{
+		name:   "reflector/unauthorized-lists",
+		breaks: "A 401 never causes a list.",
+		file:   "reflector/errors.go",
+		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+`,
+		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsUnauthorized(err)
+`,
+		test: "TestErrorsOfTheWatchRequest",
+	},
+	{
+		name:   "reflector/not-found-lists",
+		breaks: "A 404 never causes a list.",
+		file:   "reflector/errors.go",
+		old: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+`,
+		new: `	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsNotFound(err)
+`,
+		test: "TestDenied",
+	},
+	{
+		name:   "reflector/expired-ignored",
+		breaks: "A 410 leads to a list.",
+		file:   "reflector/watch.go",
+		old: `	case isExpired(err):
+		reason = ReasonExpired
+`,
+		new:  ``,
+		test: "TestExpired",
+	},
+	{
+		name:   "reflector/bookmark-not-delivered",
+		breaks: "A bookmark is told to the sink.",
+		file:   "reflector/event.go",
+		old: `	s.moveTo(cur)
+	return s.tellPlace(ctx)
+`,
+		new: `	s.moveTo(cur)
+	return nil
+`,
+		test: "TestDrainByBookmark",
+	},
+	{
+		name:   "reflector/bookmark-goes-back",
+		breaks: "The place in the stream never goes back.",
+		file:   "reflector/event.go",
+		old: `	if at := cur.advance(rv); at == "" || at != rv {
+		return nil
+	}
+`,
+		new: `	cur.rv = rv
+`,
+		test: "TestOddEvents",
+	},
+	{
+		name:   "reflector/resumes-from-the-start",
+		breaks: "A watch goes on at the newest delivered resourceVersion.",
+		file:   "reflector/event.go",
+		old: `	s.moveTo(cur)
+	s.untold = s.untold && rv == ""
+`,
+		new: `	s.untold = s.untold && rv == ""
+`,
+		test: "TestResumeDrains",
+	},
+	{
+		name:   "reflector/event-goes-back",
+		breaks: "An event with an older resourceVersion does not move the stream back.",
+		file:   "reflector/cursor.go",
+		old: `	c.rv = maxRV(c.rv, rv)
+`,
+		new: `	c.rv = rv
+`,
+		test: "TestOddEvents",
+	},
+	{
+		name:   "reflector/skipped-moves-on",
+		breaks: "An event that cannot be delivered does not move the stream on.",
+		file:   "reflector/event.go",
+		old: `	if !ok {
+		s.newest.remove(ref.Key)
+		delete(s.doubts, ref.Key)
+		return nil
+	}
+	cur := s.cur
+`,
+		new: `	if !ok {
+		s.newest.remove(ref.Key)
+		delete(s.doubts, ref.Key)
+		cur := s.cur
+		cur.advance(ref.ResourceVersion)
+		s.moveTo(cur)
+		return nil
+	}
+	cur := s.cur
+`,
+		test: "TestOddEvents",
+	},
+	{
+		name:   "reflector/list-of-strays-replaces",
+		breaks: "A list of nothing but strays is thrown away.",
+		file:   "reflector/list.go",
+		old: `	case strays > 0 && !l.delivered:
+`,
+		new: `	case strays > 0 && l.delivered && false:
+`,
+		test: "TestListOfStraysOnly",
+	},
+	{
+		name:   "reflector/list-of-another-shard-replaces",
+		breaks: "A list of another shard's objects is thrown away.",
+		file:   "reflector/list.go",
+		old: `	case !l.delivered && l.s.asksForAnother(foreign):
+`,
+		new: `	case !l.delivered && l.s.asksForAnother(foreign) && strays > 0:
+`,
+		test: "TestListOfAnotherShard",
+	},
+	{
+		name:   "reflector/opaque-rv-delivered",
+		breaks: "resourceVersions that cannot be compared are never delivered.",
+		file:   "reflector/cursor.go",
+		old: `	if !comparableRV(c.rv) || !comparableRV(rv) {
+		return ""
+	}
+`,
+		new: `	if !comparableRV(c.rv) || !comparableRV(rv) {
+		c.rv = rv
+		return rv
+	}
+`,
+		test: "TestOpaqueVersions",
+	},
+	{
+		name:   "reflector/must-relist-ignored",
+		breaks: "A checkpoint that says why a list is due is not resumed from.",
+		file:   "reflector/session.go",
+		old: `	reason := cp.Relist
+	switch {
+`,
+		new: `	reason := cp.Relist[:0]
+	switch {
+`,
+		test: "TestCheckpointWantsARelist",
+	},
+	{
+		name:   "reflector/verify-not-asked",
+		breaks: "Guard (b): Options.Verify is asked at every connect.",
+		file:   "reflector/verify.go",
+		old: `		if reason, err := s.verifyHook(ctx); reason != "" || err != nil {
+			return s.refused(ctx, reason, err)
+		}
+	}
+	if !comparableRV`,
+		new: `		_ = s.refused
+	}
+	if !comparableRV`,
+		test: "TestVerifyHook",
+	},
+	{
+		name:   "reflector/newer-object-agrees",
+		breaks: "Guard (c): the event of an object that is newer at the server must come, or the server was rewound.",
+		file:   "reflector/guard.go",
+		old: `	case below(at, got.ResourceVersion):
+		return changed
+	}
+`,
+		new: `	case below(at, got.ResourceVersion):
+		return agrees
+	}
+`,
+		test: "TestLookupAheadOfTheProbe",
+	},
+	{
+		name:   "reflector/rewound-not-noticed",
+		breaks: "Guard (c): an object in another state at a resourceVersion that we have passed leads to a list.",
+		file:   "reflector/guard.go",
+		old: `		return changed
+	}
+	return contradicts
+`,
+		new: `		return changed
+	}
+	return agrees
+`,
+		test: "TestRewoundServerHasOvertakenUs",
+	},
+	{
+		name:   "reflector/gone-object-agrees",
+		breaks: "Guard (c): the deletion of an object that is gone must come, or the server was rewound.",
+		file:   "reflector/guard.go",
+		old: `	case !found:
+		return changed
+`,
+		new: `	case !found:
+		return agrees
+`,
+		test: "TestRewoundServerHasOvertakenUs",
+	},
+	{
+		name:   "reflector/doubts-forgotten",
+		breaks: "What a lost connection left in doubt is looked up first at the next.",
+		file:   "reflector/guard.go",
+		old: `	refs := slices.Collect(maps.Values(s.doubts))
+`,
+		new: `	refs := slices.Collect(maps.Values(doubts(nil)))
+`,
+		test: "TestDoubtsSurviveALostConnection",
+	},
+	{
+		name:   "reflector/doubts-not-awaited",
+		breaks: "A drain does not end before the events of what is in doubt have come.",
+		file:   "reflector/watch.go",
+		old: `	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
+`,
+		new: `	if s.pos.State != Drain || !s.cur.reached(s.target) {
+`,
+		test: "TestSeveralChangesAtOneVersion",
+	},
+	{
+		name:   "reflector/synced-when-watching",
+		breaks: "Synced is called when everything that the server had at the probe was delivered, not before.",
+		file:   "reflector/verify.go",
+		old: `	case server != s.cur.rv:
+		return outcome{Kind: behind}
+	case s.last != lost`,
+		new: `	case server != s.cur.rv:
+		return outcome{Kind: level}
+	case s.last != lost`,
+		test: "TestDrainByBookmark",
+	},
+	{
+		name:   "reflector/drain-ends-early",
+		breaks: "A drain ends with the event or bookmark that reaches the probe's resourceVersion, not with the first.",
+		file:   "reflector/watch.go",
+		old: `	if s.pos.State != Drain || !s.cur.reached(s.target) || len(s.doubts) > 0 {
+`,
+		new: `	if s.pos.State != Drain || len(s.doubts) > 0 {
+`,
+		test: "TestSyncedIsNotEarly",
+	},
+	{
+		name:   "reflector/drain-never-ends",
+		breaks: "A server without bookmarks has been drained after four silent watches.",
+		file:   "reflector/watch.go",
+		old: `	return s.quiet >= quietDrains
+`,
+		new: `	return s.quiet < 0
+`,
+		test: "TestDrainWithoutBookmarks",
+	},
+	{
+		name:   "reflector/busy-server-never-drained",
+		breaks: "A drain keeps its first aim: a busy server is reached.",
+		file:   "reflector/verify.go",
+		old: `		if below(server, s.target) {
+			s.target = server
+		}
+`,
+		new: `		s.target = server
+`,
+		test: "TestDrainWhileBusy",
+	},
+	{
+		name:   "reflector/backoff-not-doubled",
+		breaks: "The wait doubles up to 30 s.",
+		file:   "reflector/backoff.go",
+		old: `	b.failures++
+`,
+		new:  ``,
+		test: "TestBackoffCeilings",
+	},
+	{
+		name:   "reflector/retry-after-ignored",
+		breaks: "Retry-After is honoured.",
+		file:   "reflector/backoff.go",
+		old: `	return retryAfter + rand.N(d+1)
+`,
+		new: `	return rand.N(d + 1)
+`,
+		test: "TestRetryAfterIsHonoured",
+	},
+	{
+		name:   "reflector/backoff-never-reset",
+		breaks: "After a watch that lived two minutes the wait is short again.",
+		file:   "reflector/stream.go",
+		old: `	if s.o.Clock.Since(st.begun) >= health {
+		s.backoff.reset()
+	}
+`,
+		new:  ``,
+		test: "TestBackoffIsResetByHealth",
+	},
+	{
+		name:   "reflector/lists-in-a-circle",
+		breaks: "A server whose history is always too short is not listed in a circle.",
+		file:   "reflector/session.go",
+		old: `	return !s.lastList.IsZero() && s.o.Clock.Since(s.lastList) < health
+`,
+		new: `	return false
+`,
+		test: "TestListsOfAnOddServerAreSpaced",
+	},
+	{
+		name:   "reflector/continue-dropped",
+		breaks: "A list goes through all pages.",
+		file:   "reflector/list.go",
+		old: `	if l.pages.done = p.token == ""; !l.pages.done {
+`,
+		new: `	if l.pages.done = true; !l.pages.done {
+`,
+		test: "TestPages",
+	},
+	{
+		name:   "reflector/huge-pages",
+		breaks: "Pages of large objects have fewer of them.",
+		file:   "reflector/limit.go",
+		old: `		l.next = max(min(l.next, pageBytes/meanSize), l.least)
+`,
+		new: `		l.next = max(l.next, l.least)
+`,
+		test: "TestPagesOfLargeObjects",
+	},
+	{
+		name:   "reflector/silence-is-death",
+		breaks: "A silent watch whose server has not moved on stays open.",
+		file:   "reflector/watch.go",
+		old: `	case rv == s.cur.rv:
+		s.healthy() // the probe may have been overdue
+`,
+		new: `	case rv == "":
+		s.healthy() // the probe may have been overdue
+`,
+		test: "TestSilenceIsNotDeath",
+	},
 }

@@ -51,4 +51,134 @@ var snapshotMutants = []mutant{
 `,
 		test: "TestSaveOfAStoreThatLeftObjectsOut",
 	},
+	{
+		name:   "snapshot/skipped-is-resumable",
+		breaks: "A collection of which objects were skipped has to be listed.",
+		file:   "snapshot/save_write.go",
+		old: `	if err := out.EndWith(as.without(j.saved.Skipped - skipped)); err != nil {
+`,
+		new: `	if err := out.EndWith(as.without(0 * skipped)); err != nil {
+`,
+		test: "TestWhatIsSkippedIsMissed",
+	},
+	{
+		name:   "snapshot/cluster-of-two",
+		breaks: "A snapshot of two clusters does not say that it is of one.",
+		file:   "snapshot/save_write.go",
+		old: `		case id != "":
+			return ""
+`,
+		new:  ``,
+		test: "TestClusterOfASnapshot",
+	},
+	{
+		name:   "snapshot/digest-not-verified",
+		breaks: "Every flipped byte is found before anything wrong is returned.",
+		file:   "snapshot/frame.go",
+		old: `		return f, "it is not what was written (SHA-256)"
+`,
+		new: `		_ = end
+`,
+		test: "TestDamageErrorNamesTheBlock",
+	},
+	{
+		name:   "snapshot/order-not-verified",
+		breaks: "A reader returns keys in order, or an error.",
+		file:   "snapshot/block.go",
+		old: `		if r.Key <= last || n == 0 && r.Key != head.first {
+`,
+		new: `		if n == 0 && r.Key != head.first {
+`,
+		test: "TestHostileFiles",
+	},
+	{
+		name:   "snapshot/secrets-in-plain-text",
+		breaks: "Secrets are in no snapshot in plain text unless that is asked for.",
+		file:   "snapshot/save_write.go",
+		old: `	if why := c.Confidential(); why != "" {
+`,
+		new: `	if why := c.Confidential(); why == "?" {
+`,
+		test: "TestSaveWithoutSecrets",
+	},
+	{
+		name:   "snapshot/restored-unsealed",
+		breaks: "A store with keys seals what the store that was saved sealed.",
+		file:   "snapshot/restore.go",
+		old: `Resource: c.Resource, Seal: c.Sealed && i.CanSeal()})
+`,
+		new: `Resource: c.Resource})
+`,
+		test: "TestRestoreOfWhatWasSealed",
+	},
+	{
+		name:   "snapshot/part-is-complete",
+		breaks: "A collection that was filtered is not complete when it is restored.",
+		file:   "snapshot/restore.go",
+		old: `	as.Complete = as.Complete && len(c.Filtered) == 0 && !redacted(c)
+`,
+		new: `	as.Complete = as.Complete && !redacted(c)
+`,
+		test: "TestRestoreOfAPartIsNotComplete",
+	},
+	{
+		name:   "snapshot/part-is-resumable",
+		breaks: "A collection of which something was left out has to be listed.",
+		file:   "snapshot/select.go",
+		old: `	if c.MustRelist == "" {
+		c.MustRelist = strings.Join(why, ", ")
+	}
+`,
+		new:  ``,
+		test: "TestRestoreOfAPartIsNotComplete",
+	},
+	{
+		name:   "snapshot/redacted-body-trusted",
+		breaks: "What was redacted is listed anew with its bodies.",
+		file:   "snapshot/restore.go",
+		old: `		c.Attributes.Transform = redactedTransform + c.Attributes.Transform
+`,
+		new: `		_ = c.Attributes.Transform
+`,
+		test: "TestRestoreWhatIsMissingIsListed",
+	},
+	{
+		name:   "snapshot/short-store-saved",
+		breaks: "A store that has fewer objects than it counts is not saved.",
+		file:   "snapshot/save_source.go",
+		old: `	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n != want {
+`,
+		new: `	if want := s.counts[id.ID()]; err == nil && s.still && after == "" && n > want {
+`,
+		test: "TestSaveOfAStoreThatLacksObjects",
+	},
+	{
+		name:   "snapshot/diff-by-version-only",
+		breaks: "Diff tells an object that another of the same name has replaced.",
+		file:   "snapshot/diff.go",
+		old: `	if l.UID != r.UID {
+		change.Kind = Replaced
+	}
+`,
+		new:  ``,
+		test: "TestDiffAgainstModel",
+	},
+	{
+		name:   "snapshot/replaces-a-store",
+		breaks: "A save does not replace a store.",
+		file:   "snapshot/save_target.go",
+		old: `	case isStore:
+		return`,
+		new: `	case isStore && path == "":
+		return`,
+		test: "TestSaveReplacesNoStore",
+	},
+	{
+		name:   "snapshot/spool-in-plain-text",
+		breaks: "What is spooled of a live server is encrypted.",
+		file:   "snapshot/server_spool.go",
+		old:    `WriterOptions{Recipients: []age.Recipient{key.Recipient()}})`,
+		new:    `WriterOptions{})`,
+		test:   "TestSpoolIsSealed",
+	},
 }
