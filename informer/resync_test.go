@@ -71,3 +71,29 @@ func TestSameVersion(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestAnotherBodyOfTheSameVersion: what a list that compares bodies has found is told to handlers that are not resyncing, too.
+func TestAnotherBodyOfTheSameVersion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		again := lose(r.srv, 1)
+		r.srv.elsewhere(5)
+		h, resyncing := &recorder{}, &recorder{}
+		r.o.ResyncPeriod = time.Minute
+		i := r.open()
+		for handler, period := range map[*recorder]time.Duration{h: 0, resyncing: time.Minute} {
+			if _, err := i.AddEventHandlerWithResyncPeriod(handler, period); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.run()
+		time.Sleep(90 * time.Second) // one resync
+		synctest.Wait()
+		h.take()
+		again(1)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		equal(t, "handler", h.take(), []string{"update a/0@105=lost to a/0@105=other"})
+		r.close()
+	})
+}

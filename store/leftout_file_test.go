@@ -182,3 +182,33 @@ func TestLeftOutBodyOfTheSameVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftOutIsNotAmongTheNewest: the server has it in a newer state than the one that is stored, which would look like a
+// server that was rewound.
+func TestLeftOutIsNotAmongTheNewest(t *testing.T) {
+	m, err := store.NewMemory(storetest.Pods, store.CollectionOptions{Indexers: byNamespaceAndColor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]store.Interface{
+		"Collection": openPods(t, storetest.Open(t, store.Options{}), byNamespaceAndColor), "Memory": m,
+	} {
+		t.Run(name, func(t *testing.T) {
+			newest := func() (refs []string) {
+				for _, ref := range infoOf(t, c).Newest {
+					refs = append(refs, ref.Key+"@"+ref.ResourceVersion)
+				}
+				return refs
+			}
+			apply(t, c, "2", upsert("a/1", "1"), upsert("a/2", "2"))
+			wantStrings(t, "newest", newest(), "a/2@2", "a/1@1")
+			res, err := c.Apply(t.Context(), store.Batch{Ops: []store.Op{refusedPod("a/2", "3")}, ResourceVersion: "3"})
+			if err != nil || len(res.Skipped) != 1 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			wantStrings(t, "newest once a/2 was refused", newest(), "a/1@1")
+			apply(t, c, "4", upsert("a/2", "4"))
+			wantStrings(t, "newest in the end", newest(), "a/2@4", "a/1@1")
+		})
+	}
+}

@@ -128,4 +128,14 @@ var informerMutants = []mutant{
 		new:  ``,
 		test: "TestLostThenDeleted",
 	},
+	{
+		name:   "informer/rewritten-body-not-told",
+		breaks: "A body that a rewriting list has changed is told, although its resourceVersion is the same.",
+		file:   "informer/list.go",
+		old: `	p.tell(changes, p.rewrites || redone)
+`,
+		new: `	p.tell(changes, redone)
+`,
+		test: "TestAnotherBodyOfTheSameVersion",
+	},
 }

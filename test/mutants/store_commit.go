@@ -302,7 +302,7 @@ var storeCommitMutants = []mutant{
 		file:   "store/leftout.go",
 		old:    "slices.DeleteFunc(slices.Clone(i.Newest), func(r entry.ObjectRef) bool { return r.Key == l.Key })",
 		new:    "slices.Clone(i.Newest)",
-		test:   "TestSkippedDuringARelist",
+		test:   "TestLeftOutIsNotAmongTheNewest",
 	},
 	{
 		name:   "store/encoded-late",
