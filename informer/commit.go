@@ -8,7 +8,6 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -34,22 +33,22 @@ func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
 }
 
 // commit makes attempts until one succeeds, and then tells the handlers what it changed, both under
-// deltasMu. Between attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. redone is true
-// if an earlier attempt may have been stored after all. It returns an error only if ctx has ended or the
-// store is closed. What an attempt that failed may have changed is noted: see doubt.
-func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change, redone bool)) error {
-	redone := false
-	once := func() (store.Result, error) {
+// deltasMu. Between attempts it gives deltasMu back, repairs the store if that is what it takes, and waits. It returns an
+// error only if ctx has ended or the store is closed.
+func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error), tell func(changes []store.Change)) error {
+	return p.persist(ctx, func() (store.Result, error) {
 		p.deltasMu.Lock()
 		defer p.deltasMu.Unlock()
 		res, err := attempt()
 		if err == nil {
-			tell(res.Changes, redone)
-		} else {
-			p.doubt(res.Changes)
+			tell(res.Changes)
 		}
 		return res, err
-	}
+	})
+}
+
+// persist makes attempts until one succeeds. Between them it repairs the store if that is what it takes, and waits.
+func (p *pump) persist(ctx context.Context, once func() (store.Result, error)) error {
 	repaired := false
 	for delay := storeBackoff(); ; {
 		res, err := once()
@@ -64,7 +63,6 @@ func (p *pump) commit(ctx context.Context, attempt func() (store.Result, error),
 			return err
 		}
 		p.unhealthy(ctx, err)
-		redone = redone || errors.Is(err, store.ErrOutcomeUnknown)
 		if errors.Is(err, store.ErrReplaceLost) {
 			p.giveUpList(ctx)
 			continue
@@ -192,22 +190,6 @@ func (p *pump) noteLost(before, after []string) {
 		}
 		if len(after) == 0 || after[0] != key {
 			p.unseen[key] = true
-		}
-	}
-}
-
-// doubt notes the changes of a list that came with an error: they may have been made all the same, and then the next list
-// finds no difference there. Its end tells of them.
-func (p *pump) doubt(changes []store.Change) {
-	if p.doubtful == nil {
-		p.doubtful = map[string]cache.DeltaType{}
-	}
-	for _, c := range changes {
-		switch {
-		case c.Type == cache.Deleted:
-			p.noteLost([]string{c.Key}, nil)
-		case p.doubtful[c.Key] == "": // else the handlers have not heard of that one either
-			p.doubtful[c.Key] = c.Type
 		}
 	}
 }

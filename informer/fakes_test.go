@@ -91,14 +91,12 @@ type faultyStore struct {
 	times    int   // guarded by mu; how many of them, -1 is all
 	attempts int   // guarded by mu; that failed
 	skip     int   // guarded by mu; how many writes succeed before that
-	// after lets the write take effect before it fails: the outcome is unknown.
-	after bool // guarded by mu
 }
 
-func (s *faultyStore) set(err error, times int, after bool) {
+func (s *faultyStore) set(err error, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err, s.times, s.after = err, times, after
+	s.err, s.times = err, times
 }
 
 func (s *faultyStore) failed() int {
@@ -108,33 +106,27 @@ func (s *faultyStore) failed() int {
 }
 
 // next returns the error of the write that begins.
-func (s *faultyStore) next() (err error, after bool) {
+func (s *faultyStore) next() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.skip > 0 || s.times == 0 {
 		s.skip = max(0, s.skip-1)
-		return nil, false
+		return nil
 	}
 	s.times--
 	s.attempts++
-	return s.err, s.after
+	return s.err
 }
 
 func (s *faultyStore) Apply(ctx context.Context, b store.Batch) (store.Result, error) {
-	err, after := s.next()
-	if err == nil {
-		return s.Interface.Apply(ctx, b)
+	if err := s.next(); err != nil {
+		return store.Result{}, err
 	}
-	if after {
-		if _, err := s.Interface.Apply(ctx, b); err != nil {
-			return store.Result{}, err
-		}
-	}
-	return store.Result{}, err
+	return s.Interface.Apply(ctx, b)
 }
 
 func (s *faultyStore) BeginReplace(ctx context.Context, o store.ReplaceOptions) (store.Replacement, error) {
-	if err, _ := s.next(); err != nil {
+	if err := s.next(); err != nil {
 		return nil, err
 	}
 	r, err := s.Interface.BeginReplace(ctx, o)
@@ -148,28 +140,15 @@ type faultyReplacement struct {
 
 func (r *faultyReplacement) Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (store.Result,
 	error) {
-	err, after := r.s.next()
-	if err == nil || after {
-		if res, inner := r.Replacement.Page(ctx, items, leftOut...); err == nil || inner != nil {
-			return res, inner
-		} else {
-			return doubted(res), err
-		}
+	if err := r.s.next(); err != nil {
+		return store.Result{}, err
 	}
-	return store.Result{}, err
+	return r.Replacement.Page(ctx, items, leftOut...)
 }
 
 func (r *faultyReplacement) Commit(ctx context.Context, b store.Batch) (store.Result, error) {
-	err, after := r.s.next()
-	if err == nil || after {
-		if res, inner := r.Replacement.Commit(ctx, b); err == nil || inner != nil {
-			return res, inner
-		} else {
-			return doubted(res), err
-		}
+	if err := r.s.next(); err != nil {
+		return store.Result{}, err
 	}
-	return store.Result{}, err
+	return r.Replacement.Commit(ctx, b)
 }
-
-// doubted is what a write that failed and took effect reports.
-func doubted(res store.Result) store.Result { return store.Result{Changes: res.Changes} }

@@ -92,5 +92,5 @@ func newer(a, b string) bool {
 // markDue records why a list is due, so that the next process makes it if this one ends before.
 func (p *pump) markDue(ctx context.Context, reason reflector.Reason) error {
 	attempt := func() (store.Result, error) { return store.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
-	return p.commit(ctx, attempt, func([]store.Change, bool) {})
+	return p.commit(ctx, attempt, func([]store.Change) {})
 }

@@ -57,10 +57,8 @@ func (p *pump) foldIn(ctx context.Context, deltas []fifo.Delta) error {
 }
 
 func (p *pump) take(ctx context.Context, attempt func() (store.Result, error)) error {
-	if p.cold { // else it is written when the list ends
-		attempt = p.observed(attempt)
-	}
-	return p.commit(ctx, p.unlessVoid(attempt), p.tellListed)
+	p.waitRoom(ctx)
+	return p.commit(ctx, p.unlessVoid(p.observed(attempt)), p.tellListed)
 }
 
 // unlessVoid does nothing if the list was given up, by a repair after an earlier attempt too.
@@ -73,9 +71,9 @@ func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Re
 	}
 }
 
-func (p *pump) tellListed(changes []store.Change, redone bool) {
+func (p *pump) tellListed(changes []store.Change) {
 	p.noteListed(changes)
-	p.tell(changes, p.rewrites || redone)
+	p.tell(changes, p.rewrites)
 }
 
 // finishList commits the list, and tells the changes of each transaction after it: they need not all fit in memory. In between
@@ -87,18 +85,21 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 			more = res.More
 			return res, err
 		}))
-		err := p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+		err := p.commit(ctx, attempt, func(changes []store.Change) {
 			switch {
 			case p.list == nil:
 			case more:
-				p.tellListed(changes, redone)
+				p.tellListed(changes)
 			default:
-				p.endList(ctx, changes, redone)
+				p.endList(ctx, changes)
 			}
 		})
 		if err != nil {
 			return err
 		}
+	}
+	if err := p.saveList(ctx); err != nil {
+		return err
 	}
 	if p.list == nil && !p.void {
 		p.noteIncident(ctx, p.found.cause(), p.found.reason, p.found.findings)
@@ -108,8 +109,16 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 	return nil
 }
 
+// saveList waits until the list is in the file: whoever is told that the informer has synced finds it there after a crash.
+func (p *pump) saveList(ctx context.Context) error {
+	if p.commits == nil || p.void {
+		return nil
+	}
+	return p.persist(ctx, func() (store.Result, error) { return store.Result{}, p.commits.Flush(ctx) })
+}
+
 // endList tells the last changes of a list that has been committed, and what else it has shown.
-func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool) {
+func (p *pump) endList(ctx context.Context, changes []store.Change) {
 	p.list, p.pause, p.listDue = nil, nil, false
 	p.lack(false)
 	if p.rewrites {
@@ -117,10 +126,10 @@ func (p *pump) endList(ctx context.Context, changes []store.Change, redone bool)
 		p.indexer.Mended() // bodies that could not be read are gone
 	}
 	deleted, rest := split(changes)
-	p.tellListed(deleted, redone)
+	p.tellListed(deleted)
 	p.tell(p.unseenDeletes(ctx), true)
-	p.tellListed(rest, redone)
-	p.tellDoubtful(ctx)
+	p.tellListed(rest)
+	clear(p.unseen)
 	p.rewrites = false
 }
 
@@ -135,8 +144,7 @@ func split(changes []store.Change) (deleted, rest []store.Change) {
 	return deleted, rest
 }
 
-// unseenDeletes returns the deletes of objects that a repair or a write that failed has removed and that the list did not
-// bring back.
+// unseenDeletes returns the deletes of objects that a repair has lost and that the list did not bring back.
 func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
 	for _, key := range slices.Sorted(maps.Keys(p.unseen)) {
 		if obj, err := p.store.Get(ctx, key); err == nil && obj == nil {
@@ -145,25 +153,6 @@ func (p *pump) unseenDeletes(ctx context.Context) (out []store.Change) {
 		}
 	}
 	return out
-}
-
-// tellDoubtful tells of the objects that an earlier list may have stored in a write that failed, and in which this list has
-// found no difference since. One that is not there now is known to nobody, or its delete has been told.
-func (p *pump) tellDoubtful(ctx context.Context) {
-	for _, key := range slices.Sorted(maps.Keys(p.doubtful)) {
-		obj, err := p.store.Get(ctx, key)
-		switch {
-		case err != nil:
-			p.due.add(func() { p.reportUnreadable(ctx, []unreadable{{key, err}}) })
-		case obj == nil:
-		case p.doubtful[key] == cache.Updated || p.unseen[key]:
-			p.tell([]store.Change{{Type: cache.Updated, Key: key, Old: obj, New: obj}}, true)
-		default:
-			p.tell([]store.Change{{Type: cache.Added, Key: key, New: obj}}, true)
-		}
-	}
-	clear(p.doubtful)
-	clear(p.unseen)
 }
 
 // abortList forgets the list that is being taken in, if any.

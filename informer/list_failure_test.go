@@ -1,71 +1,65 @@
 package informer_test
 
 import (
-	"context"
-	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/store"
+	"github.com/larder-dev/larder/internal/hook"
 )
 
-// TestListOutcomeUnknown: a write of a list fails and has taken effect all the same, so the next list finds no difference.
-// The handlers hear of everything.
+// TestListOutcomeUnknown: the disk fails while a list is committed, and may have it all the same. The file is written anew,
+// and the handlers hear of everything once.
 func TestListOutcomeUnknown(t *testing.T) {
-	for name, skip := range map[string]int{"page of a cold start": 1, "end of a cold start": 2, "end of a relist": 5} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				r := newRig(t)
-				r.srv.write("a/1", "x")
-				r.srv.write("a/2", "x")
-				r.srv.write("a/3", "x")
-				h := &recorder{}
-				i := r.open()
-				f := &faultyStore{Interface: informer.Store(i), skip: skip}
-				f.set(store.ErrOutcomeUnknown, 1, true)
-				informer.SetStore(i, f)
-				informer.SetRebuild(i, func(context.Context) error { return nil })
-				r.run(h)
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				r.srv.setFail(refuse)
-				r.srv.disconnect()
-				r.srv.write("a/1", "y")
-				r.srv.delete("a/2")
-				r.srv.write("a/4", "x")
-				r.srv.compact()
-				r.srv.setFail(nil)
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				known := map[string]string{}
-				for _, line := range h.take() {
-					tellAgain(known, line)
-				}
-				equal(t, "handler", sortedValues(known), r.srv.state())
-				if f.failed() != 1 {
-					t.Errorf("%d failures", f.failed())
-				}
-				r.close()
+	for name, inRelist := range map[string]bool{"cold start": false, "relist": true} {
+		for when, after := range map[string]bool{"before the commit": false, "after it": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					r := newRig(t)
+					var fails atomic.Bool
+					r.so.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
+						if !fails.Swap(false) {
+							return commit()
+						}
+						if after {
+							if err := commit(); err != nil {
+								return err
+							}
+						}
+						return syscall.EIO
+					}}
+					r.srv.write("a/1", "x")
+					r.srv.write("a/2", "x")
+					r.srv.write("a/3", "x")
+					h := &recorder{}
+					i := r.open()
+					fails.Store(!inRelist)
+					r.run(h)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					r.srv.setFail(refuse)
+					r.srv.disconnect()
+					r.srv.write("a/1", "y")
+					r.srv.delete("a/2")
+					r.srv.write("a/4", "x")
+					r.srv.compact()
+					fails.Store(inRelist)
+					r.srv.setFail(nil)
+					time.Sleep(10 * time.Minute)
+					synctest.Wait()
+					known := map[string]string{}
+					replay(t, known, h.take())
+					equal(t, "handler", sortedValues(known), r.srv.state())
+					equal(t, "store", r.stored(), r.srv.state())
+					if s := i.Status(); fails.Load() || s.Err != nil || s.Source != informer.Live {
+						t.Errorf("failed %v, source %s, %v", !fails.Load(), s.Source, s.Err)
+					}
+					r.close()
+				})
 			})
-		})
-	}
-}
-
-// tellAgain replays a line of a recorder that may have been told before.
-func tellAgain(known map[string]string, line string) {
-	words := strings.Fields(line)
-	switch words[0] {
-	case "gone", "delete":
-		key, _, _ := strings.Cut(words[1], "@")
-		delete(known, key)
-	default:
-		now := words[1]
-		if words[0] == "update" {
-			now = words[3]
 		}
-		key, _, _ := strings.Cut(now, "@")
-		known[key] = now
 	}
 }

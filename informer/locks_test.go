@@ -213,32 +213,6 @@ func TestLoggerCallsTheInformerOfWhatCanNotBeRead(t *testing.T) {
 	})
 }
 
-// TestLoggerCallsTheInformerWhenAllIsTold again, since it is not known what a write of a list has stored.
-func TestLoggerCallsTheInformerWhenAllIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		logErrors(t)
-		r.srv.write("a/1", "x")
-		r.srv.write("a/2", "x")
-		c := &caller{t: t}
-		logger := c.logger()
-		r.o.Logger = &logger
-		i := r.open()
-		c.informer.Store(i)
-		f := &faultyStore{Interface: informer.Store(i), skip: 1}
-		f.set(store.ErrOutcomeUnknown, 1, true)
-		informer.SetStore(i, &badStore{Interface: f, bad: "a/2"})
-		informer.SetRebuild(i, func(context.Context) error { return nil })
-		r.run()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if n := c.logged("Stored object can not be read"); n == 0 {
-			t.Error("it was not reported")
-		}
-		r.close()
-	})
-}
-
 // asking is a ListerWatcher that calls the informer when it is asked what it supports.
 type asking struct {
 	*server

@@ -21,9 +21,8 @@ type Observer interface {
 	HandlerCalled(i *Informer, handler string, took time.Duration)
 }
 
-// Commit is an attempt to write to the store: of a run of events, of a list, or of a page of the first list. A list that is too
-// large for one transaction is written in several, each a Commit. Changes that come
-// while a first list is paged are written with its next page, or by themselves once there are a thousand of them.
+// Commit is an attempt of the store to commit what it was given since the last one: events, or a list or a part of one. Of an
+// informer without a file it is what was given to the store at once.
 type Commit struct {
 	// Changes is the number of objects that were added, updated or deleted. It is 0 where only the resourceVersion moved.
 	Changes int
@@ -32,9 +31,9 @@ type Commit struct {
 	Err error
 }
 
-// observed notes what an attempt writes, for reportWrite.
+// observed notes what an attempt writes to memory, for reportWrite. Of a file the store tells what is committed.
 func (p *pump) observed(attempt func() (store.Result, error)) func() (store.Result, error) {
-	if p.o.Observer == nil {
+	if p.o.Observer == nil || p.commits != nil {
 		return attempt
 	}
 	return func() (store.Result, error) {

@@ -35,14 +35,11 @@ type pump struct {
 	rewrites bool
 	// cold: the pages of list are stored as they come.
 	cold bool
-	// doubtful are the objects that a list may have added or updated in a write that failed, and that were not told. The
-	// end of the next list tells of those that it has not.
-	doubtful map[string]cache.DeltaType
 	// void is set when a list had to be given up: what follows of the stream has a hole before it,
 	// so it is dropped up to the next list.
 	void bool
-	// unseen are the keys of objects that handlers know and that a repair of the store, or a write that
-	// failed, may have removed. The next list shows which of them are gone.
+	// unseen are the keys of objects that handlers know and that a repair of the store has lost. The next list shows which
+	// of them are gone.
 	unseen map[string]bool
 	// listDue: objects may be missing of which a list has to tell, that has been asked for and not been stored yet.
 	listDue bool
@@ -153,16 +150,10 @@ func (p *pump) apply(ctx context.Context, deltas []fifo.Delta) error {
 		b.IfContradicted = p.ifContradicted()
 		return p.store.Apply(ctx, b)
 	}
-	if !p.commitsLate() {
-		attempt = p.observed(attempt)
-	}
 	p.waitRoom(ctx)
-	return p.commit(ctx, attempt, func(changes []store.Change, redone bool) {
+	return p.commit(ctx, p.observed(attempt), func(changes []store.Change) {
 		p.heedContradiction(ctx, changes, b.IfContradicted != "")
-		if !redone { // else an earlier attempt may have removed what handlers know
-			changes = slices.DeleteFunc(changes, p.unheardOf)
-		}
-		p.tell(changes, redone)
+		p.tell(slices.DeleteFunc(changes, p.unheardOf), false)
 	})
 }
 
@@ -195,13 +186,11 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 }
 
 // tell queues changes for the handlers, in order. The caller holds deltasMu. Updates that keep the
-// resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed,
-// or it is not known whether the handlers have been told.
+// resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
 func (p *pump) tell(changes []store.Change, all bool) {
 	p.pages.tells.Add(1)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
-		delete(p.doubtful, c.Key)
 		if c.Type == cache.Deleted {
 			p.audits.sawDelete(c.Key)
 		} else {

@@ -50,7 +50,7 @@ func TestListLost(t *testing.T) {
 		i := r.open()
 		f := &faultyStore{Interface: informer.Store(i), skip: 1} // BeginReplace succeeds, the first page fails
 		informer.SetStore(i, f)
-		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1, false)
+		f.set(fmt.Errorf("page: %w", store.ErrReplaceLost), 1)
 		h := &recorder{}
 		r.run(h)
 		time.Sleep(10 * time.Minute)

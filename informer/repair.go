@@ -51,7 +51,7 @@ func (p *pump) repairFailure(ctx context.Context) error {
 			return store.Result{}, p.failure.Err()
 		}
 	}
-	err := p.commit(ctx, attempt, func([]store.Change, bool) {})
+	err := p.commit(ctx, attempt, func([]store.Change) {})
 	if err == nil {
 		p.indexer.Mended()
 	}

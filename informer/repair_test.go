@@ -44,7 +44,7 @@ func TestRewriteGivenUp(t *testing.T) {
 		losses := 0
 		informer.SetLosses(i, func() int { return losses })
 		f := &faultyStore{Interface: informer.Store(i), skip: 2} // the beginning, the page, and then the commit
-		f.set(store.ErrReplaceLost, 1, false)
+		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
 		r.run()
 		time.Sleep(10 * time.Minute)
@@ -73,7 +73,7 @@ func TestListLostOnce(t *testing.T) {
 		var f *faultyStore
 		informer.SetLosses(i, func() int { return f.failed() })
 		f = &faultyStore{Interface: informer.Store(i), skip: 2}
-		f.set(store.ErrReplaceLost, 1, false)
+		f.set(store.ErrReplaceLost, 1)
 		informer.SetStore(i, f)
 		h := &recorder{}
 		r.run(h)
@@ -93,7 +93,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 		r.srv.write("a/1", "x")
 		i := r.open()
 		f := &faultyStore{Interface: informer.Store(i), skip: 1}
-		f.set(entry.ErrDamaged, 1, false)
+		f.set(entry.ErrDamaged, 1)
 		informer.SetStore(i, f)
 		informer.SetRebuild(i, func(context.Context) error { return errors.New("from the test") })
 		r.run()
@@ -110,7 +110,7 @@ func TestRebuildFailsDuringAList(t *testing.T) {
 // damaged makes the next write of i fail, and its rebuild lose the keys.
 func damaged(i *informer.Informer, then func(), keys ...string) *faultyStore {
 	f := &faultyStore{Interface: informer.Store(i)}
-	f.set(entry.ErrDamaged, 1, false)
+	f.set(entry.ErrDamaged, 1)
 	informer.SetStore(i, f)
 	informer.SetRebuild(i, func(ctx context.Context) error {
 		for _, key := range keys {
@@ -214,14 +214,14 @@ func TestRebuildInVain(t *testing.T) {
 			return nil
 		})
 		r.run()
-		f.set(entry.ErrDamaged, -1, false)
+		f.set(entry.ErrDamaged, -1)
 		r.srv.write("a/1", "x")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if rebuilds < 5 || rebuilds > 40 {
 			t.Errorf("%d rebuilds in a minute", rebuilds)
 		}
-		f.set(nil, 0, false)
+		f.set(nil, 0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		equal(t, "store", r.stored(), r.srv.state())

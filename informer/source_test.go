@@ -225,13 +225,13 @@ func TestSourceOfAFailingStore(t *testing.T) {
 		i.SubscribeSource(f.told)
 		r.run()
 		f.take()
-		faulty.set(store.ErrNoSpace, -1, false)
+		faulty.set(store.ErrNoSpace, -1)
 		r.srv.write("a/1", "y")
 		synctest.Wait()
 		if got := f.take(); got != "live disk" || !errors.Is(f.errs[len(f.errs)-1], store.ErrNoSpace) {
 			t.Errorf("%q, %v", got, f.errs)
 		}
-		faulty.set(nil, 0, false)
+		faulty.set(nil, 0)
 		time.Sleep(time.Minute) // it tries again
 		synctest.Wait()
 		if got := f.take(); got != "disk live" {

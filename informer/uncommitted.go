@@ -15,11 +15,11 @@ import (
 // storeUnreadable is the type of a delta that asks for a list which writes every body anew. Its object is the error.
 const storeUnreadable cache.DeltaType = "StoreUnreadable"
 
-// commits is what an informer wants to know of a *store.Store that commits late: see its methods.
+// commits is what an informer wants of a *store.Store: see its methods. An informer in memory has none.
 type commits interface {
 	CommitErr() error
 	Committed() <-chan struct{}
-	CommitsLate() bool
+	Flush(ctx context.Context) error
 }
 
 // watchCommits tells when what is pending in the store can not be committed, and when it can again. Failures that take a rebuild
@@ -65,9 +65,6 @@ func (p *pump) waitRoom(ctx context.Context) {
 		_ = p.room(ctx) //nolint:errcheck // Apply says the same
 	}
 }
-
-// commitsLate reports whether what is applied is committed later, by the store.
-func (i *Informer) commitsLate() bool { return i.commits != nil && i.commits.CommitsLate() }
 
 // tellCommit tells the observer of a commit by the store.
 func (i *Informer) tellCommit(c store.Commit) {

@@ -38,7 +38,8 @@ func TestAddIndexersWhileEveryStateIsOld(t *testing.T) {
 			}
 		}
 	}
-	for name, o := range map[string]*store.Options{"Memory": nil, "Late": {}, "AtOnce": {CommitInterval: -1}} {
+	atOnce := store.AtOnce(store.Options{})
+	for name, o := range map[string]*store.Options{"Memory": nil, "Late": {}, "AtOnce": &atOnce} {
 		for how, by := range map[string]func(*testing.T, written) func(rv int){"Batches": batches, "Pages": pages} {
 			t.Run(name+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

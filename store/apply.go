@@ -17,48 +17,35 @@ import (
 // is skipped leaves what is stored under its key as it is: a stale object does
 // less harm than one that seems to be gone.
 func (c *Collection) Apply(ctx context.Context, b Batch) (Result, error) {
-	if c.store.o.commitsLate() {
-		if err := c.waitRoom(ctx, !b.Unpaced); err != nil {
-			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
-		}
+	res, err := c.apply(ctx, b)
+	if err == nil && c.store.o.atOnce {
+		err = c.store.Flush(ctx)
+	}
+	if err != nil {
+		return res, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
+	}
+	return res, nil
+}
+
+func (c *Collection) apply(ctx context.Context, b Batch) (Result, error) {
+	if c.readOnly {
+		return Result{}, ErrReadOnly
+	}
+	if err := c.waitRoom(ctx, !b.Unpaced); err != nil {
+		return Result{}, err
 	}
 	for {
 		set := c.set.Load()
 		e := c.encoder(set).encode(b.Ops)
-		changes, err := c.applyEncoded(ctx, set, e, b)
+		changes, err := c.applyPending(ctx, set, e, b)
 		switch {
 		case err == nil:
 			c.reported.Store(true)
 			return Result{Changes: changes, Skipped: e.skipped}, nil
 		case !errors.Is(err, errIndexesChanged):
-			return Result{}, fmt.Errorf("apply %d changes to %s: %w", len(b.Ops), c.id, err)
+			return Result{}, err
 		}
 	}
-}
-
-// applyEncoded takes the batch into the overlay, or commits it if nothing may wait.
-func (c *Collection) applyEncoded(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, err error) {
-	if c.store.o.commitsLate() && !c.readOnly {
-		changes, taken, err := c.applyPending(ctx, set, e, b)
-		if taken || err != nil {
-			return changes, err
-		}
-		if err := c.afterClose(ctx); err != nil {
-			return nil, err
-		}
-	}
-	c.packer.pack(e.writes)
-	var last []*write
-	err = c.write(ctx, set, func(w *writer) (_ []*write, err error) {
-		if changes, last, err = w.apply(e.writes); err != nil {
-			return nil, err
-		}
-		w.state.excuse(changes, e.writes, b)
-		w.state.noteBatch(last, e)
-		w.state.advance(b)
-		return last, nil
-	})
-	return changes, err
 }
 
 func (c *Collection) encoder(set *indexSet) encoder {
@@ -68,40 +55,9 @@ func (c *Collection) encoder(set *indexSet) encoder {
 // pending is what a batch makes of one key.
 type pending struct {
 	found bool           // there is a record, or a state in the overlay
-	old   stored         // in the file
+	uid   string         // of what is in the file, whether it can be decoded or not
 	obj   runtime.Object // after the ops so far; nil if there is none
 	last  *write
-}
-
-// apply does the writes in order. It returns the last of each key too.
-func (w *writer) apply(writes []*write) (_ []Change, last []*write, _ error) {
-	changes := make([]Change, 0, len(writes))
-	keys := make(map[string]*pending, len(writes))
-	for _, x := range writes {
-		p := keys[x.key]
-		if p == nil {
-			old, err := w.get(x.key)
-			if err != nil {
-				return nil, nil, err
-			}
-			p = &pending{found: old.found, old: old}
-			if p.obj, err = w.c.before(x.key, old); err != nil {
-				return nil, nil, err
-			}
-			keys[x.key] = p
-		}
-		changes = append(changes, p.change(x))
-	}
-	for _, x := range writes {
-		if keys[x.key].last != x {
-			continue
-		}
-		if err := w.replace(x, keys[x.key].old); err != nil {
-			return nil, nil, err
-		}
-		last = append(last, x)
-	}
-	return changes, last, nil
 }
 
 // replace puts x in the place of what the file has under its key.

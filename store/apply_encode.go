@@ -30,6 +30,8 @@ type write struct {
 	packed []byte
 	dict   *dictionary
 	terms  map[string][]string
+	// order is the place of the write among all that the overlay was given.
+	order uint64
 	// sameObject: the file has the same state of the object, and only how it is stored changes.
 	sameObject bool
 	// gone is the delete, not committed either, of the object that the file has under the key; nil if there was none before x.
@@ -124,11 +126,23 @@ func (e encoder) identify(op Op) (*write, error) {
 
 // fill adds payload and index terms.
 func (e encoder) fill(x *write) error {
-	if e.codec != nil {
-		if err := x.encode(e.codec); err != nil {
-			return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
-		}
+	if err := e.payload(x); err != nil {
+		return err
 	}
+	return e.index(x)
+}
+
+func (e encoder) payload(x *write) error {
+	if e.codec == nil {
+		return nil
+	}
+	if err := x.encode(e.codec); err != nil {
+		return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
+	}
+	return nil
+}
+
+func (e encoder) index(x *write) error {
 	terms, err := e.set.terms(x.obj)
 	if err != nil {
 		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.key, err))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -9,27 +10,27 @@ import (
 )
 
 // applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that
-// are not in memory, and waits for no write. taken is false if the collection has been closed: then nothing may be pending.
-func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, taken bool, err error) {
+// are not in memory, and waits for no write.
+func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded, b Batch) (changes []Change, err error) {
 	if err := c.pause.wait(ctx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	c.front.Lock()
 	defer c.front.Unlock()
 	if err := c.store.takesIn(); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	switch {
 	case c.closed:
-		return nil, false, nil
+		return nil, fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	case c.replacing != nil:
-		return nil, false, ErrReplacing
+		return nil, ErrReplacing
 	case set.generation != c.set.Load().generation:
-		return nil, false, errIndexesChanged
+		return nil, errIndexesChanged
 	}
 	keys, info, err := c.beforeBatch(ctx, e.writes)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	changes = make([]Change, 0, len(e.writes))
 	for _, x := range e.writes {
@@ -40,17 +41,23 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 		if keys[x.key].last == x {
 			last = append(last, x)
 			info.take(x, keys[x.key].found)
+			delete(c.unheard, x.key)
 		}
 	}
 	info.excuse(changes, e.writes, b)
 	info.noteBatch(last, e)
-	st := state{Info: info}
-	st.advance(b)
-	c.store.notePending(c, c.overlay.put(last, st.Info, func() {
+	info.advance(b)
+	c.putPending(last, info, nil)
+	return changes, nil
+}
+
+// putPending puts writes, and the Info after them, into the overlay, and brings them to the objects that are in memory.
+// The caller has front.
+func (c *Collection) putPending(last []*write, info Info, settles *settled) {
+	c.store.notePending(c, c.overlay.put(last, info, settles, func() {
 		c.applyBounded(last)
 		c.resident.Load().apply(last)
 	}))
-	return changes, true, nil
 }
 
 // beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.
@@ -88,7 +95,7 @@ func (c *Collection) beforeBatch(ctx context.Context, writes []*write) (keys map
 			if err != nil {
 				return err
 			}
-			keys[key].found = old.found
+			keys[key].found, keys[key].uid = old.found, old.UID
 			if keys[key].obj, err = c.before(key, old); err != nil {
 				return err
 			}

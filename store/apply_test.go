@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,20 +71,20 @@ func wantStrings(t *testing.T, what string, got []string, want ...string) {
 }
 
 func TestApplyWritesAKeyOnceABatch(t *testing.T) {
-	c := openPods(t, storetest.Open(t, store.Options{CommitInterval: -1}), byNamespaceAndColor)
+	c := openPods(t, storetest.Open(t, store.AtOnce(store.Options{})), byNamespaceAndColor)
 	res := apply(t, c, "9",
-		upsert("a/x", "1"), upsert("a/x", "2"), remove("a/x", "3"), upsert("a/x", "4"), upsert("a/y", "5"))
+		upsert("b/x", "1"), upsert("b/x", "2"), remove("b/x", "3"), upsert("b/x", "4"), upsert("a/y", "5"))
 	var got []string
 	for _, ch := range res.Changes {
 		got = append(got, fmt.Sprintf("%s %s %v", ch.Type, storetest.Sum(ch.New), ch.Old != nil))
 	}
 	wantStrings(t, "changes", got,
-		"Added a/x uid=uid-a/x rv=1 false", "Updated a/x uid=uid-a/x rv=2 true", "Deleted a/x uid=uid-a/x rv=3 true",
-		"Added a/x uid=uid-a/x rv=4 false", "Added a/y uid=uid-a/y rv=5 false")
+		"Added b/x uid=uid-b/x rv=1 false", "Updated b/x uid=uid-b/x rv=2 true", "Deleted b/x uid=uid-b/x rv=3 true",
+		"Added b/x uid=uid-b/x rv=4 false", "Added a/y uid=uid-a/y rv=5 false")
 	if info := infoOf(t, c); info.NextSeq != 3 || info.Objects != 2 {
 		t.Errorf("two records were written, but the next sequence number is %d and there are %d objects", info.NextSeq, info.Objects)
 	}
-	first, _, _ := storedHeader(c, "a/x")
+	first, _, _ := storedHeader(c, "b/x")
 	second, _, _ := storedHeader(c, "a/y")
 	if first != 1 || second != 2 {
 		t.Errorf("sequence numbers %d, %d: want the order of the ops", first, second)
@@ -170,8 +171,9 @@ func TestApplyKeepsLastContactAndEmptyFields(t *testing.T) {
 	}
 }
 
+// TestApplyFailsAsAWhole: nothing of a batch whose context has ended is taken in.
 func TestApplyFailsAsAWhole(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -179,15 +181,36 @@ func TestApplyFailsAsAWhole(t *testing.T) {
 	if _, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/x", "2")}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
-	full := errors.New("file size too large")
-	failCommits(s, func() error { return full })
-	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")}, ResourceVersion: "3"})
-	if !errors.Is(err, full) || len(res.Changes) != 0 {
-		t.Errorf("a commit that failed: %+v, %v", res, err)
-	}
 	wantStrings(t, "what is stored", list(t, c), "a/x uid=uid-a/x rv=1 color=red")
-	if info := infoOf(t, c); info.ResourceVersion != "1" || info.Objects != 1 || info.NextSeq != 2 {
+}
+
+// TestApplyWhoseCommitFails: with a negative CommitInterval Apply tells of a commit that has failed. The batch is served,
+// stays pending, and is in the file with the next commit.
+func TestApplyWhoseCommitFails(t *testing.T) {
+	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
+	g := store.GateCommits(s)
+	c := openPods(t, s, byNamespaceAndColor)
+	apply(t, c, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
+	g.Fail(func() error { return syscall.ENOSPC })
+	res, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "2"), upsert("a/y", "3")}, ResourceVersion: "3"})
+	if !errors.Is(err, store.ErrNoSpace) || len(res.Changes) != 2 {
+		t.Errorf("a commit that failed: %d changes, %v", len(res.Changes), err)
+	}
+	want := []string{"a/x uid=uid-a/x rv=2", "a/y uid=uid-a/y rv=3"}
+	wantStrings(t, "what is served", list(t, c), want...)
+	if info := infoOf(t, c); info.ResourceVersion != "3" || info.Objects != 2 {
 		t.Errorf("info %+v", info)
+	}
+	view := viewPods(t, s, c)
+	if info, err := view.Info(t.Context()); err != nil || info.ResourceVersion != "1" || info.Objects != 1 {
+		t.Errorf("in the file: %+v, %v", info, err)
+	}
+	g.Fail(nil)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := view.Info(t.Context()); err != nil || info.ResourceVersion != "3" || info.Objects != 2 {
+		t.Errorf("in the file: %+v, %v", info, err)
 	}
 }
 

@@ -31,23 +31,6 @@ type writer struct {
 	places *placesSnapshot
 }
 
-// write calls fn in a write transaction and commits. If set is given, the
-// terms that fn writes were computed with it: it must still be the current one.
-// fn returns the objects that it has written, for those that are in memory.
-func (c *Collection) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
-	if err := c.pause.wait(ctx); err != nil {
-		return err
-	}
-	if err := c.lockWrites(ctx); err != nil {
-		return err
-	}
-	defer c.mu.Unlock()
-	if c.isReplacing() {
-		return ErrReplacing
-	}
-	return c.writeObjectsLocked(ctx, set, fn)
-}
-
 // lockWrites takes mu, which whoever waits for the disk may hold for long, as long as ctx lasts. It comes before the turn to
 // commit, and that before the writer's place.
 func (c *Collection) lockWrites(ctx context.Context) error {
@@ -55,59 +38,6 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 		return fmt.Errorf("wait for another write of %s: %w", c.id, err)
 	}
 	return nil
-}
-
-// writeObjectsLocked is writeLocked for an fn that writes objects.
-func (c *Collection) writeObjectsLocked(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
-	if c.bounded != nil {
-		c.bounded.closed.Add(1)
-		defer c.bounded.closed.Add(-1)
-	}
-	thaw, err := c.freeze(ctx)
-	if err != nil {
-		return err
-	}
-	var last []*write
-	begun := false
-	err = c.writeLocked(ctx, set, func(w *writer) (err error) {
-		last, err = fn(w)
-		begun = err == nil
-		return err
-	})
-	switch {
-	case err == nil:
-		c.applyBounded(last)
-		c.resident.Load().apply(last)
-	case c.bounded != nil:
-		c.bounded.clear() // what readers see now may be either state
-	case begun && errors.Is(err, ErrOutcomeUnknown):
-		c.unsure(err)
-		return err
-	}
-	thaw()
-	return err
-}
-
-// freeze has Info say what the objects in memory do, while the file may be ahead of them. It does nothing if that is so since an
-// earlier write, whose outcome is unknown.
-func (c *Collection) freeze(ctx context.Context) (thaw func(), err error) {
-	if c.inMemory() == nil || c.frozen.Load() != nil {
-		return func() {}, nil
-	}
-	before, err := c.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.frozen.Store(&before)
-	return func() { c.frozen.Store(nil) }, nil
-}
-
-// unsure is called, with mu held, after a write that readers of the file may see or not. The objects in memory, and Info, stay as they
-// were before it until Rebuild. Those that are being read may be of before and after it, and are not used.
-func (c *Collection) unsure(why error) {
-	if r := c.resident.Load(); r != nil && !r.ready.Load() {
-		r.fail(why)
-	}
 }
 
 // applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay, or the file.
@@ -384,16 +314,16 @@ func moveEntries(index *bolt.Bucket, key string, old, new []string, complete boo
 }
 
 // advance records the resourceVersion and the last contact of a batch.
-func (st *state) advance(b Batch) {
+func (i *Info) advance(b Batch) {
 	if !b.LastContact.IsZero() {
-		st.LastContact = b.LastContact
+		i.LastContact = b.LastContact
 	}
 	switch {
 	case b.ResourceVersion == "":
 	case entry.ComparableRV(b.ResourceVersion):
-		st.ResourceVersion = b.ResourceVersion
+		i.ResourceVersion = b.ResourceVersion
 	default:
-		st.ResourceVersion = ""
-		st.MustRelist = fmt.Sprintf("the server's resourceVersion %q can not be compared with others", b.ResourceVersion)
+		i.ResourceVersion = ""
+		i.MustRelist = fmt.Sprintf("the server's resourceVersion %q can not be compared with others", b.ResourceVersion)
 	}
 }

@@ -14,12 +14,11 @@ import (
 // bounded is the objects of a collection whose Residency is Bounded that are decoded: those that are read most.
 //
 // What a read has decoded is put in only if nothing has been written to its stripe of keys since before it looked: else it
-// may be old. Writes that go to the file directly, and not through the overlay, close the cache while they do: a read
-// that begins when their transaction is visible must not find an older state here. So does a batch of several keys while it comes
-// here, with the overlay locked.
+// may be old. A batch of several keys closes the cache while it comes here, with the overlay locked: a read must not find a
+// part of it.
 type bounded struct {
 	cache   *otter.Cache[string, cached]
-	closed  atomic.Int32 // writes that are under way
+	closed  atomic.Int32 // batches of several keys that come here
 	seed    maphash.Seed
 	stripes [256]stripe
 }

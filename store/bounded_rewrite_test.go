@@ -48,6 +48,7 @@ func TestIndexDuringARewritingList(t *testing.T) {
 		if _, err := w.Commit(t.Context(), store.Batch{ResourceVersion: "2000"}); err != nil {
 			t.Fatal(err)
 		}
+		flush(t, s)
 		g.After(nil)
 		if after := node(c.Get(t.Context(), key)); looks == 0 || before == after || after != "another" {
 			t.Errorf("%s: %s, and then %s; %d commits", r, before, after, looks)

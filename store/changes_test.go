@@ -73,7 +73,7 @@ func kept(t *testing.T, s *store.Store, c *store.Collection) store.Kept {
 
 func TestChangesSinceANumber(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
-	s := storetest.OpenFile(t, path, store.Options{CommitInterval: -1})
+	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	apply(t, c, "3", upsert("a/x", "1"), upsert("a/y", "2"), upsert("a/z", "3"))
 	if k := kept(t, s, c); k.For != 0 || k.Last != 3 {
@@ -126,7 +126,7 @@ func TestChangesSinceANumber(t *testing.T) {
 // What is kept for readers is dropped once it is older than they were promised, and no handler needs it, and not before.
 func TestFeedID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "larder.db")
-	s := storetest.OpenFile(t, path, store.Options{CommitInterval: -1})
+	s := storetest.OpenFile(t, path, store.AtOnce(store.Options{}))
 	feed := func(s *store.Store, namespace string) string {
 		t.Helper()
 		id := storetest.Pods
@@ -245,7 +245,7 @@ func TestRetainChangesBehindACommitThatDrops(t *testing.T) {
 
 // Not more than 100,000 (here: 2) are kept.
 func TestChangesAreKeptUpToALimit(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	store.SetTombstoneLimit(c, 2)
 	apply(t, c, "4", upsert("a/1", "1"), upsert("a/2", "2"), upsert("a/3", "3"), upsert("a/4", "4"))
@@ -264,7 +264,7 @@ func TestChangesAreKeptUpToALimit(t *testing.T) {
 }
 
 func TestChangesAreKeptNoMore(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	retainChanges(t, c, 0)
 	retainChanges(t, c, time.Hour)
@@ -307,7 +307,7 @@ func TestChangesAreKeptNoMore(t *testing.T) {
 
 // Changed tells of commits while somebody writes, and of nothing afterwards.
 func TestChangedOfAView(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	v := viewPods(t, s, c)
 	changed := v.Changed()
@@ -330,7 +330,7 @@ func TestChangedOfAView(t *testing.T) {
 
 // After damage that lost something nobody is told that what he has is the whole.
 func TestChangesAfterALoss(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	c := openPods(t, s, nil)
 	apply(t, c, "2", upsert("a/x", "1"), upsert("a/y", "2"))
 	retainChanges(t, c, time.Hour)

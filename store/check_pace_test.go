@@ -11,7 +11,7 @@ import (
 // A check that is held to a rate takes its time for pages, records and index entries.
 func TestCheckIsHeldToARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, many, _ := filled(t, store.Options{CommitInterval: -1})
+		s, many, _ := filled(t, store.AtOnce(store.Options{}))
 		mustUpdate(t, many) // to 10 MB
 		size, _, err := s.Size()
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 // checked opens a store without the check at the end of the test, and fills it.
 func checked(t *testing.T) (*store.Store, *store.Collection) {
 	t.Helper()
-	s, err := store.Open(t.TempDir()+"/larder.db", store.Options{CommitInterval: -1})
+	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

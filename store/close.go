@@ -183,9 +183,6 @@ func (c *Collection) flushAtClose() error {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
-	c.front.Lock()
-	c.lost = err
-	c.front.Unlock()
 	c.store.dropPending(c)
 	if err != nil {
 		return fmt.Errorf("close %s: its latest changes are not in the file, and the next start will ask the server for them: %w", c.id, err)

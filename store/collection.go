@@ -39,13 +39,15 @@ type Collection struct {
 	// replacing is the open replacement, or nil; guarded by front. It is set with mu held too, so that it stays nil for as
 	// long as whoever has found it so holds mu.
 	replacing *replacement
-	closed    bool        // guarded by front
-	lost      error       // why Close could not commit what was pending; guarded by front
-	released  atomic.Bool // another may open it
-	ending    atomic.Bool // Close was called
-	claimed   *claim      // of its name
-	idled     atomic.Bool // indexes that nobody claims have been marked
-	reported  atomic.Bool // changes of objects have been reported in this process
+	// unheard are the keys of what an earlier process has stored of a list that did not end: nobody in this process has
+	// been told of them. Only the open replacement uses it.
+	unheard  map[string]struct{}
+	closed   bool        // guarded by front
+	released atomic.Bool // another may open it
+	ending   atomic.Bool // Close was called
+	claimed  *claim      // of its name
+	idled    atomic.Bool // indexes that nobody claims have been marked
+	reported atomic.Bool // changes of objects have been reported in this process
 
 	pause pause // of those who write, taken before any lock
 
@@ -54,9 +56,6 @@ type Collection struct {
 	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
 	hot     atomic.Pointer[keyMap]
 	bounded *bounded // set before there is another goroutine
-	// frozen is what Info says while the file may be ahead of the resident objects: during a write that does not come by the overlay, and,
-	// if its outcome is unknown, until others take their place. nil if it is not.
-	frozen atomic.Pointer[Info]
 
 	builds builds
 	limits limits
@@ -69,26 +68,29 @@ type Collection struct {
 
 // limits bound what a relist holds in memory and in one transaction.
 type limits struct {
-	staging int // bytes in memory before they are moved to the file
-	commit  int // encoded bytes, of old and new objects, that one transaction of a commit applies
+	held int // encoded bytes of differences that a list holds back before it shows them
+	step int // encoded bytes, of old and new objects, that one step of a list's end applies
 	// tombstones is how many are kept that a durable handler has not passed.
 	tombstones int
 }
 
 const (
-	stagingLimit = 64 << 20
-	// commitLimit bounds what a commit holds: the objects of a transaction, decoded, which take several times as much. With
-	// commitLimitAll it is little beside what the collection holds anyway, and readers see the whole list at once.
-	commitLimit    = 16 << 20
-	commitLimitAll = 256 << 20
+	// listLimit bounds what a list holds back, and what a step of its end tells of: objects that are decoded then, which
+	// take several times as much. With listLimitAll it is little beside what the collection holds anyway, and readers see
+	// the whole list at once.
+	listLimit    = 16 << 20
+	listLimitAll = 256 << 20
+	// coldFill is how full bbolt packs the pages of objects that come in key order.
+	coldFill = 0.95
 )
 
 // limitsOf returns the limits of a collection.
 func limitsOf(r Residency) limits {
+	n := listLimit
 	if r.kind == residentAll {
-		return limits{staging: stagingLimit, commit: commitLimitAll, tombstones: tombstoneCount}
+		n = listLimitAll
 	}
-	return limits{staging: stagingLimit, commit: commitLimit, tombstones: tombstoneCount}
+	return limits{held: n, step: n, tombstones: tombstoneCount}
 }
 
 var _ Interface = (*Collection)(nil)
@@ -230,25 +232,21 @@ func (c *Collection) claim(st *state, set *indexSet) (ready []string) {
 
 // needsBuckets reports whether ensureBuckets has anything to do.
 func (c *Collection) needsBuckets(ctx context.Context) (needed bool, err error) {
-	err = c.view(ctx, func(b *bolt.Bucket) error {
-		needed = b.Bucket(format.BucketStaging) != nil
-		return nil
-	})
+	err = c.view(ctx, func(*bolt.Bucket) error { return nil })
 	if errors.Is(err, ErrNoCollection) && !c.readOnly {
 		return true, nil
 	}
-	return needed, err
+	return false, err
 }
 
-// ensureBuckets creates the collection's buckets if there are none, and drops
-// what a crash has left of a relist.
+// ensureBuckets creates the collection's buckets if there are none.
 func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 	root, err := tx.CreateBucketIfNotExists(format.BucketLarder)
 	if err != nil {
 		return err
 	}
-	if b := root.Bucket([]byte(c.name)); b != nil {
-		return dropStaging(b)
+	if root.Bucket([]byte(c.name)) != nil {
+		return nil
 	}
 	b, err := root.CreateBucket([]byte(c.name))
 	if err != nil {
@@ -268,24 +266,6 @@ func (c *Collection) ensureBuckets(tx *bolt.Tx) error {
 // Identity returns what the collection holds, in canonical form.
 func (c *Collection) Identity() entry.Identity { return c.id }
 
-// afterClose returns nil once nothing is pending that a batch, which goes to the file now, follows upon.
-func (c *Collection) afterClose(ctx context.Context) error {
-	if c.released.Load() && c.store.open.holds(c.name) {
-		return fmt.Errorf("it was closed, and another has it now: %w", ErrCollectionOpen)
-	}
-	if _, unsaved := c.overlay.current(); unsaved {
-		if err := c.store.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	c.front.Lock()
-	defer c.front.Unlock()
-	if c.lost != nil {
-		return fmt.Errorf("the collection was closed, and what it had taken in before could not be committed; open it again: %w", c.lost)
-	}
-	return nil
-}
-
 // SetMustRelist makes the contents not resumable, for the given reason; see Interface.
 func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 	if err := c.setMustRelist(ctx, reason); err != nil {
@@ -295,17 +275,34 @@ func (c *Collection) SetMustRelist(ctx context.Context, reason string) error {
 }
 
 func (c *Collection) setMustRelist(ctx context.Context, reason string) error {
-	if err := c.lockWrites(ctx); err != nil {
+	if c.readOnly {
+		return ErrReadOnly
+	}
+	if err := c.markMustRelist(ctx, reason); err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
-	if c.isReplacing() {
+	return c.store.Flush(ctx)
+}
+
+func (c *Collection) markMustRelist(ctx context.Context, reason string) error {
+	c.front.Lock()
+	defer c.front.Unlock()
+	if err := c.store.takesIn(); err != nil {
+		return err
+	}
+	switch {
+	case c.closed:
+		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
+	case c.replacing != nil:
 		return ErrReplacing
 	}
-	return c.writeLocked(ctx, nil, func(w *writer) error {
-		w.state.MustRelist = reason
-		return nil
-	})
+	_, info, err := c.beforeWrites(ctx, nil)
+	if err != nil {
+		return err
+	}
+	info.MustRelist = reason
+	c.putPending(nil, info, nil)
+	return nil
 }
 
 // Indexer returns the collection as a cache.Indexer of client-go.

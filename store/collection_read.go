@@ -9,15 +9,6 @@ import (
 
 // What a Collection reads from memory, if its Residency says so; else see reader.
 
-// Info returns the collection's state. It is never ahead of what the other methods read.
-func (c *Collection) Info(ctx context.Context) (Info, error) {
-	info, err := c.reader.Info(ctx)
-	if frozen := c.frozen.Load(); frozen != nil && err == nil {
-		return frozen.clone(), nil
-	}
-	return info, err
-}
-
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if m := c.hot.Load(); m != nil {

@@ -64,7 +64,7 @@ func (r *reader) Info(ctx context.Context) (Info, error) {
 	err := r.viewCaptured(ctx, r.overlay.captureInfo, func(b *bolt.Bucket, over *captured) (err error) {
 		s, err = getState(b, r.name)
 		if err == nil && over.unsaved {
-			s.cover(over.info.clone())
+			s.follow(over.info.clone())
 			s.Objects = over.info.Objects
 		}
 		return err

@@ -13,7 +13,7 @@ import (
 // TestKeysTellTheScope: whoever opened the collection did not say that its objects have namespaces; of those whose resourceVersions can not be compared Newest does not either.
 func TestKeysTellTheScope(t *testing.T) {
 	for _, rv := range []string{"7", "v7"} {
-		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
+		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 		c := mustCollection(t, s, pods())
 		if mustInfo(t, c).Resource.Namespaced {
 			t.Fatal("it is claimed of an empty collection")

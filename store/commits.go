@@ -359,9 +359,6 @@ func (s *Store) CommitErr() error {
 	return err
 }
 
-// CommitsLate reports whether Apply leaves commits to the background; see Options.CommitInterval.
-func (s *Store) CommitsLate() bool { return s.o.commitsLate() }
-
 // Committed returns a channel that is closed after the next attempt to commit what is pending, whether it succeeds or fails, when CommitErr
 // begins or ceases to tell of a write that takes long, and when Close begins.
 func (s *Store) Committed() <-chan struct{} {

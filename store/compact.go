@@ -185,10 +185,7 @@ func (s *Store) compactCopy(ctx context.Context, old *handle, key *dataKey) (*ha
 	if err := keepOwner(old.file, fresh.file); err != nil {
 		return nil, errors.Join(err, fresh.discard())
 	}
-	c := &compaction{s: s, fresh: fresh, key: key, listing: map[string]bool{}}
-	for _, live := range s.liveCollections() {
-		c.listing[live.name] = true
-	}
+	c := &compaction{s: s, fresh: fresh, key: key}
 	err = old.view(func(tx *bolt.Tx) error { return c.run(ctx, tx) })
 	if c.failed == nil {
 		err = s.settle(old, err)

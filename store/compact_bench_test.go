@@ -17,7 +17,7 @@ func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		f := &fileBench{
 			path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
-			o: store.Options{CommitInterval: -1, Logger: &quiet},
+			o: store.AtOnce(store.Options{Logger: &quiet}),
 		}
 		f.template, _ = sample.Pod(b)
 		f.open(b)

@@ -16,8 +16,6 @@ type compaction struct {
 	fresh *handle
 	// key is what everything that is to be sealed is sealed with; nil copies records as they are. See rekey_copy.go.
 	key *dataKey
-	// listing are the collections whose staging bucket may be in use; another one's is what a crash has left.
-	listing map[string]bool
 	// failed is why the copy could not be written. That says nothing of the file that is copied.
 	failed error
 }
@@ -85,18 +83,13 @@ func (c *compaction) nested(ctx context.Context, from *bolt.Bucket, path []strin
 	return c.bucket(ctx, from, path)
 }
 
-// left reports whether something is not copied: the mark of a clean close, and lists that a crash has ended.
+// left reports whether something is not copied: the mark of a clean close, and data keys that others take the place of.
 func (c *compaction) left(path []string, key []byte) bool {
-	if path[0] != string(format.BucketLarder) {
+	if len(path) != 1 || path[0] != string(format.BucketLarder) {
 		return false
 	}
-	switch name := string(key); len(path) {
-	case 1:
-		return name == string(format.KeyClean) || name == string(format.KeyKeys) && c.key != nil
-	case 2:
-		return name == string(format.BucketStaging) && !c.listing[path[1]]
-	}
-	return false
+	name := string(key)
+	return name == string(format.KeyClean) || name == string(format.KeyKeys) && c.key != nil
 }
 
 // verify looks at the checksum of a record: it may have changed since the check.

@@ -44,7 +44,7 @@ func compactStep(c *store.Collection, n uint64) error {
 
 // childCompact writes and compacts for ever, and says what it has committed.
 func childCompact(path string) error {
-	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second})
+	s, err := store.Open(path, store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second}))
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 		t.Fatal(err)
 	}
 	last, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9000"})
+	if err == nil {
+		err = store.StoreOf(c).Flush(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +44,13 @@ func rewrite(t *testing.T, c *store.Collection, n int, change func(*corev1.Pod))
 }
 
 // TestRewriteBringsRecordsIntoTodaysForm: a list that rewrites compresses what was plain, and the other way round, and
-// tells nobody: the objects are the same.
+// tells nobody: the objects are the same. So does one that is too large to be held.
 func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
+	t.Run("held", func(t *testing.T) { testRewriteBringsRecordsIntoTodaysForm(t, false) })
+	t.Run("shown", func(t *testing.T) { testRewriteBringsRecordsIntoTodaysForm(t, true) })
+}
+
+func testRewriteBringsRecordsIntoTodaysForm(t *testing.T, shown bool) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{})
 	c := openPacked(t, s, store.NoCompression)
 	mustList(t, c, 200)
@@ -52,6 +60,9 @@ func TestRewriteBringsRecordsIntoTodaysForm(t *testing.T) {
 	}{{store.Zstd, 200, 1}, {store.Zstd, 200, 1}, {store.NoCompression, 0, 0}, {store.Zstd, 200, 1}} {
 		mustEnd(t, c)
 		c = openPacked(t, s, test.compression)
+		if shown {
+			store.SetLimits(c, 1, store.CommitLimit(c))
+		}
 		before, written := nextSeq(t, c), round == 1
 		if n := rewrite(t, c, 200, nil); n != 0 {
 			t.Errorf("round %d: %d changes", round, n)

@@ -6,22 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/larder-dev/larder/store"
 )
 
 // A write that is tried again and again is one sample for the dictionary, not as many as there are attempts.
 func TestWritesThatFailAreSampledOnce(t *testing.T) {
 	noSpace := func() error { return syscall.ENOSPC }
-	var list store.Replacement
-	begin := func(t *testing.T, c *store.Collection) {
-		var err error
-		if list, err = c.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page := []runtime.Object{somePod(0)}
 	for name, test := range map[string]struct {
 		interval time.Duration
 		before   func(t *testing.T, c *store.Collection)
@@ -34,25 +24,9 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 		}, func(t *testing.T, c *store.Collection) error { return store.StoreOf(c).Flush(t.Context()) }},
 		"Apply": {-1, func(*testing.T, *store.Collection) {},
 			func(t *testing.T, c *store.Collection) error { return applyPod(t, c, podAt(0, "2000")) }},
-		"ColdPage": {time.Hour, begin, func(t *testing.T, _ *store.Collection) error {
-			_, err := list.Page(t.Context(), page)
-			return err
-		}},
-		"WarmList": {time.Hour, func(t *testing.T, c *store.Collection) {
-			if err := applyPod(t, c, podAt(1, "1001")); err != nil { // what is reported makes the list one of differences
-				t.Fatal(err)
-			}
-			begin(t, c)
-			if _, err := list.Page(t.Context(), page); err != nil {
-				t.Fatal(err)
-			}
-		}, func(t *testing.T, _ *store.Collection) error {
-			_, err := list.Commit(t.Context(), store.Batch{ResourceVersion: "2000"})
-			return err
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: test.interval})
+			s := mustOpen(t, t.TempDir()+"/store", store.Every(store.Options{}, test.interval))
 			g := store.GateCommits(s)
 			c := openPacked(t, s, store.Zstd)
 			store.SetSampling(c, 1<<10, 1<<10) // as three pods have
@@ -66,10 +40,6 @@ func TestWritesThatFailAreSampledOnce(t *testing.T) {
 			g.Fail(nil)
 			if err := test.try(t, c); err != nil {
 				t.Fatal(err)
-			}
-			if list != nil {
-				list.Abort()
-				list = nil
 			}
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)

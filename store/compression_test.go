@@ -241,6 +241,9 @@ func TestCompressionOfVariedPods(t *testing.T) {
 			if objs, err := c.Select(t.Context(), store.Query{Labels: labels.SelectorFromSet(labels.Set{"team": "none"})}); err != nil || len(objs) > 0 {
 				t.Errorf("%d objects without the label, %v", len(objs), err)
 			}
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			v, err := s.ViewWith(t.Context(), pods(), codec)
 			if err != nil {
 				t.Fatal(err)
@@ -295,7 +298,7 @@ func storeVaried(t *testing.T, c *store.Collection, want []runtime.Object) func(
 // TestCompressionConcurrently: dictionaries are loaded, used by readers on all sides and by a writer.
 func TestCompressionConcurrently(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	store.NoSync(s)
 	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 300)

@@ -27,7 +27,7 @@ func (p *pending) held() (held bool, uid string) {
 	case p.obj != nil:
 		uid, _ = identityOf(p.obj)
 	default:
-		uid = p.old.UID
+		uid = p.uid
 	}
 	return p.found, uid
 }

@@ -225,7 +225,7 @@ func eachCollection(t *testing.T, test func(t *testing.T, c store.Interface)) {
 			test(t, openPodsAs(t, storetest.Open(t, store.Options{}), byNamespaceAndColor, r))
 		})
 		t.Run(name+", each batch committed", func(t *testing.T) {
-			test(t, openPodsAs(t, storetest.Open(t, store.Options{CommitInterval: -1}), byNamespaceAndColor, r))
+			test(t, openPodsAs(t, storetest.Open(t, store.AtOnce(store.Options{})), byNamespaceAndColor, r))
 		})
 	}
 }

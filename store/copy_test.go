@@ -25,7 +25,7 @@ func mustOpenCopy(t *testing.T, path string) *store.Store {
 
 // TestCopyTo: the copy opens, for reading and for writing, and has what was pending.
 func TestCopyTo(t *testing.T) {
-	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	last := somePod(0)
 	last.ResourceVersion = "9000"
 	if _, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000",
@@ -114,7 +114,7 @@ func (w *endingWriter) Write(p []byte) (int, error) {
 
 // TestCopyEnds: with the context or the writer's error, and the store is none the worse.
 func TestCopyEnds(t *testing.T) {
-	s, _, _ := filled(t, store.Options{CommitInterval: -1})
+	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.CopyTo(ctx, &endingWriter{after: 2, end: func() error { cancel(); return nil }})
 	if !errors.Is(err, context.Canceled) {
@@ -142,7 +142,7 @@ func TestCopyEnds(t *testing.T) {
 
 // TestCopyOfATruncatedFile: that is damage, not a short copy.
 func TestCopyOfATruncatedFile(t *testing.T) {
-	s, _, _ := filled(t, store.Options{CommitInterval: -1})
+	s, _, _ := filled(t, store.AtOnce(store.Options{}))
 	if err := os.Truncate(s.Path(), 16*int64(filePageSize)); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCopyOfATruncatedFile(t *testing.T) {
 
 // TestCopyFile: for its owner only, beside the store or elsewhere, and the next open for writing removes it.
 func TestCopyFile(t *testing.T) {
-	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many)
 	name, err := s.CopyFile(t.Context(), "")
 	if err != nil {
@@ -189,7 +189,7 @@ func TestCopyFile(t *testing.T) {
 
 // TestCopyUnderWrites: a copy is one moment, whatever is written meanwhile.
 func TestCopyUnderWrites(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	c, err := openCompactPods(s)
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func TestSealedRecordBelongsWhereItIs(t *testing.T) {
 	for name, at := range map[string]struct {
 		bucket          []byte
 		collection, key string
-	}{"bucket": {format.BucketStaging, "c", "ns/name"}, "collection": {format.BucketObjects, "d",
+	}{"bucket": {format.BucketTombstones, "c", "ns/name"}, "collection": {format.BucketObjects, "d",
 		"ns/name"}, "key": {format.BucketObjects, "c", "ns/other"}} {
 		if _, err := open(at.bucket, at.collection, at.key, data); !errors.Is(err, entry.ErrDamaged) {
 			t.Errorf("in another %s: %v", name, err)

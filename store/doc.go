@@ -23,8 +23,7 @@
 //	   ├─ dict                id                 → what compressed payloads have in common (dictionary.go); only with Compression
 //	   ├─ seq                 number             → key; while something consumes the changelog, like the next two (feed.go)
 //	   ├─ tombstones          number             → when an object went, its key and its last state
-//	   ├─ handlers            name               → how far a durable handler has come
-//	   └─ staging             key                → what a relist too large for memory will do; dropped at open
+//	   └─ handlers            name               → how far a durable handler has come
 //	documents                 name → what a program keeps beside collections (PutDocument), as records are; made by the first
 //	dropped                   number → a large collection that was dropped, while its pages are being made free (drop.go)
 //
@@ -45,7 +44,7 @@
 //
 // # Encryption
 //
-// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, staged lists, dictionaries and index terms. Keys for it come from
+// With Options.Encryption what is stored of Secrets, or of the kinds that it names, is sealed: payloads, tombstones, dictionaries and index terms. Keys for it come from
 // ParseKeys, KeysFromFile or KeysFromEnv, or from a KeyProvider. The names of objects, their namespaces, UIDs and resourceVersions stay readable, and so do sizes, times and what objects have the same value in an index; in memory nothing is
 // sealed. Look-ups by value work as ever.
 //
@@ -72,9 +71,9 @@
 //  4. Write info, with the resourceVersion that covers all this.
 //  5. Commit. Either all of it is in the file or nothing, whenever the process dies.
 //
-// A replacement commits its pages, or the transactions of its end, in the same steps but at once. No reader waits for
-// a commit. Apply waits where it is faster than the disk: for the commit under way, five seconds at most of each, once
-// twice CommitBytes are pending, and as long as it takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
+// A list is committed in the same way. No reader waits for a commit. Apply, and a list, wait where they are faster than
+// the disk: for the commit under way, five seconds at most of each, once twice CommitBytes are pending, and as long as it
+// takes once 64 MiB are (Collection.WaitRoom). See ADR 0005.
 //
 // # Memory
 //
@@ -83,25 +82,22 @@
 //
 // # A list
 //
-// Over a complete collection a Replacement is a merge-join of list and file,
-// which are both in the order of keys' bytes. What is unchanged (UID and
-// resourceVersion) causes no write; differences are staged, in memory up to
-// 64 MiB and beyond that in the staging bucket, and Commit applies them in one
-// transaction: readers see the old state or the new one.
+// A Replacement compares each page with what the collection holds, in the order of keys' bytes. What is unchanged (UID
+// and resourceVersion) causes no write. Differences are held until Commit, which puts them into the overlay: readers see
+// the old state or the new one.
 //
-// A diff in which old and new objects take more than 16 MiB encoded is applied in
-// several transactions: else whoever is told of its changes would hold all of them decoded. One call of Commit makes one
-// and returns its changes; its result says whether there are More. Deletes come first, then the
-// other changes, each in key order, and readers see what has been returned. The first transaction sets
-// Info.MustRelist, so that a crash before the last, or Abort, leads to another list. With the residency All the limit is
-// 256 MiB: those objects are in memory anyway. A Memory always takes in a list at once.
+// Differences of more than 16 MiB (256 MiB with the residency All: those objects are in memory anyway) are not held.
+// From then on each is put into the overlay as it comes and is in the result of its page, and Info.MustRelist is set
+// until the list ends, so that a crash before that, or Abort, leads to another list. Deletes wait for Commit in any case,
+// and come before the other changes, each in key order. A Commit with more than as much to tell of does a part, and its
+// result says that there is More: else whoever is told of its changes would hold all of them decoded.
 //
-// Lists that are not in order cost some staging, and nothing else.
+// In an incomplete collection (a cold start) there is nobody to hold differences for: they are put into the overlay from
+// the first page, and the collection is complete with Commit. "Listed, and there was nothing" is a state that is stored.
+// What an earlier process has left of a list that it could not end was told to nobody: it is told as added, and removed
+// without a word.
 //
-// Over an incomplete collection (a cold start) there is nothing to compare and
-// nobody who reads: pages are stored at once and reported at once, and the
-// collection is complete with Commit. "Listed, and there was nothing" is a
-// state that is stored.
+// A list that is not in the order of keys takes more memory, for the keys that it seemed to lack, and nothing else.
 //
 // # The change feed
 //

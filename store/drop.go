@@ -76,8 +76,7 @@ func (s *Store) unlink(ctx context.Context, name string, may func(state) error) 
 		}
 		s.tallies.drop(tx, tallied{name, string(format.BucketObjects)})
 		s.tallies.drop(tx, tallied{name, string(format.BucketTombstones)})
-		staged := b.Bucket(format.BucketStaging) != nil // by a list that a crash has ended: as large as that was, and counted nowhere
-		if left = err != nil || staged || st.Objects+st.tombstones > dropAtOnce; left {
+		if left = err != nil || st.Objects+st.tombstones > dropAtOnce; left {
 			return setDropped(tx, name)
 		}
 		return tx.Bucket(format.BucketLarder).DeleteBucket([]byte(name))

@@ -29,7 +29,7 @@ func BenchmarkDrop(b *testing.B) {
 func dropOnce(b *testing.B, cold bool) {
 	f := &fileBench{
 		path: filepath.Join(b.TempDir(), "store"), pods: 100_000, padding: 1600,
-		o: store.Options{CommitInterval: -1, Logger: &quiet},
+		o: store.AtOnce(store.Options{Logger: &quiet}),
 	}
 	f.template, _ = sample.Pod(b)
 	f.open(b)

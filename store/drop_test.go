@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -117,7 +116,7 @@ func TestDropInSteps(t *testing.T) {
 		path := filepath.Join(dir, "store")
 		var copies []string
 		copying := false
-		o := inSmallSteps(store.Options{CommitInterval: -1, Logger: &quiet})
+		o := inSmallSteps(store.AtOnce(store.Options{Logger: &quiet}))
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
 			err := commit()
 			if copying {
@@ -174,7 +173,7 @@ func TestDropIsCalledOff(t *testing.T) {
 		defer cancel()
 		var commits atomic.Int32 // of the Drop; before it they do not come to 3
 		commits.Store(-1 << 20)
-		o := inSmallSteps(store.Options{CommitInterval: -1, Logger: &quiet})
+		o := inSmallSteps(store.AtOnce(store.Options{Logger: &quiet}))
 		o.Hooks = &hook.Hooks{Commit: func(commit func() error) error {
 			if commits.Add(1) == 3 {
 				cancel()
@@ -241,7 +240,7 @@ func TestDropLetsOthersWrite(t *testing.T) {
 // TestRebuildAmidADrop: what is being removed is no loss, nor is anything else if its pages are damaged.
 func TestRebuildAmidADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, g := gated(store.Options{CommitInterval: -1, Logger: &quiet})
+		o, g := gated(store.AtOnce(store.Options{Logger: &quiet}))
 		s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
 		mustFillToDrop(t, s, pods())
 		other := mustOpenPods(t, s, "other")
@@ -295,8 +294,7 @@ func TestRebuildAmidADrop(t *testing.T) {
 
 // childDrop fills a collection and drops it, for ever, and says so.
 func childDrop(path string) error {
-	s, err := store.Open(path, inSmallSteps(store.Options{Logger: &quiet, CommitInterval: -1,
-		LockTimeout: 10 * time.Second}))
+	s, err := store.Open(path, inSmallSteps(store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second})))
 	if err != nil {
 		return err
 	}
@@ -380,40 +378,4 @@ func applyOne(t *testing.T, c *store.Collection) {
 		ResourceVersion: "1"}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestDropOfWhatWasStaged: what a list that a crash has ended has staged is counted nowhere, and is not removed in one transaction with a small collection.
-func TestDropOfWhatWasStaged(t *testing.T) {
-	o, g := gated(store.Options{})
-	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
-	c := mustCollection(t, s, pods())
-	mustList(t, c, 3)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	tamper(t, s, func(b *bolt.Bucket) error {
-		staging, err := b.CreateBucketIfNotExists(disk.Staging)
-		for i := 0; i < dropAtOnce+10 && err == nil; i++ {
-			err = staging.Put([]byte(strconv.Itoa(i)), make([]byte, 100))
-		}
-		return err
-	})
-	before := g.Attempts()
-	if err := s.Drop(t.Context(), pods()); err != nil {
-		t.Fatal(err)
-	}
-	if n := g.Attempts() - before; n < 2 {
-		t.Errorf("removed in %d transactions", n)
-	}
-	err := store.ViewFile(t.Context(), s, func(tx *bolt.Tx) error {
-		if b := tx.Bucket(disk.Dropped); b != nil && b.Stats().KeyN > 0 {
-			t.Errorf("%d entries are left", b.Stats().KeyN)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantSound(t, s)
-	mustClose(t, s)
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Encryption is how a store seals what it keeps of some kinds of objects: payloads, tombstones, index terms, dictionaries and
-// staged lists. The names of objects, their namespaces, UIDs and resourceVersions, how large they are and when they change stay readable, as do those who
+// Encryption is how a store seals what it keeps of some kinds of objects: payloads, tombstones, index terms and
+// dictionaries. The names of objects, their namespaces, UIDs and resourceVersions, how large they are and when they change stay readable, as do those who
 // are in memory. docs/adr/0012 has the reasons.
 type Encryption struct {
 	// Keys wrap the data keys, which are random and of one file. Required. See ParseKeys for keys from a text, and KeyProvider for a KMS.

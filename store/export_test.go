@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"os"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -72,6 +73,18 @@ func NoSync(s *Store) {
 // NoSyncImport is NoSync for the store that is being made.
 func NoSyncImport(i *Import) { NoSync(i.store) }
 
+// AtOnce returns o for a store whose Apply commits before it returns.
+func AtOnce(o Options) Options {
+	o.atOnce = true
+	return o
+}
+
+// Every returns o with that CommitInterval; below zero it is that of AtOnce.
+func Every(o Options, interval time.Duration) Options {
+	o.CommitInterval, o.atOnce = max(interval, 0), interval < 0
+	return o
+}
+
 // WithPageSize returns o for a file of that page size: those that bbolt makes on other systems.
 func WithPageSize(o Options, size int) Options {
 	o.pageSize = size
@@ -91,14 +104,14 @@ func SetMaxSize(s *Store, bytes int64) { s.o.MaxSize = bytes }
 // SetPendingLimit makes those who write wait once so many bytes are pending.
 func SetPendingLimit(s *Store, bytes int) { s.commits.limit = bytes }
 
-// SetLimits makes relists of c leave memory after staging bytes, and commit about as many bytes a transaction: a list
+// SetLimits makes relists of c show what is more than held bytes, and apply about as many bytes as step a step: a list
 // that is larger than memory, of few objects.
-func SetLimits(c *Collection, staging, commit int) {
-	c.limits.staging, c.limits.commit = staging, commit
+func SetLimits(c *Collection, held, step int) {
+	c.limits.held, c.limits.step = held, step
 }
 
-// CommitLimit returns about how many bytes a transaction of a relist of c commits.
-func CommitLimit(c *Collection) int { return c.limits.commit }
+// CommitLimit returns about how many bytes a step of the end of a relist of c applies.
+func CommitLimit(c *Collection) int { return c.limits.step }
 
 // SetTombstoneLimit makes c keep so many tombstones that a handler has not passed.
 func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }

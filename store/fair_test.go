@@ -15,24 +15,10 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestTurns: a collection that writes all the time, a list page by page or an index, does not keep what others have pending from the file: that comes after the
+// TestTurns: a collection that writes all the time, one index after the other, does not keep what others have pending from the file: that comes after the
 // write that is being made and the one that waits already.
 func TestTurns(t *testing.T) {
 	for name, work := range map[string]func(t *testing.T, c *store.Collection, ended func() bool){
-		"a list": func(t *testing.T, c *store.Collection, ended func() bool) {
-			r, err := c.BeginReplace(context.Background(), store.ReplaceOptions{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for n := 0; !ended(); n++ {
-				if _, err := r.Page(context.Background(), podsOf(upsert(fmt.Sprintf("busy/%06d", n), "1"))); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-			r.Abort()
-		},
 		"indexes": func(t *testing.T, c *store.Collection, ended func() bool) {
 			for n := 0; !ended(); n++ {
 				if err := c.AddIndexers(context.Background(), cache.Indexers{fmt.Sprint(n): cache.MetaNamespaceIndexFunc}, nil); err != nil {

@@ -15,7 +15,8 @@ import (
 func TestForgetHandlerOfAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
-	o.CommitInterval, o.MaxSize = -1, 12<<20
+	o = store.AtOnce(o)
+	o.MaxSize = 12 << 20
 	s := storetest.Open(t, o)
 	store.NoSync(s)
 	c := openPodsIn(t, s, "a")

@@ -16,7 +16,7 @@ const goldenFeedPath = "testdata/golden-format-1-feed.larder"
 func writeGoldenFeed(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
-	s := mustOpen(t, path, store.Options{CommitInterval: -1})
+	s := mustOpen(t, path, store.AtOnce(store.Options{}))
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 5)
 	f, err := c.Feed(t.Context(), "golden")

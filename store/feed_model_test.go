@@ -297,7 +297,7 @@ func TestFeedModel(t *testing.T) {
 		m := &feedModel{T: rt, dir: dir, now: map[string]string{}, views: map[string]*feedView{}, rv: 100}
 		m.o = byHand()
 		m.o.Logger = &quiet
-		m.o.CommitInterval = rapid.SampledFrom([]time.Duration{-1, 1 << 40}).Draw(rt, "commit")
+		m.o = store.Every(m.o, rapid.SampledFrom([]time.Duration{-1, 1 << 40}).Draw(rt, "commit"))
 		for _, name := range []string{"eager", "lazy"} {
 			m.views[name] = &feedView{objects: map[string]string{}}
 		}

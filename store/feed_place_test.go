@@ -41,15 +41,16 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
 		name        string
-		acknowledge func(t *testing.T, s *store.Store, c *store.Collection, acknowledge func())
+		acknowledge func(t *testing.T, s *store.Store, c *store.Collection, first, acknowledge func())
 	}{
-		{"Flush", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+		{"Flush", func(t *testing.T, s *store.Store, _ *store.Collection, _, acknowledge func()) {
 			acknowledge()
 			flush(t, s)
 		}},
-		{"while a commit is under way", func(t *testing.T, s *store.Store, c *store.Collection, acknowledge func()) {
+		{"while a commit is under way", func(t *testing.T, s *store.Store, c *store.Collection, first, acknowledge func()) {
 			g := store.GateCommits(s)
 			apply(t, c, "9", upsert("a/other", "9"))
+			first()
 			finish := hang(t, s, g)
 			acknowledge()
 			if err := finish(); err != nil {
@@ -57,7 +58,7 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 			}
 			flush(t, s)
 		}},
-		{"before a commit that fails", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+		{"before a commit that fails", func(t *testing.T, s *store.Store, _ *store.Collection, _, acknowledge func()) {
 			g := store.GateCommits(s)
 			acknowledge()
 			g.Fail(full)
@@ -67,13 +68,13 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 			g.Fail(nil)
 			flush(t, s)
 		}},
-		{"Close of the collection", func(t *testing.T, _ *store.Store, c *store.Collection, acknowledge func()) {
+		{"Close of the collection", func(t *testing.T, _ *store.Store, c *store.Collection, _, acknowledge func()) {
 			acknowledge()
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"Close of the store", func(t *testing.T, s *store.Store, _ *store.Collection, acknowledge func()) {
+		{"Close of the store", func(t *testing.T, s *store.Store, _ *store.Collection, _, acknowledge func()) {
 			acknowledge()
 			mustClose(t, s)
 		}},
@@ -89,7 +90,8 @@ func TestPlaceIsInTheNextCommit(t *testing.T) {
 			if before := placeOnDisk(t, s).Seq; before >= want {
 				t.Fatalf("it is at %d already", before)
 			}
-			test.acknowledge(t, s, c, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
+			first := func() { acknowledge(t, f, want-1, nil) }
+			test.acknowledge(t, s, c, first, func() { acknowledge(t, f, want, map[string]uint64{"a/x": 1}) })
 			if _, _, err := s.Size(); err != nil { // it has been closed
 				s = storetest.OpenFile(t, path, byHand())
 			}

@@ -207,7 +207,7 @@ func TestResetOfAnUnknownOutcome(t *testing.T) {
 
 // A file whose collection was lost altogether gives numbers from 1 on, whatever Info says meanwhile.
 func TestBeginAnewInAnEmptyFile(t *testing.T) {
-	s, _, few := filled(t, store.Options{CommitInterval: -1})
+	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	f := mustFeed(t, few, "h")
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestBeginAnewInAnEmptyFile(t *testing.T) {
 // Of a file in which one place is damaged that handler begins anew, and knows why; the others go on.
 func TestOneDamagedPlace(t *testing.T) {
 	for _, open := range []bool{true, false} {
-		s, _, few := filled(t, store.Options{CommitInterval: -1})
+		s, _, few := filled(t, store.AtOnce(store.Options{}))
 		for _, name := range []string{"a", "b", "c"} {
 			mustFeed(t, few, name).Close()
 		}
@@ -279,7 +279,7 @@ func TestOneDamagedPlace(t *testing.T) {
 // A feed that is not whole, or that nobody reads, is not gone on with: a program that knew nothing of feeds may have written meanwhile.
 func TestOpenMendsTheFeed(t *testing.T) {
 	open := func(tamper func(b *bolt.Bucket) error) (*store.Store, *store.Collection) {
-		s, _, few := filled(t, store.Options{CommitInterval: -1})
+		s, _, few := filled(t, store.AtOnce(store.Options{}))
 		mustFeed(t, few, "h").Close()
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {
@@ -323,7 +323,7 @@ func TestOpenMendsTheFeed(t *testing.T) {
 
 // Changes that are kept for readers tell what was created, also after a program that knew nothing of feeds has written meanwhile.
 func TestOpenMendsTheFeedOfReaders(t *testing.T) {
-	s, _, few := filled(t, store.Options{CommitInterval: -1})
+	s, _, few := filled(t, store.AtOnce(store.Options{}))
 	if err := few.RetainChanges(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestOpenMendsTheFeedOfReaders(t *testing.T) {
 // A feed of which a bucket is missing is damaged: nothing panics, and nobody goes on as if nothing had changed.
 func TestFeedWithoutABucket(t *testing.T) {
 	for _, bucket := range [][]byte{disk.Seq, disk.Tombstones, disk.Cursors} {
-		s, _, few := filled(t, store.Options{CommitInterval: -1})
+		s, _, few := filled(t, store.AtOnce(store.Options{}))
 		f := mustFeed(t, few, "h")
 		mustDelete(t, few, 7)
 		if err := s.Flush(t.Context()); err != nil {

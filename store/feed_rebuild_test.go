@@ -62,7 +62,7 @@ func unread(t *testing.T, f *store.Feed) (keys []string) {
 
 // A rebuild that loses nothing of a collection leaves its handlers where they were; those of one that has lost objects begin anew.
 func TestRebuildAndTheFeed(t *testing.T) {
-	s, many, few := filled(t, store.Options{CommitInterval: -1})
+	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	lost, kept := mustFeed(t, many, "lost"), mustFeed(t, few, "kept")
 	other := mustFeed(t, few, "not registered") // its place is in the file only
 	mustDelete(t, few, 7)
@@ -137,7 +137,7 @@ func TestCheckOfTheFeed(t *testing.T) {
 		"no bucket of tombstones": func(b *bolt.Bucket) error { return b.DeleteBucket(disk.Tombstones) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, few := filled(t, store.Options{CommitInterval: -1})
+			s, _, few := filled(t, store.AtOnce(store.Options{}))
 			mustFeed(t, few, "h")
 			if _, err := few.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1)}},
 				ResourceVersion: "4999"}); err != nil {

@@ -174,7 +174,7 @@ func BenchmarkFile(b *testing.B) {
 				for b.Loop() {
 					f := pods
 					f.path, f.o = filepath.Join(b.TempDir(),
-						"store"), store.WithPageSize(store.Options{CommitInterval: -1, Logger: &quiet}, pageSize)
+						"store"), store.WithPageSize(store.AtOnce(store.Options{Logger: &quiet}), pageSize)
 					f.measure(b)
 				}
 			})

@@ -23,7 +23,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 	commits := soaked(120_000, 10_000_000) / perCommit
 	random := rand.New(rand.NewPCG(16, 14))
 	noise := noiseOf(random, 64<<10)
-	s := storetest.Open(t, store.Options{CommitInterval: -1, Logger: &quiet})
+	s := storetest.Open(t, store.AtOnce(store.Options{Logger: &quiet}))
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	rv := 0

@@ -342,7 +342,7 @@ func (e *ending) Err() error {
 // file anew at once.
 func TestWritingAnewIsGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	s := openAt(t, path, store.Options{CommitInterval: -1, Logger: &quiet})
+	s := openAt(t, path, store.AtOnce(store.Options{Logger: &quiet}))
 	store.NoSync(s)
 	c := openPods(t, s, nil)
 	relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
@@ -353,7 +353,7 @@ func TestWritingAnewIsGivenUp(t *testing.T) {
 		}
 		ctx := &ending{Context: t.Context()}
 		ctx.after.Store(n)
-		_, err := c.Apply(ctx, store.Batch{Ops: []store.Op{upsert("a/y", "6")}, ResourceVersion: "6"})
+		err := c.RetainChanges(ctx, time.Duration(n)*time.Hour)
 		if err == nil {
 			break
 		}

@@ -80,7 +80,10 @@ func mustImport(t *testing.T, from *store.Store, path string, o store.ImportOpti
 
 // TestImport: the new store is sound and clean, has the same collections, and indexes are built.
 func TestImport(t *testing.T) {
-	from, many, _ := filled(t, store.Options{CommitInterval: -1})
+	from, many, few := filled(t, store.AtOnce(store.Options{}))
+	if err := few.SetMustRelist(t.Context(), "asked to"); err != nil {
+		t.Fatal(err)
+	}
 	contact := time.Unix(1_700_000_000, 0)
 	_, err := many.Apply(t.Context(), store.Batch{ResourceVersion: "9000", LastContact: contact,
 		Ops: []store.Op{{Object: somePod(3)}}})
@@ -110,6 +113,9 @@ func TestImport(t *testing.T) {
 		t.Errorf("%+v,\nwant %+v", got, want)
 	}
 	wantPods(t, c, 1000, nil)
+	if why := mustInfo(t, mustCollection(t, s, few.Identity())).MustRelist; why != "asked to" {
+		t.Errorf("the other one must be listed: %q", why)
+	}
 	wantSound(t, s)
 }
 
@@ -162,7 +168,7 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 		}
 		return c
 	}
-	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{CommitInterval: -1})
+	from := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.AtOnce(store.Options{}))
 	c := open(from, before)
 	r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{Attributes: entry.Attributes{ClusterID: "c",
 		Codec: codec.Name(), Schema: codec.Fingerprint()}})
@@ -177,6 +183,9 @@ func testImportOfForm(t *testing.T, id entry.Identity, codec codec.Codec, object
 		t.Fatal(err)
 	}
 	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "9999"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "store")
@@ -325,7 +334,7 @@ func TestImportWhereAFileIs(t *testing.T) {
 
 // TestImportWithoutSpace: nothing is left, and there is room again.
 func TestImportWithoutSpace(t *testing.T) {
-	from, many, _ := filled(t, store.Options{CommitInterval: -1})
+	from, many, _ := filled(t, store.AtOnce(store.Options{}))
 	mustUpdate(t, many) // 10 MB
 	limits := map[string]store.ImportOptions{"MaxSize": {Store: store.Options{Logger: &quiet, MaxSize: 4 << 20}}}
 	dirs := map[string]string{"MaxSize": t.TempDir()}
@@ -353,7 +362,7 @@ func TestImportWithoutSpace(t *testing.T) {
 
 // TestImportOnAFailingDisk: the error says so, and nothing is left.
 func TestImportOnAFailingDisk(t *testing.T) {
-	from, _, _ := filled(t, store.Options{CommitInterval: -1})
+	from, _, _ := filled(t, store.AtOnce(store.Options{}))
 	for after := range 5 {
 		n := 0
 		hooks := &hook.Hooks{Commit: func(commit func() error) error {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/internal/storetest"
@@ -56,7 +58,7 @@ func fill(t *testing.T, c store.Interface, n int) {
 }
 
 func TestIndexIsBuiltInTheBackground(t *testing.T) {
-	s := storetest.Open(t, store.Options{CommitInterval: -1})
+	s := storetest.Open(t, store.AtOnce(store.Options{}))
 	store.NoSync(s)
 	c := session(t, s, nil, nil)
 	fill(t, c, 2500)
@@ -216,22 +218,43 @@ func TestIndexThatNobodyClaims(t *testing.T) {
 func TestIndexValuesOfAnyBytes(t *testing.T) {
 	values := []string{"", "\x00", "\x00\x01", "\xff", "a", "a\x00", "a\x00b", "ab", strings.Repeat("long", 10000)}
 	slices.Sort(values)
-	fn := func(any) ([]string, error) { return slices.Clone(values), nil }
-	c := openPods(t, storetest.Open(t, store.Options{}), cache.Indexers{"odd": fn})
-	apply(t, c, "2", upsert("a/x", "1"), upsert("b/x", "2"))
-	got, err := c.IndexValues(context.Background(), "odd")
-	if err != nil || !slices.Equal(got, values) {
-		t.Errorf("values %.80q, %v", got, err)
+	keyOf := func(n int) string { return fmt.Sprintf("a/%d", n) }
+	fn := func(obj any) ([]string, error) { // each object has one value of its own, and that of all
+		n, err := strconv.Atoi(obj.(*corev1.Pod).Name)
+		return []string{values[n], "all"}, err
 	}
-	for _, value := range values {
-		keys, err := c.IndexKeys(context.Background(), "odd", value)
-		if err != nil || !slices.Equal(keys, []string{"a/x", "b/x"}) {
-			t.Errorf("%.20q: %q, %v", value, keys, err)
+	s := storetest.Open(t, store.Options{})
+	c := openPodsAs(t, s, cache.Indexers{"odd": fn}, store.None)
+	var ops []store.Op
+	for n := range values {
+		ops = append(ops, upsert(keyOf(n), "1"))
+	}
+	apply(t, c, "2", ops...)
+	for _, where := range []string{"pending", "in the file"} {
+		got, err := c.IndexValues(context.Background(), "odd")
+		if want := append(slices.Clone(values), "all"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: values %.80q, %v", where, got, err)
 		}
+		for n, value := range values {
+			keys, err := c.IndexKeys(context.Background(), "odd", value)
+			if err != nil || !slices.Equal(keys, []string{keyOf(n)}) {
+				t.Errorf("%s: %.20q: %q, %v", where, value, keys, err)
+			}
+		}
+		if keys, err := c.IndexKeys(context.Background(), "odd", "all"); err != nil || len(keys) != len(values) {
+			t.Errorf("%s: all: %q, %v", where, keys, err)
+		}
+		flush(t, s)
 	}
-	apply(t, c, "3", remove("a/x", "3"), remove("b/x", "3"))
-	if got, err := c.IndexValues(context.Background(), "odd"); err != nil || len(got) != 0 {
-		t.Errorf("values of nothing: %.80q, %v", got, err)
+	for n := range ops {
+		ops[n] = remove(keyOf(n), "3")
+	}
+	apply(t, c, "3", ops...)
+	for range 2 {
+		if got, err := c.IndexValues(context.Background(), "odd"); err != nil || len(got) != 0 {
+			t.Errorf("values of nothing: %.80q, %v", got, err)
+		}
+		flush(t, s)
 	}
 }
 

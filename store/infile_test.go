@@ -93,15 +93,6 @@ func storedHeader(c *store.Collection, key string) (seq uint64, terms map[string
 	return seq, terms, err
 }
 
-// staged reports whether the file holds a relist of c that did not fit in memory.
-func staged(c *store.Collection) (staged bool, err error) {
-	err = viewOf(c, func(b *bolt.Bucket) error {
-		staged = b.Bucket(disk.Staging) != nil
-		return nil
-	})
-	return staged, err
-}
-
 // indexBuckets returns the names of the index buckets in the file.
 func indexBuckets(c *store.Collection) (names []string, err error) {
 	err = viewOf(c, func(b *bolt.Bucket) error {
@@ -125,7 +116,7 @@ func tombstones(c *store.Collection) (n int) {
 	return n
 }
 
-// plainRecords returns how many records of objects, tombstones, dictionaries and staged lists of sealed collections are
+// plainRecords returns how many records of objects, tombstones and dictionaries of sealed collections are
 // not sealed.
 func plainRecords(s *store.Store) (n int, err error) {
 	err = store.ViewFile(context.Background(), s, func(tx *bolt.Tx) error {
@@ -134,7 +125,7 @@ func plainRecords(s *store.Store) (n int, err error) {
 			if sealed, _ := info["sealed"].(bool); err != nil || !sealed {
 				return err
 			}
-			for _, bucket := range [][]byte{disk.Objects, disk.Tombstones, disk.Dictionaries, disk.Staging} {
+			for _, bucket := range [][]byte{disk.Objects, disk.Tombstones, disk.Dictionaries} {
 				err := disk.Each(b.Bucket(bucket), func(_, v []byte) error {
 					sealed, err := isSealedEntry(bucket, v)
 					if !sealed {
@@ -153,12 +144,9 @@ func plainRecords(s *store.Store) (n int, err error) {
 }
 
 func isSealedEntry(bucket, v []byte) (bool, error) {
-	switch {
-	case bytes.Equal(bucket, disk.Tombstones):
+	if bytes.Equal(bucket, disk.Tombstones) {
 		_, r, err := disk.ParseTombstone(v)
 		return r.SealedBy != 0, err
-	case bytes.Equal(bucket, disk.Staging):
-		v = v[disk.StagedPrefix:]
 	}
 	return v[0] == disk.Sealed, nil
 }

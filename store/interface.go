@@ -51,7 +51,7 @@ type Interface interface {
 
 	// Apply takes in the batch, its index entries and its resourceVersion in one step: reads see all of it or nothing. It is
 	// in the file after the next commit, whole, and with everything before it; see Options.CommitInterval. On
-	// error nothing was taken in (but see ErrOutcomeUnknown). Objects belong to the store then, and must not be modified.
+	// error nothing was taken in. Objects belong to the store then, and must not be modified.
 	Apply(ctx context.Context, b Batch) (Result, error)
 	// BeginReplace starts to take in a list. One at a time; the other writing
 	// methods fail until it is committed or aborted.
@@ -85,33 +85,26 @@ type ReplaceOptions struct {
 	Attributes entry.Attributes
 }
 
-// Replacement takes in a list page by page. Over a complete collection it is a diff:
-// nothing is visible until Commit, which applies it in one transaction, or in as few as
-// memory allows. Over an incomplete one (a cold start) each page is stored at once, and Commit
-// marks the collection complete.
+// Replacement takes in a list page by page. Over a complete collection it is a diff: nothing is visible until Commit, but
+// for what is too large to be held (package documentation, "A list"). Over an incomplete one (a cold start) each page is
+// visible at once, and Commit marks the collection complete.
 //
-// A method that fails has changed nothing, and can be called again with the same arguments, so that a full disk can be
-// waited for. The exception is an error that wraps ErrOutcomeUnknown: its result has the changes that may have been made all
-// the same. A list that is taken in after a rebuild finds no difference there.
+// A method that fails has changed nothing, and can be called again with the same arguments, so that room can be waited for.
 type Replacement interface {
-	// Page takes the next items of the list. In a cold start the result holds
-	// the changes of the page, and of events before it; otherwise they come from Commit. Items that the
-	// caller refused are in leftOut: what is stored of them stays, and they are recorded.
+	// Page takes the next items of the list. The result has the changes that can be seen from now on; the others come
+	// from Commit (Result.Staged). Items that the caller refused are in leftOut: what is stored of them stays, and they
+	// are recorded.
 	Page(ctx context.Context, items []runtime.Object, leftOut ...entry.LeftOut) (Result, error)
 	// Event folds in an event that was watched while the list was paged. An
 	// event older than the listed state of its object is ignored, and so is an item
-	// of a later page that is older than the event. In a cold start its change
-	// is in the result of this call, or of a later Page or Commit.
+	// of a later page that is older than the event. The result is as that of Page.
 	Event(ctx context.Context, op Op) (Result, error)
-	// Commit applies what was taken in, with the resourceVersion that covers it
-	// and b.LastContact; b.Ops must be empty. One call is one transaction: a diff that is too large for it takes several,
-	// and the result of all but the last says More, so that nobody has to hold all changes of a
-	// list at once. Until the last one Info.MustRelist is set. Deletes come first (a Deleted has no New), then
-	// the other changes, each in key order.
+	// Commit puts what was held into the collection, with the resourceVersion that covers the list, and b.LastContact;
+	// b.Ops must be empty. It is in the file after the next commit, as what Apply was given is. If there is much it does a
+	// part, and the result says More: call it again. Until the last part Info.MustRelist is set. Deletes come first (a
+	// Deleted has no New), then the other changes, each in key order.
 	Commit(ctx context.Context, b Batch) (Result, error)
-	// Abort forgets what was taken in. It does nothing after the last Commit. What has been
-	// reported stays, in a collection that is not complete, or must be listed anew; the next
-	// list in this process is a diff over it. It waits ten seconds at most for a disk that does not finish a write:
-	// what a large list has staged in the file stays there then, until the next one begins.
+	// Abort forgets what is held. It does nothing after the last Commit. What has been told stays, in a collection that is
+	// not complete, or must be listed anew; the next list in this process is a diff over it.
 	Abort()
 }

@@ -112,6 +112,12 @@ func (r *refused) leaveOut(l entry.LeftOut) {
 	}
 }
 
+// isLeftOut reports whether that state of the object was refused.
+func (r *refused) isLeftOut(key, rv string) bool {
+	l, ok := r.objects[key]
+	return ok && l.ResourceVersion == rv
+}
+
 func (r *refused) noteGone(x *write) {
 	if r.gone == nil {
 		r.gone = map[string]string{}

@@ -130,9 +130,7 @@ func (m *Memory) changingLocked(keys int) (done func()) {
 }
 
 func (m *Memory) advanceLocked(b Batch) {
-	st := state{Info: m.info}
-	st.advance(b)
-	m.info = st.Info
+	m.info.advance(b)
 }
 
 // putLocked stores x, whose terms are those of the current index functions.

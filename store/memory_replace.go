@@ -125,11 +125,11 @@ func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, er
 		}
 		return true
 	})
-	st := state{Info: r.m.info}
-	if err := r.finish(&st, r.o, b, r.m.heldLocked); err != nil {
+	info := r.m.info
+	if err := r.finish(&info, r.o, b, r.m.heldLocked); err != nil {
 		return res, err
 	}
-	r.m.info = st.Info
+	r.m.info = info
 	r.m.replacing, r.done = nil, true
 	return res, nil
 }

@@ -51,7 +51,7 @@ func TestCollectionModel(t *testing.T) {
 }
 
 func testCollectionModel(t *testing.T, bounds [2]int, commitInterval time.Duration, residency store.Residency, compression store.Compression) {
-	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval})
+	s := storetest.Open(t, store.Every(store.Options{Logger: &quiet}, commitInterval))
 	store.NoSync(s)
 	ctx, codec := context.Background(), storetest.PodCodec()
 	packed := 0 // checks that found records which are compressed

@@ -17,10 +17,18 @@ type overlay struct {
 	index     map[string]map[string]map[string]struct{} // name, value, keys of what is in tree; guarded by mu
 	info      Info                                      // after the newest batch, while unsaved; guarded by mu
 	unsaved   bool                                      // guarded by mu
+	settled   *settled                                  // by the newest list that has ended, while unsaved; guarded by mu
 	bytes     int                                       // of tree; guarded by mu
 	batches   uint64                                    // that were put; guarded by mu
+	writes    uint64                                    // that were put; guarded by mu
 	epoch     uint64                                    // grows with each snapshot, and when it leaves; guarded by mu
 	forgotten uint64                                    // how often something has left without being in the file; guarded by mu
+}
+
+// settled is a list that has ended: from then on the collection need not be listed.
+type settled struct {
+	losses    int  // of the collection at that moment: what a rebuild has lost since, it does not settle
+	rewritten bool // every body was stored anew, so dictionaries may be needed no more
 }
 
 // overlayDegree of the tree: a few hundred nodes for the 4 MiB that a commit takes.
@@ -35,7 +43,7 @@ func newOverlay() *overlay {
 func (o *overlay) resetLocked() {
 	o.tree = btree.New(overlayDegree, func(a, b *write) bool { return a.key < b.key })
 	o.shared, o.index = nil, map[string]map[string]map[string]struct{}{}
-	o.info, o.unsaved, o.bytes = Info{}, false, 0
+	o.info, o.unsaved, o.settled, o.bytes = Info{}, false, nil, 0
 }
 
 // size is roughly what x takes in memory, and in a transaction.
@@ -54,8 +62,8 @@ func (x *write) size() int {
 }
 
 // put takes in the last write of each key of a batch, and the Info after it. It returns by how many bytes it has grown.
-// also is called before readers and commits can see it.
-func (o *overlay) put(last []*write, info Info, also func()) (grown int) {
+// also is called before readers and commits can see it. settles is the list that has ended with it, or nil.
+func (o *overlay) put(last []*write, info Info, settles *settled, also func()) (grown int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	also()
@@ -63,14 +71,20 @@ func (o *overlay) put(last []*write, info Info, also func()) (grown int) {
 	for _, x := range last {
 		if old, had := o.tree.Get(x); had {
 			x.follow(old)
+			x.sameObject = x.sameObject && old.sameObject
 			o.forgetLocked(old)
 		}
+		o.writes++
+		x.order = o.writes
 		o.tree.ReplaceOrInsert(x)
 		o.bytes += x.size()
 		o.indexLocked(x)
 	}
 	o.shared = nil
 	o.info, o.unsaved = info, true
+	if settles != nil {
+		o.settled = settles
+	}
 	o.batches++
 	return o.bytes - before
 }
@@ -114,7 +128,7 @@ func (o *overlay) snapshot() *snapshot {
 		return &snapshot{tree: o.sharedLocked(), batches: o.batches, idle: true}
 	}
 	o.epoch++
-	return &snapshot{tree: o.sharedLocked(), info: o.info, batches: o.batches}
+	return &snapshot{tree: o.sharedLocked(), info: o.info, settled: o.settled, batches: o.batches}
 }
 
 // sharedLocked returns the tree as it is now. The caller has mu for writing if shared is nil.

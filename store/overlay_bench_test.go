@@ -17,7 +17,7 @@ func BenchmarkApplyHot(b *testing.B) {
 	for name, o := range map[string]store.Options{
 		"Late":     {},
 		"LateLong": {CommitInterval: 10 * time.Second, CommitBytes: 48 << 20},
-		"AtOnce":   {CommitInterval: -1},
+		"AtOnce":   store.AtOnce(store.Options{}),
 	} {
 		b.Run(name, func(b *testing.B) {
 			c := benchCollectionWith(b, o)

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/tools/cache"
-
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/store"
@@ -45,47 +43,32 @@ func TestCloseThatLosesChanges(t *testing.T) {
 	apply(t, again, "3", upsert("a/x", "2"), upsert("a/y", "3"))
 }
 
-// TestApplyWhileCloseCommits: it follows upon what is being committed.
-func TestApplyWhileCloseCommits(t *testing.T) {
+// TestApplyToAClosedCollection: it is refused, while what was pending is committed and from then on, and changes nothing.
+func TestApplyToAClosedCollection(t *testing.T) {
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, byNamespaceAndColor)
 	apply(t, c, "2", upsert("a/x", "2", storetest.ColorLabel, "red"))
 	entered, release := g.Hold()
-	closed, applied := make(chan error), make(chan error)
+	closed := make(chan error)
 	go func() { closed <- c.Close() }()
 	<-entered
-	go func() {
-		_, err := c.Apply(context.Background(), store.Batch{Ops: []store.Op{upsert("a/x", "3", storetest.ColorLabel, "blue")}, ResourceVersion: "3"})
-		applied <- err
-	}()
+	late := store.Batch{Ops: []store.Op{upsert("a/x", "3", storetest.ColorLabel, "blue")}, ResourceVersion: "3"}
+	if _, err := c.Apply(t.Context(), late); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("while it is closed: %v", err)
+	}
 	release()
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	if err := <-applied; err != nil {
-		t.Error(err)
+	if _, err := c.Apply(t.Context(), late); !errors.Is(err, store.ErrClosed) || s.Pending() != 0 {
+		t.Errorf("once it is closed: %v, %d bytes are pending", err, s.Pending())
 	}
 	again := openPods(t, s, byNamespaceAndColor)
-	wantStrings(t, "what is stored", list(t, again), "a/x uid=uid-a/x rv=3 color=blue")
-	if info := infoOf(t, again); info.ResourceVersion != "3" || info.Objects != 1 {
+	wantStrings(t, "what is stored", list(t, again), "a/x uid=uid-a/x rv=2 color=red")
+	if info := infoOf(t, again); info.ResourceVersion != "2" || info.Objects != 1 {
 		t.Errorf("info %+v", info)
 	}
-}
-
-func TestApplyAfterCollectionClose(t *testing.T) {
-	s := storetest.Open(t, byHand())
-	c := openPods(t, s, nil)
-	apply(t, c, "1", upsert("a/x", "1"))
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	res := apply(t, c, "2", upsert("a/x", "2"), upsert("a/y", "2"))
-	if s.Pending() != 0 || res.Changes[0].Type != cache.Updated {
-		t.Errorf("%d bytes pending, changes %q", s.Pending(), describe(res.Changes))
-	}
-	again := openPods(t, s, nil)
-	wantStrings(t, "what is stored", list(t, again), "a/x uid=uid-a/x rv=2", "a/y uid=uid-a/y rv=2")
 }
 
 // TestCollectionsCommitTogether: one is closed while another has something pending, in both orders.

@@ -15,27 +15,20 @@ import (
 	"github.com/larder-dev/larder/store"
 )
 
-// TestBeginReplaceCommitsWhatIsPending: the list is held against it.
-func TestBeginReplaceCommitsWhatIsPending(t *testing.T) {
+// TestReplaceOverPending: a list is held against what is pending, and waits for no disk: one that is full, and one that
+// does not answer.
+func TestReplaceOverPending(t *testing.T) {
 	ctx := context.Background()
 	s := storetest.Open(t, byHand())
 	g := store.GateCommits(s)
 	c := openPods(t, s, byNamespaceAndColor)
 	relist(t, c, store.ReplaceOptions{}, "1", upsert("a/x", "1", storetest.ColorLabel, "red"))
 	apply(t, c, "3", upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/y", "3"))
-	g.Fail(full)
-	if _, err := c.BeginReplace(ctx, store.ReplaceOptions{}); !errors.Is(err, store.ErrNoSpace) {
-		t.Fatalf("BeginReplace: %v", err)
-	}
+	finish := hang(t, s, g)
 	apply(t, c, "4", upsert("a/z", "4"))
-	see(t, c, "4", "a/x uid=uid-a/x rv=2 color=blue", "a/y uid=uid-a/y rv=3", "a/z uid=uid-a/z rv=4")
-	g.Fail(nil)
 	r, err := c.BeginReplace(ctx, store.ReplaceOptions{})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if s.Pending() != 0 {
-		t.Errorf("%d bytes are pending during a list", s.Pending())
 	}
 	if _, err := c.Apply(ctx, store.Batch{ResourceVersion: "5"}); !errors.Is(err, store.ErrReplacing) {
 		t.Errorf("Apply during a list: %v", err)
@@ -43,6 +36,10 @@ func TestBeginReplaceCommitsWhatIsPending(t *testing.T) {
 	if _, err := r.Page(ctx, podsOf(upsert("a/x", "2", storetest.ColorLabel, "blue"), upsert("a/z", "5"))); err != nil {
 		t.Fatal(err)
 	}
+	if err := finish(); err != nil {
+		t.Fatal(err)
+	}
+	g.Fail(full)
 	res, err := r.Commit(ctx, store.Batch{ResourceVersion: "6"})
 	if err != nil {
 		t.Fatal(err)
@@ -50,46 +47,13 @@ func TestBeginReplaceCommitsWhatIsPending(t *testing.T) {
 	wantStrings(t, "changes", describe(res.Changes),
 		"Deleted a/y from {a/y uid=uid-a/y rv=3}", "Updated a/z from {a/z uid=uid-a/z rv=4} to {a/z uid=uid-a/z rv=5}")
 	see(t, c, "6", "a/x uid=uid-a/x rv=2 color=blue", "a/z uid=uid-a/z rv=5")
+	if err := s.Flush(ctx); !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("a list that is not in the file: %v", err)
+	}
+	g.Fail(nil)
 	apply(t, c, "7", remove("a/x", "7"))
+	flush(t, s)
 	see(t, c, "7", "a/z uid=uid-a/z rv=5")
-}
-
-// TestBeginReplaceWhileACommitHangs waits for it, and takes in no batch meanwhile.
-func TestBeginReplaceWhileACommitHangs(t *testing.T) {
-	s := storetest.Open(t, byHand())
-	g := store.GateCommits(s)
-	c := openPods(t, s, byNamespaceAndColor)
-	relist(t, c, store.ReplaceOptions{}, "1")
-	apply(t, c, "2", upsert("a/x", "2"))
-	finish := hang(t, s, g)
-	apply(t, c, "3", upsert("a/x", "3"), upsert("a/y", "3"))
-
-	ended, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	if _, err := c.BeginReplace(ended, store.ReplaceOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("BeginReplace with a context that ends: %v", err)
-	}
-	apply(t, c, "4", upsert("a/y", "4"))
-
-	begun := make(chan error)
-	var r store.Replacement
-	go func() {
-		var err error
-		r, err = c.BeginReplace(context.Background(), store.ReplaceOptions{})
-		begun <- err
-	}()
-	see(t, c, "4", "a/x uid=uid-a/x rv=3", "a/y uid=uid-a/y rv=4")
-	if err := finish(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-begun; err != nil {
-		t.Fatal(err)
-	}
-	r.Abort()
-	see(t, c, "4", "a/x uid=uid-a/x rv=3", "a/y uid=uid-a/y rv=4")
-	if s.Pending() != 0 {
-		t.Errorf("%d bytes are pending", s.Pending())
-	}
 }
 
 // TestSetMustRelistOverPending: it is in the file at once, and stays there until the next list.

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"cmp"
+	"slices"
+
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/utils/third_party/forked/golang/btree"
 
@@ -11,6 +14,7 @@ import (
 type snapshot struct {
 	tree    *btree.BTree[*write]
 	info    Info
+	settled *settled // nil if no list has ended
 	batches uint64
 	// idle: nothing is pending but the places of durable handlers.
 	idle bool
@@ -18,13 +22,14 @@ type snapshot struct {
 	places *placesSnapshot
 }
 
-// writes returns everything, in key order.
+// writes returns everything, in the order in which it came.
 func (s *snapshot) writes() []*write {
 	all := make([]*write, 0, s.tree.Len())
 	s.tree.Ascend(func(x *write) bool {
 		all = append(all, x)
 		return true
 	})
+	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.order, b.order) })
 	return all
 }
 
@@ -43,18 +48,22 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 			return err
 		}
 	}
-	snap.tree.Ascend(func(x *write) bool {
-		var old stored
-		if old, err = w.get(x.key); err == nil {
+	if first, ok := snap.tree.Min(); ok {
+		if last, _ := w.objects.Cursor().Last(); string(last) < first.key { // a list that is new
+			w.objects.FillPercent = coldFill
+		}
+	}
+	for _, x := range snap.writes() { // in this order, since each gets the next seq
+		old, err := w.get(x.key)
+		if err == nil {
 			err = w.replace(x, old)
 		}
-		return err == nil
-	})
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	if !snap.idle {
-		w.state.cover(snap.info)
+		c.cover(&w.state, snap)
 		if w.state.Newest, err = w.stillStored(snap.info.Newest); err != nil {
 			return err
 		}
@@ -63,6 +72,11 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		return err
 	}
 	snap.places = w.places
+	if snap.settled != nil && snap.settled.rewritten {
+		if err := c.dropDictionaries(b, &w.state); err != nil {
+			return err
+		}
+	}
 	return putState(b, c.name, w.state)
 }
 
@@ -81,11 +95,19 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 	return have, nil
 }
 
-// cover makes the state the one that info says the objects stand at.
-func (st *state) cover(info Info) {
+// cover makes the state the one that a snapshot says the objects stand at. That the collection must be listed, which a
+// rebuild may have found since, only a list that has ended after it takes back.
+func (c *Collection) cover(st *state, snap *snapshot) {
+	due := st.MustRelist
+	st.follow(snap.info)
+	if st.MustRelist == "" && (snap.settled == nil || snap.settled.losses != c.Losses()) {
+		st.MustRelist = due
+	}
+}
+
+// follow makes the state the one that info says the objects stand at.
+func (st *state) follow(info Info) {
 	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
-	if info.MustRelist != "" {
-		st.MustRelist = info.MustRelist
-	}
+	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 }

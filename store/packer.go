@@ -123,16 +123,6 @@ func packSome(dict *dictionary, writes []*write) {
 	}
 }
 
-// packed returns x with its payload compressed, and leaves x as it is.
-func (p *packer) packed(x *write) *write {
-	if p == nil {
-		return x
-	}
-	next := *x
-	p.pack([]*write{&next})
-	return &next
-}
-
 // dictionaryFor returns the dictionary of new records. If there is none it is made of the writes and of what there was before, if that is enough.
 func (p *packer) dictionaryFor(writes []*write) *dictionary {
 	p.mu.Lock()
@@ -277,28 +267,27 @@ func (c *Collection) loadDictionary(ctx context.Context) error {
 }
 
 // reviseDictionary looks at the first page of a list that rewrites: everything it has will be written with the dictionary.
-func (m *warmReplace) reviseDictionary(items map[string]*item, keys []string) {
-	if m.r.c.packer == nil || m.revised {
+func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
+	if r.c.packer == nil || r.revised {
 		return
 	}
-	m.revised = true
+	r.revised = true
 	payloads := make([][]byte, 0, len(keys))
 	for _, key := range keys {
 		if it := items[key]; it.err == nil {
 			payloads = append(payloads, it.payload)
 		}
 	}
-	m.r.c.packer.revise(payloads)
+	r.c.packer.revise(payloads)
 }
 
-// dropDictionaries removes those that no record names any more, at the end of a list that rewrites.
-func (m *warmReplace) dropDictionaries(w *writer) error {
-	dicts := w.bucket.Bucket(format.BucketDictionaries)
-	if dicts == nil || !m.r.o.Rewrite {
+// dropDictionaries removes those that no record names any more.
+func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
+	dicts, needed := b.Bucket(format.BucketDictionaries), map[uint64]bool{}
+	if dicts == nil {
 		return nil
 	}
-	needed := map[uint64]bool{}
-	if dict := m.r.c.packer.using(); dict != nil {
+	if dict := c.packer.using(); dict != nil {
 		needed[dict.id] = true
 	}
 	unused := func() (keys [][]byte, err error) {
@@ -313,8 +302,12 @@ func (m *warmReplace) dropDictionaries(w *writer) error {
 	if keys, err := unused(); err != nil || len(keys) == 0 {
 		return err
 	}
-	err := w.objects.ForEach(func(k, data []byte) error {
-		h, err := format.ParseHeader(w.c.name, string(k), data)
+	objects, err := c.objects(b)
+	if err != nil {
+		return err
+	}
+	err = objects.ForEach(func(k, data []byte) error {
+		h, err := format.ParseHeader(c.name, string(k), data)
 		needed[h.Dictionary] = true
 		return err
 	})
@@ -327,8 +320,8 @@ func (m *warmReplace) dropDictionaries(w *writer) error {
 			err = dicts.Delete(k)
 		}
 	}
-	if !needed[w.state.dictionary] {
-		w.state.dictionary = 0
+	if !needed[st.dictionary] {
+		st.dictionary = 0
 	}
 	return err
 }

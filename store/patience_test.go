@@ -41,7 +41,7 @@ func TestWritesGiveUp(t *testing.T) {
 	entered, release := g.Hold()
 	t.Cleanup(release)
 	hung := make(chan error, 1)
-	go func() { hung <- c.SetMustRelist(context.Background(), "why") }()
+	go func() { hung <- c.RetainChanges(context.Background(), time.Hour) }()
 	<-entered
 	for name, call := range map[string]func(ctx context.Context) error{
 		"SetMustRelist": func(ctx context.Context) error { return c.SetMustRelist(ctx, "another") },
@@ -116,7 +116,7 @@ func TestAddIndexersHoldsUpNoCommit(t *testing.T) {
 		c, other := openPods(t, s, nil), openOthers(t, s)
 		entered, release := g.Hold()
 		ended := make(chan error, 2)
-		go func() { ended <- c.SetMustRelist(t.Context(), "why") }()
+		go func() { ended <- c.RetainChanges(t.Context(), time.Hour) }()
 		<-entered
 		go func() { ended <- c.AddIndexers(t.Context(), cache.Indexers{"late": storetest.ByName}, nil) }()
 		synctest.Wait()
@@ -147,16 +147,16 @@ func openOthers(t *testing.T, s *store.Store) *store.Collection {
 	return c
 }
 
-// TestAbortGivesUp: a list that is staged in the file is given up although the disk hangs, and the next one begins.
+// TestAbortGivesUp: a list is given up although the disk hangs, and the next one begins.
 func TestAbortGivesUp(t *testing.T) {
-	for name, staged := range map[string]int{"in memory": 1 << 20, "in the file": 1} {
+	for name, held := range map[string]int{"held": 1 << 20, "shown": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := storetest.Open(t, byHand())
 				g := store.GateCommits(s)
 				c := openPods(t, s, nil)
 				relist(t, c, store.ReplaceOptions{}, "5", upsert("a/x", "1"))
-				store.SetLimits(c, staged, 1<<20)
+				store.SetLimits(c, held, 1<<20)
 				r, err := c.BeginReplace(t.Context(), store.ReplaceOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -215,7 +215,7 @@ func TestCloseWhileObjectsAreRead(t *testing.T) {
 		c := openPodsWith(t, s, store.CollectionOptions{Codec: codec, Residency: store.All})
 		entered, release := g.Hold()
 		hung := make(chan error, 1)
-		go func() { hung <- c.SetMustRelist(context.Background(), "why") }()
+		go func() { hung <- c.RetainChanges(context.Background(), time.Hour) }()
 		<-entered
 		close(codec.decode)
 		synctest.Wait()

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/boltcheck"
@@ -371,7 +372,11 @@ func TestVerifyAfterUncleanClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, path, store.Options{})
-	<-s.Failed()
+	select {
+	case <-s.Failed():
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing is found")
+	}
 	if err := s.Err(); !errors.Is(err, entry.ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after the verification: %v", err)
 	}

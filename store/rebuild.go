@@ -193,9 +193,6 @@ func (s *Store) exchange(c *copying, why error) error {
 	for name := range c.lost {
 		s.losses[name]++
 	}
-	for _, name := range c.staged {
-		s.losses[name]++
-	}
 	s.mu.Unlock()
 	s.tallies.renew()
 	s.logger().Error(why, "The store has been written anew", "movedTo", moved, "collectionsThatLostObjects", len(c.lost))

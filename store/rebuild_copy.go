@@ -25,9 +25,6 @@ type copying struct {
 	lost map[string]string
 	// copied are the collections that are in the new file.
 	copied map[string]bool
-	// staged are those of which a list was being taken in, in part on the disk:
-	// that part is not copied.
-	staged []string
 	// behind are those whose change feed has lost tombstones.
 	behind map[string]bool
 }
@@ -182,15 +179,12 @@ func (c *copying) collection(ctx context.Context, name string) error {
 	})
 }
 
-// state reads that of a collection, and notes a list that is staged.
+// state reads that of a collection.
 func (c *copying) state(name string) (st state, err error) {
 	err = c.old.view(func(tx *bolt.Tx) error {
 		b, err := collectionBucket(tx, name)
 		if err != nil {
 			return err
-		}
-		if b.Bucket(format.BucketStaging) != nil {
-			c.staged = append(c.staged, name)
 		}
 		st, err = getState(b, name)
 		return err

@@ -40,7 +40,7 @@ func punch(keys ...string) func(b *bolt.Bucket) error {
 // holed is a store with a collection of 1,100 pods, in each residency.
 func holed(t *testing.T, residency store.Residency) (*store.Store, *store.Collection) {
 	t.Helper()
-	s, err := store.Open(t.TempDir()+"/larder.db", store.Options{CommitInterval: -1})
+	s, err := store.Open(t.TempDir()+"/larder.db", store.AtOnce(store.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

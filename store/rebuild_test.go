@@ -67,6 +67,9 @@ func mustList(t *testing.T, c *store.Collection, n int) {
 	if _, err := r.Commit(t.Context(), store.Batch{ResourceVersion: fmt.Sprint(1000 + n)}); err != nil {
 		t.Fatal(err)
 	}
+	if err := store.StoreOf(c).Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func otherPods() entry.Identity {
@@ -139,7 +142,7 @@ func baseNames(paths []string) (names []string) {
 
 // TestRebuildAfterFailedSync: nothing is lost, and readers never wait or fail meanwhile.
 func TestRebuildAfterFailedSync(t *testing.T) {
-	s, many, few := filled(t, store.Options{CommitInterval: -1})
+	s, many, few := filled(t, store.AtOnce(store.Options{}))
 	failAfterCommits(s, func() error { return syscall.EIO })
 	_, err := many.Apply(t.Context(), store.Batch{Ops: []store.Op{{Object: somePod(1000)}}, ResourceVersion: "2001"})
 	if !errors.Is(err, store.ErrOutcomeUnknown) {

@@ -51,7 +51,7 @@ func wantRecords(t *testing.T, records []entry.Entry, n int) {
 }
 
 func TestRecords(t *testing.T) {
-	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	all := mustRecords(t, s, many.Identity())
 	wantRecords(t, all, 1000)
 
@@ -94,7 +94,7 @@ func TestRecords(t *testing.T) {
 
 // TestRecordsOfACompressedCollection are as the codec wrote them.
 func TestRecordsOfACompressedCollection(t *testing.T) {
-	s := mustOpen(t, t.TempDir()+"/store", store.Options{CommitInterval: -1})
+	s := mustOpen(t, t.TempDir()+"/store", store.AtOnce(store.Options{}))
 	c := openPacked(t, s, store.Zstd)
 	mustList(t, c, 1000)
 	if _, packed, _ := packedOf(t, c); packed < 500 {
@@ -105,7 +105,7 @@ func TestRecordsOfACompressedCollection(t *testing.T) {
 
 // TestRecordsOfADamagedCollection: the error names the key and tells where to go on.
 func TestRecordsOfADamagedCollection(t *testing.T) {
-	s, many, _ := filled(t, store.Options{CommitInterval: -1})
+	s, many, _ := filled(t, store.AtOnce(store.Options{}))
 	keys := objectKeys(t, many)
 	bad := []string{keys[0], keys[499], keys[500], keys[700], keys[999]}
 	err := tamperWith(many, func(b *bolt.Bucket) error {

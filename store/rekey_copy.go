@@ -122,11 +122,6 @@ func (r *resealing) sub(ctx context.Context, from *bolt.Bucket, name string) err
 		return r.each(ctx, from, r.object)
 	case string(format.BucketTombstones):
 		return r.each(ctx, from, r.tombstone)
-	case string(format.BucketStaging):
-		if !r.c.listing[r.name] {
-			return nil
-		}
-		return r.each(ctx, from, r.staged)
 	}
 	return r.c.bucket(ctx, from, append(r.path[:2:2], name))
 }
@@ -228,21 +223,6 @@ func (r *resealing) tombstone(b *bolt.Bucket, k, v []byte) error {
 	tombstones := b.Bucket(format.BucketTombstones)
 	tombstones.FillPercent = coldFill
 	return tombstones.Put(k, record)
-}
-
-func (r *resealing) staged(b *bolt.Bucket, k, v []byte) error {
-	if len(v) < stagedFixed {
-		return fmt.Errorf("a staged entry of collection %s: %w", r.name, entry.ErrDamaged)
-	}
-	record, _, err := r.record(bytes.Clone(v[:stagedFixed]), format.BucketStaging, string(k), v[stagedFixed:])
-	if err != nil {
-		return err
-	}
-	staging, err := b.CreateBucketIfNotExists(format.BucketStaging)
-	if err != nil {
-		return err
-	}
-	return staging.Put(k, record)
 }
 
 // oneDictionary seals a dictionary. One that was in plain text gets another id: the old one is a hash of it.

@@ -60,8 +60,8 @@ func childRekey(path string) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(path, store.Options{Logger: &quiet, CommitInterval: -1, LockTimeout: 10 * time.Second,
-		Encryption: e})
+	s, err := store.Open(path, store.AtOnce(store.Options{Logger: &quiet, LockTimeout: 10 * time.Second,
+		Encryption: e}))
 	if err != nil {
 		return err
 	}

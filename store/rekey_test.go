@@ -195,6 +195,9 @@ func TestRewriteSealsAnew(t *testing.T) {
 	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "3000"}); err != nil || len(res.Changes) > 0 {
 		t.Errorf("%d changes, %v", len(res.Changes), err)
 	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	ids, err := dataKeys(s)
 	if err != nil || len(ids) != 2 {
 		t.Fatal(ids, err)
@@ -220,7 +223,7 @@ func TestRekeyWhileServing(t *testing.T) {
 			t.Parallel()
 			const n = 100
 			s := mustOpen(t, filepath.Join(t.TempDir(), "store"),
-				store.Options{Encryption: sealing(t, mustKey(t, "")), CommitInterval: -1})
+				store.AtOnce(store.Options{Encryption: sealing(t, mustKey(t, ""))}))
 			store.NoSync(s)
 			c := openAs(t, s, residency)
 			mustList(t, c, n)
@@ -282,7 +285,7 @@ func TestRekeyWhileServing(t *testing.T) {
 func TestRekeyOfAFeed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	e := sealing(t, mustKey(t, ""))
-	s := mustOpen(t, path, store.Options{Encryption: e, CommitInterval: -1})
+	s := mustOpen(t, path, store.AtOnce(store.Options{Encryption: e}))
 	c := mustCollection(t, s, pods())
 	mustList(t, c, 10)
 	f := mustFeed(t, c, "h")
@@ -319,7 +322,7 @@ func TestRekeyOfAFeed(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRekeyDuringAList: what is staged in the file is sealed anew, and the list goes on.
+// TestRekeyDuringAList: what a list has shown is sealed anew, and the list goes on.
 func TestRekeyDuringAList(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), store.Options{Encryption: sealing(t, mustKey(t, ""))})
 	c := mustCollection(t, s, pods())
@@ -330,10 +333,13 @@ func TestRekeyDuringAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Abort()
+	changes := 0
 	for i := range 30 {
-		if _, err := r.Page(t.Context(), []runtime.Object{podAt(i, "8000")}); err != nil {
+		res, err := r.Page(t.Context(), []runtime.Object{podAt(i, "8000")})
+		if err != nil {
 			t.Fatal(err)
 		}
+		changes += len(res.Changes)
 		if i == 15 {
 			mustRekey(t, s)
 			if n, err := plainRecords(s); err != nil || n > 0 {
@@ -341,8 +347,8 @@ func TestRekeyDuringAList(t *testing.T) {
 			}
 		}
 	}
-	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil || len(res.Changes) != 30 {
-		t.Errorf("%d changes, %v", len(res.Changes), err)
+	if res, err := r.Commit(t.Context(), store.Batch{ResourceVersion: "8000"}); err != nil || changes+len(res.Changes) != 30 {
+		t.Errorf("%d and %d changes, %v", changes, len(res.Changes), err)
 	}
 	wantPods(t, c, 30, func(p *corev1.Pod) { p.ResourceVersion = "8000" })
 	wantIndexed(t, c, 30)

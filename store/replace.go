@@ -5,29 +5,56 @@ import (
 	"errors"
 	"fmt"
 
-	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/format"
 )
 
 var (
 	errReplaceDone = errors.New("the list has been committed or aborted; begin another")
 )
 
-// replacement takes in a list; see Replacement. Its methods must not be called
-// at the same time: there is one writer.
+// replacement makes a collection equal to a list; see Replacement. Its methods must not be called at the same time: there
+// is one writer.
+//
+// An item that differs from what the collection holds is a difference. Differences are held until the list ends, so that
+// readers see the old state or the new one, unless they are too many: then each is put into the collection as it comes
+// (showing), and Info.MustRelist is set until the end. In a collection that is not complete there is nobody to hold them
+// for, and they show from the beginning. Deletes wait for the end: an item may come in any order.
+//
+// Of the keys up to last it is known what becomes of them: they are in puts or deletes, or are what the list has. A list
+// that is not in order costs deletes that are taken back, and nothing else.
 type replacement struct {
 	c    *Collection
 	o    ReplaceOptions
-	mode replaceMode
 	done bool
-	// losses of the collection when the list was begun. What earlier pages found
-	// unchanged may be gone since.
+	// losses of the collection when the list was begun. What earlier pages found unchanged may be gone since.
 	losses int
+	// showing: differences are put into the collection as they come.
+	showing bool
+	last    string
+	puts    map[string]*listed
+	deletes map[string]int // keys that the list lacks so far, and about how many bytes their objects take
+	bytes   int            // of puts
+	events  map[string]watched
+	revised bool // whether there is to be another dictionary has been decided
 	gathered
+	end listEnd
+}
+
+// listed is an object of the list, or of an event, that the collection is to hold. It has a payload and no object: that is
+// made when it is put.
+type listed struct {
+	*write
+	generation int  // of the index functions that its terms are of
+	event      bool // it came by an event
+}
+
+// watched is an event that came while the list was paged: older states in the list are not taken.
+type watched struct {
+	rv   string
+	gone bool
 }
 
 // gathered is what Info.Newest and Info.LeftOut will be after a list.
@@ -36,53 +63,51 @@ type gathered struct {
 	refused
 }
 
-// replaceMode is how a list is taken in: at once (coldReplace) or as a diff (warmReplace).
-type replaceMode interface {
-	page(ctx context.Context, items []Op) (Result, error)
-	event(ctx context.Context, op Op) (Result, error)
-	commit(ctx context.Context, b Batch) (Result, error)
-	abort()
-}
-
 // BeginReplace starts to take in a list; see Interface.
 //
-// What an incomplete collection still holds from an earlier process is removed, without a word, and if there are durable handlers, who may have heard of it,
-// compared: then the changes are the whole list all the same.
-// What this process has stored in it has been reported as changes, so a second
-// try of a cold start is a diff over the first one's pages.
+// What an incomplete collection still holds from an earlier process was told to nobody, or to durable handlers only: the
+// changes are the whole list all the same, and what the list lacks is removed without a word. What this process has
+// stored in it has been reported as changes, so a second try of a cold start is a diff over the first one's pages.
 func (c *Collection) BeginReplace(ctx context.Context, o ReplaceOptions) (Replacement, error) {
-	r := &replacement{c: c, o: o, losses: c.Losses()}
-	err := c.setReplacing(ctx, r)
+	r := &replacement{
+		c: c, o: o, losses: c.Losses(),
+		puts: map[string]*listed{}, deletes: map[string]int{}, events: map[string]watched{},
+	}
+	err := c.setReplacing(r)
 	if err == nil {
-		if err = c.begin(ctx, r); err != nil {
+		if r.showing, err = c.beginList(ctx); err != nil {
 			c.endReplacing()
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take in a list of %s: %w", c.id, err)
 	}
-	if _, cold := r.mode.(*coldReplace); cold {
-		if c.resident.Load() != nil {
-			c.fillEmpty(ctx)
-		}
-		if c.bounded != nil {
-			c.bounded.clear()
-		}
-	}
 	return r, nil
 }
 
-// setReplacing opens r. The other methods that write refuse until endReplacing.
-func (c *Collection) setReplacing(ctx context.Context, r *replacement) error {
-	if err := c.lockWrites(ctx); err != nil {
-		return err
+// beginList reports whether the list is to show its differences as they come: there is nobody to hold them back for.
+func (c *Collection) beginList(ctx context.Context) (showing bool, err error) {
+	info, err := c.Info(ctx)
+	if err != nil || info.Complete || c.reported.Load() {
+		return false, err
 	}
-	defer c.mu.Unlock()
+	keys, err := c.Keys(ctx)
+	c.unheard = make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		c.unheard[key] = struct{}{}
+	}
+	return true, err
+}
+
+// setReplacing opens r. The other methods that write refuse until endReplacing.
+func (c *Collection) setReplacing(r *replacement) error {
 	c.front.Lock()
 	defer c.front.Unlock()
 	switch {
 	case c.readOnly:
 		return ErrReadOnly
+	case c.closed:
+		return fmt.Errorf("the collection has been closed: %w", ErrClosed)
 	case c.replacing != nil:
 		return ErrReplacing
 	}
@@ -95,80 +120,6 @@ func (c *Collection) endReplacing() {
 	c.front.Lock()
 	defer c.front.Unlock()
 	c.replacing = nil
-}
-
-func (c *Collection) isReplacing() bool {
-	c.front.Lock()
-	defer c.front.Unlock()
-	return c.replacing != nil
-}
-
-// begin prepares r. The list is held against the file, so what is pending has to be there.
-func (c *Collection) begin(ctx context.Context, r *replacement) error {
-	if _, unsaved := c.overlay.current(); unsaved {
-		if err := c.store.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	if err := c.lockWrites(ctx); err != nil {
-		return err
-	}
-	defer c.mu.Unlock()
-	info, err := c.Info(ctx)
-	if err != nil {
-		return err
-	}
-	if info.Complete || c.reported.Load() || info.Objects > 0 && c.places.any() {
-		warm := &warmReplace{r: r, set: c.set.Load(), at: stagedDelete, unheard: !info.Complete && !c.reported.Load()}
-		warm.staging.c = c
-		r.mode = warm
-		return warm.staging.clear(ctx)
-	}
-	if err := c.clearLocked(ctx); err != nil {
-		return err
-	}
-	r.mode = &coldReplace{r: r, gone: map[string]string{}}
-	return nil
-}
-
-// clearLocked empties the collection. Indexes of nothing are ready.
-func (c *Collection) clearLocked(ctx context.Context) error {
-	var ready []string
-	err := c.writeLocked(ctx, nil, func(w *writer) error {
-		c.store.tallies.drop(w.bucket.Tx(), tallied{c.name, string(format.BucketObjects)})
-		for _, name := range [][]byte{format.BucketObjects, format.BucketIndex} {
-			if err := w.bucket.DeleteBucket(name); err != nil {
-				return err
-			}
-			if _, err := w.bucket.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		if w.bucket.Bucket(format.BucketDictionaries) != nil {
-			if err := w.bucket.DeleteBucket(format.BucketDictionaries); err != nil {
-				return err
-			}
-		}
-		if w.feed != nil && w.state.Objects > 0 {
-			return fmt.Errorf("collection %s has durable handlers, which would miss what is removed", w.c.name)
-		}
-		w.state.Objects, w.state.ResourceVersion, w.state.Newest, w.state.dictionary = 0, "", nil, 0
-		w.state.LeftOut, w.state.LeftOutMore = nil, false
-		for name, st := range w.state.indexes {
-			st.Ready = true
-			w.state.indexes[name] = st
-			ready = append(ready, name)
-			if _, err := w.bucket.Bucket(format.BucketIndex).CreateBucket([]byte(name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		c.packer.use(nil)
-		c.set.Store(c.set.Load().withReady(ready...))
-	}
-	return err
 }
 
 // usable returns why the list can not go on.
@@ -187,7 +138,7 @@ func (r *replacement) Page(ctx context.Context, items []runtime.Object, leftOut 
 	if err := r.usable(); err != nil {
 		return Result{}, err
 	}
-	res, err := r.mode.page(ctx, opsOf(items, leftOut))
+	res, err := r.page(ctx, opsOf(items, leftOut))
 	if err != nil {
 		return res, fmt.Errorf("take in %d items of a list of %s: %w", len(items), r.c.id, err)
 	}
@@ -199,7 +150,7 @@ func (r *replacement) Event(ctx context.Context, op Op) (Result, error) {
 	if err := r.usable(); err != nil {
 		return Result{}, err
 	}
-	res, err := r.mode.event(ctx, op)
+	res, err := r.event(ctx, op)
 	if err != nil {
 		return res, fmt.Errorf("take in an event into a list of %s: %w", r.c.id, err)
 	}
@@ -214,7 +165,7 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 	if len(b.Ops) > 0 {
 		return Result{}, errBatchOps
 	}
-	res, err := r.mode.commit(ctx, b)
+	res, err := r.commit(ctx, b)
 	if err != nil {
 		return res, fmt.Errorf("commit a list of %s: %w", r.c.id, err)
 	}
@@ -228,7 +179,6 @@ func (r *replacement) Commit(ctx context.Context, b Batch) (Result, error) {
 // Abort forgets what was taken in; see Replacement.
 func (r *replacement) Abort() {
 	if !r.done {
-		r.mode.abort()
 		r.close()
 	}
 }
@@ -236,32 +186,6 @@ func (r *replacement) Abort() {
 func (r *replacement) close() {
 	r.done = true
 	r.c.endReplacing()
-}
-
-// write is Collection.write for the open replacement. Whoever shares the store may
-// have rebuilt it since the method began, and can not while the transaction lasts.
-func (r *replacement) write(ctx context.Context, set *indexSet, fn func(w *writer) ([]*write, error)) error {
-	if err := r.c.pause.wait(ctx); err != nil {
-		return err
-	}
-	if err := r.c.lockWrites(ctx); err != nil {
-		return err
-	}
-	defer r.c.mu.Unlock()
-	return r.c.writeObjectsLocked(ctx, set, func(w *writer) ([]*write, error) {
-		if err := r.usable(); err != nil {
-			return nil, err
-		}
-		return fn(w)
-	})
-}
-
-// ofFailed is the result of a write that failed: what may have been changed all the same.
-func ofFailed(err error, changes []Change) Result {
-	if errors.Is(err, ErrOutcomeUnknown) {
-		return Result{Changes: changes}
-	}
-	return Result{}
 }
 
 // note keeps track of the newest objects of the list.
@@ -276,9 +200,9 @@ func (g *gathered) note(x *write) {
 
 // finish makes the state that of a whole list at b.ResourceVersion. For held see refused.finish.
 func (g *gathered) finish(
-	st *state, o ReplaceOptions, b Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
+	st *Info, o ReplaceOptions, b Batch, held func(key string) (ref entry.ObjectRef, found bool, err error),
 ) error {
-	if err := g.refused.finish(&st.Info, o.Rewrite, held); err != nil {
+	if err := g.refused.finish(st, o.Rewrite, held); err != nil {
 		return err
 	}
 	st.Complete, st.Attributes = true, o.Attributes
@@ -307,12 +231,6 @@ func (g *gathered) finish(
 	return nil
 }
 
-// held returns the state of an object in the transaction.
-func (w *writer) held(key string) (ref entry.ObjectRef, found bool, err error) {
-	now, err := w.get(key)
-	return entry.ObjectRef{Key: key, UID: now.UID, ResourceVersion: now.RV}, now.found, err
-}
-
 // opsOf are the items of a page.
 func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 	ops := make([]Op, 0, len(items)+len(leftOut))
@@ -323,14 +241,6 @@ func opsOf(items []runtime.Object, leftOut []entry.LeftOut) []Op {
 		ops = append(ops, Op{Type: LeaveOut, LeftOut: l})
 	}
 	return ops
-}
-
-// dropStaging removes the bucket that a relist too large for memory was staged in.
-func dropStaging(b *bolt.Bucket) error {
-	if b.Bucket(format.BucketStaging) == nil {
-		return nil
-	}
-	return b.DeleteBucket(format.BucketStaging)
 }
 
 // changeOf describes one key's difference.

@@ -81,16 +81,6 @@ func (r *resident) apply(last []*write) {
 // file may have lost objects of it, and when a list has replaced objects that could not be read.
 func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
 
-// fillEmpty is startFilling when the first list begins: the file has nothing. If ctx ends before another write of the
-// collection does, the objects come to memory when the list has been stored.
-func (c *Collection) fillEmpty(ctx context.Context) {
-	r := c.beginFilling()
-	defer close(r.ended)
-	if r.err = c.open(ctx, r); r.err != nil {
-		r.fail(r.err)
-	}
-}
-
 // beginFilling puts nothing in the place of the objects in memory, so that reads go to the file.
 func (c *Collection) beginFilling() *resident {
 	c.front.Lock()
@@ -101,7 +91,6 @@ func (c *Collection) beginFilling() *resident {
 		old.hide()
 	}
 	c.resident.Store(r)
-	c.frozen.Store(nil) // reads go to the file, as Info does
 	if old != nil {
 		close(old.replaced)
 	}

@@ -114,7 +114,8 @@ func TestRoomIsBounded(t *testing.T) {
 func TestDropFromAFullFile(t *testing.T) {
 	ctx := context.Background()
 	o := byHand()
-	o.CommitInterval, o.MaxSize = -1, 12<<20
+	o = store.AtOnce(o)
+	o.MaxSize = 12 << 20
 	s := storetest.Open(t, o)
 	store.NoSync(s)
 	gone, kept := openPodsIn(t, s, "gone"), openPodsIn(t, s, "kept")
@@ -136,7 +137,7 @@ func TestDropFromAFullFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gone.Close(); err != nil {
+	if err := gone.Close(); !errors.Is(err, store.ErrNoSpace) { // the last object has no room
 		t.Fatal(err)
 	}
 	if err := s.Drop(ctx, gone.Identity()); err != nil {
@@ -151,6 +152,9 @@ func TestDropFromAFullFile(t *testing.T) {
 	}
 	if again, _, err := s.Size(); err != nil || again != after {
 		t.Errorf("the file has grown from %d to %d bytes, %v", after, again, err)
+	}
+	if err := kept.Close(); !errors.Is(err, store.ErrNoSpace) {
+		t.Error(err)
 	}
 }
 

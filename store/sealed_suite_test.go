@@ -19,7 +19,7 @@ import (
 func TestIndexerOfSealedCollection(t *testing.T) {
 	t.Parallel()
 	for _, residency := range residencies {
-		for when, o := range map[string]store.Options{"AtOnce": {CommitInterval: -1}, "Late": {}} {
+		for when, o := range map[string]store.Options{"AtOnce": store.AtOnce(store.Options{}), "Late": {}} {
 			for _, compression := range []store.Compression{store.NoCompression, store.Zstd} {
 				t.Run(residency.String()+when+string(compression), func(t *testing.T) {
 					storetest.RunIndexer(t, func(t *testing.T, indexers cache.Indexers) cache.Indexer {
@@ -82,7 +82,8 @@ func TestSealedModel(t *testing.T) {
 }
 
 func testSealedModel(t *testing.T, bounds [2]int, commitInterval time.Duration, o store.CollectionOptions) {
-	s := storetest.Open(t, store.Options{Logger: &quiet, CommitInterval: commitInterval, Encryption: storetest.Sealing(t, storetest.Key(t))})
+	s := storetest.Open(t, store.Every(
+		store.Options{Logger: &quiet, Encryption: storetest.Sealing(t, storetest.Key(t))}, commitInterval))
 	store.NoSync(s)
 	ctx, rekeyed := context.Background(), 0
 	o.Codec = storetest.PodCodec()

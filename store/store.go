@@ -34,8 +34,8 @@ type Options struct {
 	// negative is for ever.
 	ForgetAfter time.Duration
 	// CommitInterval is how long what Apply was given may wait in memory for its commit; a crash loses it, and the server sends
-	// it again. An object that changes often in between is written once. Default 1 s; negative commits each batch
-	// before Apply returns.
+	// it again. An object that changes often in between is written once. Default 1 s.
+	// See Flush for a commit at once.
 	CommitInterval time.Duration
 	// CommitBytes is how much may wait before it is committed sooner. At twice as much Apply waits for the commit; see
 	// Collection.WaitRoom. Default 4 MiB; more than 64 MiB counts as that.
@@ -51,6 +51,8 @@ type Options struct {
 
 	// pageSize of a file that is made, for tests. Default defaultPageSize.
 	pageSize int
+	// atOnce: Apply commits before it returns, for tests.
+	atOnce bool
 	// dropStep is how many bytes of a dropped collection a transaction removes, for tests. Default dropStep.
 	dropStep int
 }
@@ -83,7 +85,7 @@ const (
 )
 
 func (o Options) commitInterval() time.Duration {
-	if o.CommitInterval == 0 {
+	if o.CommitInterval <= 0 {
 		return defaultCommitInterval
 	}
 	return o.CommitInterval
@@ -95,9 +97,6 @@ func (o Options) commitBytes() int {
 	}
 	return o.CommitBytes
 }
-
-// commitsLate reports whether Apply leaves the commit to the background.
-func (o Options) commitsLate() bool { return o.CommitInterval >= 0 }
 
 // CollectionOptions are the options of Store.Collection.
 type CollectionOptions struct {

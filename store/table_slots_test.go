@@ -11,7 +11,7 @@ import (
 )
 
 // settled is a table with some keys that readers find without a lock.
-func settled(keys int) *table {
+func settledMap(keys int) *table {
 	t := newTable()
 	for i := range keys {
 		t.put(fmt.Sprintf("%05d", i), tableState("x"))
@@ -22,7 +22,7 @@ func settled(keys int) *table {
 
 func TestSlotsFindEveryKey(t *testing.T) {
 	for _, keys := range []int{0, 1, 2, 3, 1000} {
-		table := settled(keys)
+		table := settledMap(keys)
 		base := table.byKey.base.Load()
 		for i := range keys {
 			key := fmt.Sprintf("%05d", i)
@@ -38,7 +38,7 @@ func TestSlotsFindEveryKey(t *testing.T) {
 
 // A slot has objects of one type. What is of another, and what was removed and comes again, is found all the same.
 func TestSlotsOfSeveralTypes(t *testing.T) {
-	table := settled(10)
+	table := settledMap(10)
 	other := &corev1.ConfigMap{}
 	table.put("00003", &rowState{rv: "2", obj: other})
 	if got := table.get("00003"); got != other {
@@ -67,7 +67,7 @@ func TestSlotsOfSeveralTypes(t *testing.T) {
 
 // What was replaced or removed is not kept.
 func TestSlotsKeepNoOldObject(t *testing.T) {
-	table := settled(10)
+	table := settledMap(10)
 	var old []weak.Pointer[corev1.Pod]
 	for i := range 3 {
 		s := &rowState{rv: "2", obj: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "old"}}}

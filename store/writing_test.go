@@ -32,18 +32,19 @@ func TestOpenWhileWriting(t *testing.T) {
 		write := func() error {
 			_, release := g.Hold()
 			go func() { <-finish; release() }()
-			return known.SetMustRelist(t.Context(), "asked to")
+			return known.RetainChanges(t.Context(), time.Hour)
 		}
 		rebuild := func() error {
 			failNow(t, s)
 			return s.Rebuild(t.Context())
 		}
-		for want, hold := range map[string]func() error{
-			"a write of " + known.Identity().String() + " has had the writer's place for 1m0s": write,
-			rebuilding + " has had the writer's place for 1m0s":                                rebuild,
-		} {
+		for _, by := range []struct {
+			what string
+			hold func() error
+		}{{"a write of " + known.Identity().String(), write}, {rebuilding, rebuild}} { // the rebuild takes the gate away
+			want := by.what + " has had the writer's place for 1m0s"
 			done := make(chan error)
-			go func() { done <- hold() }()
+			go func() { done <- by.hold() }()
 			synctest.Wait()
 			waits := []string{"new", "closed"}
 			if !strings.Contains(want, rebuilding) {

@@ -72,7 +72,9 @@ type model struct {
 	complete   bool
 	mustRelist string
 	reported   bool // this process has reported changes
-	funcs      cache.Indexers
+	// unheard are the keys of what an earlier process has stored of a list that did not end.
+	unheard map[string]bool
+	funcs   cache.Indexers
 }
 
 var modelIndexers = cache.Indexers{
@@ -88,7 +90,7 @@ func (m *model) open(t *rapid.T) {
 	funcs := drawIndexers(t)
 	m.c = m.h.Open(t, funcs, drawVersions(t))
 	m.funcs = maps.Clone(funcs)
-	m.reported = false
+	m.reported, m.unheard = false, nil
 }
 
 func drawIndexers(t *rapid.T) cache.Indexers {
@@ -142,6 +144,7 @@ func (m *model) apply(t *rapid.T) {
 			gone := Pod(key, "uid", m.next())
 			b.Ops = append(b.Ops, store.Op{Type: store.Delete, Object: drawTombstone(t, key, gone)})
 			delete(pods, key)
+			delete(m.unheard, key)
 			want = append(want, describe(cache.Deleted, key, old, gone))
 			continue
 		}
@@ -157,6 +160,7 @@ func (m *model) apply(t *rapid.T) {
 		}
 		want = append(want, describe(kind, key, old, p))
 		pods[key] = p
+		delete(m.unheard, key)
 	}
 	b.ResourceVersion = rapid.SampledFrom([]string{"", m.next(), "not a number"}).Draw(t, "batch rv")
 	res, err := m.c.Apply(context.Background(), b)

@@ -25,6 +25,10 @@ type relist struct {
 	r       store.Replacement
 	rewrite bool
 	cold    bool
+	visible map[string]*corev1.Pod // what readers see
+	shown   bool                   // differences were shown before the end: there were too many to hold back
+	// unheardAtBegin are the keys that nobody had been told of.
+	unheardAtBegin map[string]bool
 
 	server   map[string]*corev1.Pod // its state now
 	listed   map[string]item        // the newest state that a page has given
@@ -48,10 +52,17 @@ func (m *model) replace(t *rapid.T) {
 		m: m, rewrite: rapid.Bool().Draw(t, "rewrite"), cold: !m.complete && !m.reported,
 		server: map[string]*corev1.Pod{}, listed: map[string]item{}, shadow: maps.Clone(m.pods),
 	}
-	if l.cold {
-		l.shadow, m.pods = map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
-		m.storedRV = ""
+	if l.cold { // what an earlier process has left of a list has been told to nobody
+		m.unheard = map[string]bool{}
+		for key := range m.pods {
+			m.unheard[key] = true
+		}
 	}
+	l.visible = maps.Clone(m.pods)
+	for key := range m.unheard {
+		delete(l.shadow, key)
+	}
+	l.unheardAtBegin = maps.Clone(m.unheard)
 	attrs := entry.Attributes{ClusterID: "cluster " + m.next()}
 	var err error
 	if l.r, err = m.c.BeginReplace(ctx, store.ReplaceOptions{Rewrite: l.rewrite, Attributes: attrs}); err != nil {
@@ -69,7 +80,7 @@ func (m *model) replace(t *rapid.T) {
 // drawServer makes the server's state out of what is stored.
 func (l *relist) drawServer(t *rapid.T) {
 	for _, key := range modelKeys {
-		old := l.m.pods[key]
+		old := l.shadow[key]
 		switch rapid.IntRange(0, 5).Draw(t, "server "+key) {
 		case 0: // gone
 		case 1:
@@ -127,7 +138,7 @@ func (l *relist) stream(t *rapid.T) {
 		}
 		res, err := l.r.Page(context.Background(), items)
 		l.take(t, res, err)
-		l.readersSeeOld(t)
+		l.readersSeeWhatWasTold(t)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "events") {
 		l.sendEvent(t)
@@ -153,6 +164,10 @@ func (l *relist) sendEvent(t *rapid.T) {
 	e := item{key: key}
 	if old != nil && rapid.IntRange(0, 2).Draw(t, "event") == 0 {
 		e.del, e.pod = true, old.DeepCopy()
+		if l.m.unheard[key] && l.cold {
+			delete(l.visible, key)
+			delete(l.m.unheard, key)
+		}
 		e.pod.ResourceVersion = l.m.next()
 		op = store.Op{Type: store.Delete, Object: e.pod}
 		delete(l.server, key)
@@ -176,8 +191,10 @@ func (l *relist) take(t *rapid.T, res store.Result, err error) {
 		l.m.reported = true
 	}
 	l.skipping = l.skipping || len(res.Skipped) > 0
+	l.shown = l.shown || !l.cold && len(res.Changes) > 0
 	for _, ch := range res.Changes {
 		old, now := asPod(ch.Old), asPod(ch.New)
+		delete(l.m.unheard, ch.Key)
 		if have := l.shadow[ch.Key]; (old == nil) != (have == nil) || old != nil && Sum(old) != Sum(have) {
 			t.Fatalf("%s %s has another old state than was reported last", ch.Type, ch.Key)
 		}
@@ -187,25 +204,24 @@ func (l *relist) take(t *rapid.T, res store.Result, err error) {
 		switch {
 		case ch.Type == cache.Added && old == nil && now != nil, ch.Type == cache.Updated && old != nil && now != nil:
 			l.shadow[ch.Key] = now
-		case ch.Type == cache.Deleted && old != nil && (now == nil || l.cold):
+			l.visible[ch.Key] = now
+		case ch.Type == cache.Deleted && old != nil && (now == nil || l.cold || l.shown):
 			delete(l.shadow, ch.Key)
+			delete(l.visible, ch.Key)
 		default:
 			t.Fatalf("%s %s with old %v and new %v", ch.Type, ch.Key, old != nil, now != nil)
 		}
 	}
 }
 
-// readersSeeOld: nothing of a warm list is visible before the commit.
-func (l *relist) readersSeeOld(t *rapid.T) {
-	if !l.cold {
-		pods := l.m.pods
-		objs, err := l.m.c.List(context.Background())
-		var want []string
-		for _, key := range slices.Sorted(maps.Keys(pods)) {
-			want = append(want, Sum(pods[key]))
-		}
-		equal(t, "List during a relist", sumsOf(objs), want, err)
+// readersSeeWhatWasTold: nothing of a list is visible before its change was reported, and all is from then on.
+func (l *relist) readersSeeWhatWasTold(t *rapid.T) {
+	objs, err := l.m.c.List(context.Background())
+	var want []string
+	for _, key := range slices.Sorted(maps.Keys(l.visible)) {
+		want = append(want, Sum(l.visible[key]))
 	}
+	equal(t, "List during a relist", sumsOf(objs), want, err)
 	if _, err := l.m.c.Apply(context.Background(), store.Batch{ResourceVersion: "1"}); !errors.Is(err, store.ErrReplacing) {
 		t.Fatalf("Apply during a relist: %v", err)
 	}
@@ -219,8 +235,9 @@ func (l *relist) readersSeeOld(t *rapid.T) {
 
 func (l *relist) abort(t *rapid.T) {
 	l.r.Abort()
-	if l.cold {
-		l.m.pods = l.shadow // what was reported, and no more
+	l.m.pods = l.visible // what was reported, and what an earlier process has left
+	if l.shown {
+		l.m.mustRelist = "some reason"
 	}
 	if _, err := l.r.Page(context.Background(), nil); err == nil {
 		t.Fatalf("a page was taken after the abort")
@@ -234,7 +251,9 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 	var order []string
 	for more := true; more; {
 		res, err := l.r.Commit(ctx, store.Batch{ResourceVersion: rv})
+		shown := l.shown
 		l.take(t, res, err)
+		l.shown = shown
 		for _, ch := range res.Changes {
 			order = append(order, fmt.Sprint(ch.Type != cache.Deleted, ch.Key))
 		}
@@ -242,7 +261,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 			l.betweenCommits(t)
 		}
 	}
-	if !l.cold && !slices.IsSorted(order) {
+	if !l.cold && !l.shown && !slices.IsSorted(order) {
 		t.Fatalf("the changes of a commit are not deletes and then the others, each in key order: %q", order)
 	}
 	l.r.Abort() // does nothing
@@ -256,7 +275,7 @@ func (l *relist) commit(t *rapid.T, attrs entry.Attributes) {
 			t.Fatalf("%s is reported as %s, want none", key, Sum(l.shadow[key]))
 		}
 	}
-	l.m.pods, l.m.complete, l.m.mustRelist, l.m.storedRV, l.m.reported = want, true, "", "", true
+	l.m.pods, l.m.complete, l.m.mustRelist, l.m.storedRV, l.m.reported, l.m.unheard = want, true, "", "", true, nil
 	if rv == "" {
 		l.m.mustRelist = "some reason"
 	}
@@ -277,7 +296,9 @@ func (l *relist) betweenCommits(t *rapid.T) {
 	for _, key := range slices.Sorted(maps.Keys(l.shadow)) {
 		want = append(want, Sum(l.shadow[key]))
 	}
-	equal(t, "List between the transactions of a commit", sumsOf(objs), want, err)
+	if len(l.m.unheard) == 0 {
+		equal(t, "List between the transactions of a commit", sumsOf(objs), want, err)
+	}
 	if info, err := l.m.c.Info(context.Background()); err != nil || info.MustRelist == "" {
 		t.Fatalf("half of a list is applied, and can be resumed: %+v, %v", info, err)
 	}
@@ -291,6 +312,9 @@ func (l *relist) expected() map[string]*corev1.Pod {
 	want := map[string]*corev1.Pod{}
 	for key, it := range l.listed {
 		old, p := l.m.pods[key], it.pod
+		if l.unheardAtBegin[key] {
+			old = nil
+		}
 		switch {
 		case old != nil && !l.rewrite && old.UID == p.UID && old.ResourceVersion == p.ResourceVersion:
 			want[key] = old

@@ -28,7 +28,7 @@ func TestSIGKILLLeavesAPrefix(t *testing.T) {
 	}
 	random := newRandom(t)
 	// A process lives for less than a second here. The default interval is tested by all the others.
-	intervals := []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond}
+	intervals := []time.Duration{time.Nanosecond, 5 * time.Millisecond, 50 * time.Millisecond}
 
 	c := newCluster(t, shared)
 	c.createPods(t, names("p", 0, 100))

@@ -150,7 +150,7 @@ func TestSIGKILLInRelist(t *testing.T) {
 			}
 			return fmt.Sprintf("%+v", p.report())
 		})
-		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the last page may be on its way to the staging
+		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // the last page may be on its way to the file
 		if r := p.report(); r.Objects != len(before.objects) {
 			t.Errorf("in the middle of the relist readers see %d objects, want %d", r.Objects, len(before.objects))
 		}

@@ -132,9 +132,9 @@ var informerMutants = []mutant{
 		name:   "informer/rewritten-body-not-told",
 		breaks: "A body that a rewriting list has changed is told, although its resourceVersion is the same.",
 		file:   "informer/list.go",
-		old: `	p.tell(changes, p.rewrites || redone)
+		old: `	p.tell(changes, p.rewrites)
 `,
-		new: `	p.tell(changes, redone)
+		new: `	p.tell(changes, false)
 `,
 		test: "TestAnotherBodyOfTheSameVersion",
 	},

@@ -5,13 +5,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
 		file:   "store/overlay_snapshot.go",
-		old: `		w.state.cover(snap.info)
+		old: `		c.cover(&w.state, snap)
 `,
-		new: `		info := snap.info
-		if now, unsaved := c.overlay.current(); unsaved {
-			info.ResourceVersion = now.ResourceVersion
+		new: `		if now, unsaved := c.overlay.current(); unsaved {
+			snap.info.ResourceVersion = now.ResourceVersion
 		}
-		w.state.cover(info)
+		c.cover(&w.state, snap)
 `,
 		test: "TestCommitCoversItsObjectsOnly",
 	},
@@ -76,11 +75,9 @@ var storeCommitMutants = []mutant{
 		breaks: "A bookmark advances the stored resourceVersion.",
 		file:   "store/overlay.go",
 		old: `	o.info, o.unsaved = info, true
-	o.batches++
-`,
+	if settles`,
 		new: `	o.info, o.unsaved = info, o.unsaved || len(last) > 0
-	o.batches++
-`,
+	if settles`,
 		test: "TestApplyKeepsLastContactAndEmptyFields",
 	},
 	{
@@ -120,15 +117,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
 		file:   "store/overlay_snapshot.go",
-		old: `	snap.tree.Ascend(func(x *write) bool {
-		var old stored
+		old: `	for _, x := range snap.writes() { // in this order, since each gets the next seq
 `,
-		new: `	written := 0
-	snap.tree.Ascend(func(x *write) bool {
-		if written++; written > 100 {
-			return false
+		new: `	for n, x := range snap.writes() { // in this order, since each gets the next seq
+		if n >= 100 {
+			break
 		}
-		var old stored
 `,
 		test: "TestCommitIsWhole",
 	},
@@ -136,7 +130,7 @@ var storeCommitMutants = []mutant{
 		name:   "store/last-contact-lost",
 		breaks: "A batch's last contact is stored with it.",
 		file:   "store/apply_writer.go",
-		old: `		st.LastContact = b.LastContact
+		old: `		i.LastContact = b.LastContact
 `,
 		new: `		_ = b.LastContact
 `,
@@ -308,13 +302,15 @@ var storeCommitMutants = []mutant{
 		name:   "store/encoded-late",
 		breaks: "What a handler does to its object does not reach the file.",
 		file:   "store/overlay_snapshot.go",
-		old: `		if old, err = w.get(x.key); err == nil {
-`,
+		old: `		old, err := w.get(x.key)
+		if err == nil {
+			err = w.replace`,
 		new: `		if x.obj != nil && x.payload != nil {
 			_ = x.encode(c.codec)
 		}
-		if old, err = w.get(x.key); err == nil {
-`,
+		old, err := w.get(x.key)
+		if err == nil {
+			err = w.replace`,
 		test: "TestFileHasWhatWasApplied",
 	},
 	{
@@ -371,11 +367,10 @@ var storeCommitMutants = []mutant{
 		name:   "store/must-relist-not-committed",
 		breaks: "Why a list is due is stored with the batch that says so.",
 		file:   "store/overlay_snapshot.go",
-		old: `	if info.MustRelist != "" {
-		st.MustRelist = info.MustRelist
-	}
+		old: `	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 `,
-		new:  ``,
+		new: `	st.Complete, st.Attributes = info.Complete, info.Attributes
+`,
 		test: "TestApplyKeepsOnlyComparableResourceVersions",
 	},
 	{

@@ -197,7 +197,7 @@ var storeDiskMutants = []mutant{
 		new: `	if old.found {
 		h.Created = old.FirstSeq()
 `,
-		test: "TestFeedTellsWhatHasChanged",
+		test: "TestChangesSinceANumber",
 	},
 	{
 		name:   "store/seq-filed-twice",
@@ -376,11 +376,11 @@ var storeDiskMutants = []mutant{
 	},
 	{
 		name:   "store/seal-without-bucket",
-		breaks: "What was sealed as a staged entry cannot be put among the objects.",
+		breaks: "What was sealed as a tombstone cannot be put among the objects.",
 		file:   "store/internal/format/record.go",
 		old:    "[]string{string(bucket), collection, key, string(head)}",
 		new:    "[]string{collection, key, string(head)}",
-		test:   "TestSealedRecordsOfAnotherPlace",
+		test:   "TestSealedRecordBelongsWhereItIs",
 		dir:    "store",
 	},
 	{

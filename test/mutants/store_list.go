@@ -4,30 +4,32 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-forgets-the-tail",
 		breaks: "A relist removes what is stored behind its last object.",
-		file:   "store/replace_commit.go",
-		old: `	if err := m.stageRest(ctx); err != nil {
+		file:   "store/replace_end.go",
+		old: `		if err := r.rest(ctx); err != nil {
+			return Result{}, err
+		}
 `,
-		new: `	if err := m.staging.gather(ctx); err != nil {
-`,
+		new:  ``,
 		test: "TestListsOutOfOrder",
 	},
 	{
 		name:   "store/list-deletes-what-an-event-brought",
 		breaks: "An object that an event brought while the list was paged is not deleted at its end.",
-		file:   "store/replace_warm.go",
-		old: `		if e == nil || !e.event {
-			gone = append(`,
-		new: `		if e == nil || e.event || !e.event {
-			gone = append(`,
+		file:   "store/replace_page.go",
+		old: `		if _, known := r.events[key]; known || items[key] != nil {
+`,
+		new: `		if items[key] != nil {
+`,
 		test: "TestEventsDuringARelist",
 	},
 	{
 		name:   "store/list-older-than-event",
 		breaks: "A page that was read before an event does not undo it.",
-		file:   "store/replace_warm.go",
-		old: `		if p.event && !entry.NewerRV(it.rv, p.rv) {
-			return // the event happened after the page was read
-		}
+		file:   "store/replace_page.go",
+		old: `	if e, ok := r.events[it.key]; ok && !entry.NewerRV(it.rv, e.rv) {
+		it.skip = true // the event happened after the page was read
+		return nil
+	}
 `,
 		new:  ``,
 		test: "TestEventsDuringARelist",
@@ -35,9 +37,10 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/event-older-than-list",
 		breaks: "An event from before a page was read does not undo what the page says.",
-		file:   "store/replace_warm.go",
-		old: `	if entry.NewerRV(listed, x.rv) {
-		return Result{Staged: true}, nil
+		file:   "store/replace_page.go",
+		old: `	if entry.NewerRV(listed, it.rv) {
+		it.skip = true
+		return nil
 	}
 `,
 		new: `	_ = listed
@@ -45,58 +48,34 @@ var storeListMutants = []mutant{
 		test: "TestEventsDuringARelist",
 	},
 	{
-		name:   "store/cold-page-brings-back",
-		breaks: "A page that was read before a watched delete does not bring the object back.",
-		file:   "store/replace_cold.go",
-		old: `	if rv, gone := t.goneAt(x.key); gone && !entry.NewerRV(x.rv, rv) {
-		return nil
-	}
-`,
-		new:  ``,
-		test: "TestEventsDuringARelist",
-	},
-	{
-		name:   "store/cold-page-over-newer-event",
-		breaks: "In a cold start a page does not overwrite what a newer event has stored.",
-		file:   "store/replace_cold.go",
-		old: `	if old.found && notOlder(old.RV, x.rv) {
-		return nil
-	}
-	if rv, gone := t.goneAt(x.key); gone && !entry.NewerRV`,
-		new:  "\tif rv, gone := t.goneAt(x.key); gone && !entry.NewerRV",
-		test: "TestEventsDuringARelist",
-	},
-	{
 		name:   "store/rewrite-trusts-rv",
 		breaks: "A rewriting list compares bodies.",
-		file:   "store/replace_warm.go",
-		old: `	if !m.r.o.Rewrite {
+		file:   "store/replace_page.go",
+		old: `	case !r.o.Rewrite:
 		return x.rv != "", nil
-	}
 `,
-		new: `	if x.rv != "" {
+		new: `	case x.rv != "":
 		return true, nil
-	}
 `,
 		test: "TestRewriteReportsOnlySemanticDifferences",
 	},
 	{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
-		file:   "store/replace_warm.go",
-		old: `	if !disk.found || disk.UID != x.uid || disk.RV != x.rv {
+		file:   "store/replace_page.go",
+		old: `	if !now.found || now.uid != x.uid || now.rv != x.rv {
 `,
-		new: `	if !disk.found || disk.RV != x.rv {
+		new: `	if !now.found || now.rv != x.rv {
 `,
 		test: "TestRelistTellsObjectsApartByUID",
 	},
 	{
 		name:   "store/list-in-parts-not-marked",
 		breaks: "A crash between the transactions of a large list's end leads to another list.",
-		file:   "store/replace_commit.go",
-		old: `			if w.state.MustRelist == "" { // else there is a reason that says more
-				w.state.MustRelist = interrupted
-			}
+		file:   "store/replace_end.go",
+		old: `	if info.MustRelist == "" { // else there is a reason that says more
+		info.MustRelist = interrupted
+	}
 `,
 		new:  ``,
 		test: "TestCommitInterrupted",
@@ -136,36 +115,44 @@ var storeListMutants = []mutant{
 		breaks: "While a list is taken in, other writes are refused.",
 		file:   "store/apply_pending.go",
 		old: `	case c.replacing != nil:
-		return nil, false, ErrReplacing
+		return nil, ErrReplacing
 `,
 		new:  ``,
 		test: "TestReplacementExcludesOtherWriters",
 	},
 	{
-		name:   "store/list-staged-in-memory",
-		breaks: "A relist that is too large for memory is staged in the file.",
-		file:   "store/staging.go",
-		old: `	if s.bytes <= s.c.limits.staging {
+		name:   "store/list-held-without-bound",
+		breaks: "A relist that is too large for memory is shown before it has ended.",
+		file:   "store/replace_page.go",
+		old: `	if r.showing || r.bytes <= r.c.limits.held {
 `,
-		new: `	if s.bytes >= 0 {
+		new: `	if r.showing || r.bytes >= 0 {
 `,
-		test: "TestRelistLeavesMemoryAndCleansUp",
+		test: "TestLargeRelist",
 	},
 	{
 		name:   "store/list-puts-before-deletes",
 		breaks: "The changes of a list are told deletes first.",
-		file:   "store/replace.go",
-		old:    "set: c.set.Load(), at: stagedDelete,",
-		new:    "set: c.set.Load(), at: stagedPut,",
-		test:   "TestCommitInChunks",
+		file:   "store/replace_end.go",
+		old: `	for ; n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+		size += r.deletes[r.end.deletes[n]]
+	}
+	deletes = r.end.deletes[:n]
+	for n = 0; len(deletes) == len(r.end.deletes) && n`,
+		new: `	for ; len(r.end.puts) == 0 && n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+		size += r.deletes[r.end.deletes[n]]
+	}
+	deletes = r.end.deletes[:n]
+	for n = 0; n`,
+		test: "TestCommitInChunks",
 	},
 	{
 		name:   "store/list-of-unreadable-without-record",
 		breaks: "An object of a list that cannot be read back at the commit is recorded as left out.",
-		file:   "store/replace_commit.go",
-		old: `				t.leftOut = append(t.leftOut, leftOutOf(&e.write, err))
-`,
-		new:  ``,
+		file:   "store/replace_end.go",
+		old: `				r.leaveOut(leftOutOf(x, err))
+				skipped`,
+		new:  `				skipped`,
 		test: "TestRelistOfAnObjectThatCanNotBeReadBack",
 	},
 	{
@@ -181,47 +168,29 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-terms-of-old-functions",
 		breaks: "An index that is added while a list is taken in has the list's objects.",
-		file:   "store/replace_commit.go",
-		old: `	if set.generation == m.set.generation {
-		return nil
-	}
-`,
-		new: `	if set.generation >= m.set.generation {
-		return nil
-	}
-`,
-		test: "TestIndexThatIsAddedDuringAList",
+		file:   "store/replace_end.go",
+		old:    `	if x.obj = obj; err == nil && p.generation != set.generation {`,
+		new:    `	if x.obj = obj; err == nil && p.generation > set.generation {`,
+		test:   "TestIndexThatIsAddedDuringAList",
 	},
 	{
 		name:   "store/list-unencodable-without-record",
 		breaks: "An object of a list that cannot be encoded is recorded as left out.",
-		file:   "store/replace_warm.go",
-		old: `		m.r.leaveOut(leftOutOf(it.write, it.err))
-`,
-		new:  ``,
+		file:   "store/replace_page.go",
+		old: `		r.leaveOut(leftOutOf(it.write, it.err))
+		if reportable(it.err) {
+			skipped`,
+		new: `		if reportable(it.err) {
+			skipped`,
 		test: "TestLeftOutIsInTheFile",
 	},
 	{
 		name:   "store/list-event-unencodable-without-record",
 		breaks: "An object of an event that came while a list was paged, and cannot be encoded, is recorded as left out.",
-		file:   "store/replace_warm.go",
-		old: `	if unfit != nil {
-		m.r.leaveOut(leftOutOf(x, unfit))
-`,
-		new: `	if unfit != nil {
-`,
-		test: "TestLeftOutIsInTheFile",
-	},
-	{
-		name:   "store/cold-unencodable-without-record",
-		breaks: "An object of a first list that cannot be encoded is recorded as left out.",
-		file:   "store/replace_cold.go",
-		old: `		for _, l := range part.leftOut {
-			m.r.leaveOut(l)
-		}
-`,
-		new: `		_ = part
-`,
+		file:   "store/replace_page.go",
+		old: `			r.leaveOut(leftOutOf(x, it.err))
+			res := `,
+		new:  `			res := `,
 		test: "TestLeftOutIsInTheFile",
 	},
 	{
@@ -252,10 +221,49 @@ var storeListMutants = []mutant{
 		name:   "store/unheard-not-told",
 		breaks: "What nobody was told of an interrupted cold start is in the changes of the next list.",
 		file:   "store/replace.go",
-		old: `unheard: !info.Complete && !c.reported.Load()}
+		old: `		c.unheard[key] = struct{}{}
 `,
-		new: `unheard: false}
+		new: `		_ = key
 `,
 		test: "TestFeedOverAnInterruptedList",
+	},
+	{
+		name:   "store/list-brings-back-what-an-event-deleted",
+		breaks: "What a watched delete has removed is not in the list's changes as an object.",
+		file:   "store/replace_page.go",
+		old: `	r.events[x.key] = watched{rv: x.rv, gone: x.del}
+`,
+		new:  ``,
+		test: "TestEventsDuringARelist",
+	},
+	{
+		name:   "store/list-settles-what-was-lost-since",
+		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
+		file:   "store/overlay_snapshot.go",
+		old: `	if st.MustRelist == "" && (snap.settled == nil || snap.settled.losses != c.Losses()) {
+`,
+		new: `	if st.MustRelist == "" && snap.settled == nil {
+`,
+		test: "TestRebuildOverAPendingList",
+	},
+	{
+		name:   "store/seqs-in-key-order",
+		breaks: "Seqs are given in the order of the stream.",
+		file:   "store/overlay_snapshot.go",
+		old: `	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.order, b.order) })
+`,
+		new: `	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.key, b.key) })
+`,
+		test: "TestApplyWritesAKeyOnceABatch",
+	},
+	{
+		name:   "store/rewrite-tells-of-equal-bodies",
+		breaks: "What is written anew and has not changed is not told of.",
+		file:   "store/replace_page.go",
+		old: `	case !x.sameObject:
+		change =`,
+		new: `	default:
+		change =`,
+		test: "TestRewriteBringsRecordsIntoTodaysForm",
 	},
 }

@@ -155,7 +155,7 @@ const committedEvents, leastCommitted = 1000, 100
 
 // commitEachEvent commits one change after the other to a file like that of Larder.
 func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
-	s, err := store.Open(b.Case.File, store.Options{CommitInterval: -1})
+	s, err := store.Open(b.Case.File, store.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +182,9 @@ func commitEachEvent(ctx context.Context, b *Bench) (_ Result, err error) {
 	for n := range events {
 		obj := load.WithManagedFields(b.Kind.New(hot[n%len(hot)], b.Case.Revision+n))
 		result, err := c.Apply(ctx, store.Batch{Ops: []store.Op{{Object: obj}}})
+		if err == nil {
+			err = s.Flush(ctx)
+		}
 		if err == nil && len(result.Changes) != 1 {
 			err = fmt.Errorf("%d changes, want one; skipped: %v", len(result.Changes), result.Skipped)
 		}

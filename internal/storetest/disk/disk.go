@@ -53,7 +53,6 @@ var (
 	Info         = []byte("info")       // a key; its value is a record; see EditInfo
 	Objects      = []byte("objects")    // key → record
 	Index        = []byte("index")      // a bucket per index, of entries; see IndexEntry
-	Staging      = []byte("staging")    // StagedPrefix bytes and a record: of a list that does not fit in memory
 	Dictionaries = []byte("dict")       // its id, as of SeqKey → record; see DictionaryPlace
 	Seq          = []byte("seq")        // SeqKey → key
 	Tombstones   = []byte("tombstones") // SeqKey → tombstone; see ParseTombstone
@@ -104,6 +103,3 @@ func ParseSeqKey(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 
 // DictionaryPlace is the key that the checksum of a dictionary's record covers.
 func DictionaryPlace(id uint64) string { return fmt.Sprintf("%s/%016x", Dictionaries, id) }
-
-// StagedPrefix is how many bytes come before the record in an entry of Staging.
-const StagedPrefix = 2

@@ -25,8 +25,7 @@ var (
 	KeyInfo            = []byte("info") // msgpack of Info
 	BucketObjects      = []byte("objects")
 	BucketIndex        = []byte("index")
-	BucketStaging      = []byte("staging") // a relist too large for memory; dropped at open
-	BucketDictionaries = []byte("dict")    // what compressed records need
+	BucketDictionaries = []byte("dict") // what compressed records need
 )
 
 // What a collection's bucket holds while something consumes the changelog.

@@ -359,7 +359,7 @@ func decodeHeader(version byte, data []byte) (Header, error) {
 // What is sealed: a record's payload, with its place as associated data, so that none can be put in the place of another:
 //
 //	sealedVersion
-//	length and bytes of: the bucket ("objects", "staging", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
+//	length and bytes of: the bucket ("objects", "tombstones" or "dict"), the collection's id, the key that the checksum covers, the header
 //
 // and the values of its index terms, as tokens.
 

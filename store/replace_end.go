@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+const (
+	// interrupted is why a collection must be listed anew after a crash while a list that was too large to be held was shown.
+	interrupted = "a relist was interrupted while its changes were being applied"
+	// tailPage is how many missing keys are looked for in one read transaction.
+	tailPage = 10000
+)
+
+// listEnd is where the end of a list has come to, which may take several steps.
+type listEnd struct {
+	begun   bool
+	deletes []string // keys, in order
+	puts    []string // likewise
+}
+
+// commit takes the next step: deletes first, then the other differences, each in key order.
+func (r *replacement) commit(ctx context.Context, b Batch) (Result, error) {
+	if !r.end.begun {
+		if err := r.rest(ctx); err != nil {
+			return Result{}, err
+		}
+		r.end = listEnd{begun: true, deletes: slices.Sorted(maps.Keys(r.deletes)), puts: slices.Sorted(maps.Keys(r.puts))}
+	}
+	deletes, puts, more := r.step()
+	finish := interrupt
+	if !more {
+		finish = func(info *Info) (*settled, error) {
+			err := r.finish(info, r.o, b, r.held(ctx, deletes, puts))
+			return &settled{losses: r.losses, rewritten: r.o.Rewrite}, err
+		}
+	}
+	changes, skipped, err := r.apply(ctx, deletes, puts, finish)
+	if err != nil {
+		return Result{}, err
+	}
+	r.end.deletes, r.end.puts = r.end.deletes[len(deletes):], r.end.puts[len(puts):]
+	return Result{Changes: changes, Skipped: skipped, More: more}, nil
+}
+
+// interrupt says that a list has not ended: from now on until it does the collection must be listed.
+func interrupt(info *Info) (*settled, error) {
+	if info.MustRelist == "" { // else there is a reason that says more
+		info.MustRelist = interrupted
+	}
+	return nil, nil
+}
+
+// rest notes the keys that the list never reached.
+func (r *replacement) rest(ctx context.Context) error {
+	for {
+		var missing map[string]int
+		var last string
+		err := r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) (err error) {
+			missing, last, err = r.missing(objects, over, nil, "\xff\xff\xff\xff", tailPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		maps.Copy(r.deletes, missing)
+		if r.last = max(r.last, last); len(missing) < tailPage {
+			return nil
+		}
+	}
+}
+
+// step returns the keys of the next step, about as many as may be told of at once.
+func (r *replacement) step() (deletes, puts []string, more bool) {
+	size, n := 0, 0
+	for ; n < len(r.end.deletes) && size <= r.c.limits.step; n++ {
+		size += r.deletes[r.end.deletes[n]]
+	}
+	deletes = r.end.deletes[:n]
+	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.c.limits.step; n++ {
+		size += 2 * r.puts[r.end.puts[n]].size() // and what it takes the place of
+	}
+	puts = r.end.puts[:n]
+	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)
+}
+
+// apply puts differences that are held into the collection, and returns what they change.
+func (r *replacement) apply(
+	ctx context.Context, deletes, puts []string, finish func(*Info) (*settled, error),
+) (changes []Change, skipped []Skipped, err error) {
+	for {
+		set := r.c.set.Load()
+		writes := make([]*write, 0, len(deletes)+len(puts))
+		for _, key := range deletes {
+			writes = append(writes, &write{key: key, del: true})
+		}
+		skipped = nil
+		for _, key := range puts {
+			x, err := r.decoded(set, r.puts[key])
+			if err != nil {
+				r.leaveOut(leftOutOf(x, err))
+				skipped = append(skipped, Skipped{Key: key, Err: err})
+				continue
+			}
+			writes = append(writes, x)
+		}
+		if changes, writes, err = r.differences(ctx, writes); err != nil {
+			return nil, nil, err
+		}
+		err = r.c.takeIn(ctx, r, set, writes, finish)
+		if !errors.Is(err, errIndexesChanged) {
+			return changes, skipped, err
+		}
+	}
+}
+
+// decoded returns what is held with its object and its terms. That the codec cannot read what it has written is no
+// damage of the file, and must not hold up all other objects.
+func (r *replacement) decoded(set *indexSet, p *listed) (*write, error) {
+	x := *p.write
+	obj, err := r.c.decodePlain(x.key, body{encoding: r.c.codec.Name(), payload: x.payload})
+	if err != nil && !errors.Is(err, entry.ErrIncompatible) {
+		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
+	}
+	if x.obj = obj; err == nil && p.generation != set.generation { // a function that fails does not file it, as after a build
+		x.terms = set.workingTerms(obj)
+	}
+	return &x, err
+}
+
+// differences returns the changes that the writes make, and those of them that are needed.
+func (r *replacement) differences(ctx context.Context, writes []*write) (changes []Change, needed []*write, err error) {
+	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+		changes, needed = nil, nil
+		for _, x := range writes {
+			now, err := r.c.current(objects, over, x.key)
+			if err != nil {
+				return err
+			}
+			change, need, err := r.difference(x, now)
+			if err != nil {
+				return err
+			}
+			if change != nil {
+				changes = append(changes, *change)
+			}
+			if need {
+				needed = append(needed, x)
+			}
+		}
+		return nil
+	})
+	return changes, needed, err
+}
+
+// held returns the state in which a step leaves an object.
+func (r *replacement) held(ctx context.Context, deletes, puts []string) func(key string) (entry.ObjectRef, bool, error) {
+	return func(key string) (ref entry.ObjectRef, found bool, err error) {
+		if _, gone := slices.BinarySearch(deletes, key); gone {
+			return entry.ObjectRef{}, false, nil
+		}
+		if _, put := slices.BinarySearch(puts, key); put && !r.isLeftOut(key, r.puts[key].rv) {
+			p := r.puts[key]
+			return entry.ObjectRef{Key: key, UID: p.uid, ResourceVersion: p.rv}, true, nil
+		}
+		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
+			now, err := r.c.current(objects, over, key)
+			ref, found = entry.ObjectRef{Key: key, UID: now.uid, ResourceVersion: now.rv}, now.found
+			return err
+		})
+		return ref, found, err
+	}
+}
+
+// semanticallyEqual compares two objects; those that it cannot compare differ.
+func semanticallyEqual(a, b runtime.Object) bool {
+	equal := false
+	err := guard("the comparison", func() error {
+		equal = equality.Semantic.DeepEqual(a, b)
+		return nil
+	})
+	return err == nil && equal
+}
