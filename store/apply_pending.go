@@ -108,7 +108,7 @@ func (c *Collection) beforeBatch(ctx context.Context, writes []*write) (keys map
 // remembers sets what is in memory of key, if that is known.
 func (c *Collection) remembers(key string, p *pending) bool {
 	if r := c.inMemory(); r != nil {
-		p.obj = r.table.get(key)
+		p.obj = r.table.Get(key)
 		p.found = p.obj != nil
 		return true
 	}
@@ -118,7 +118,7 @@ func (c *Collection) remembers(key string, p *pending) bool {
 		return true
 	}
 	if c.bounded != nil {
-		p.obj = c.bounded.get(key)
+		p.obj = c.bounded.Get(key)
 		p.found = p.obj != nil
 	}
 	return p.found

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // errIndexesChanged: index functions were added after the terms of a write were computed.
@@ -46,10 +47,15 @@ func (c *Collection) applyBounded(last []*write) {
 		return
 	}
 	if len(last) > 1 {
-		c.bounded.closed.Add(1)
-		defer c.bounded.closed.Add(-1)
+		defer c.bounded.Close()()
 	}
-	c.bounded.apply(last, c.codec)
+	for _, x := range last {
+		now := resident.Cached{}
+		if !x.del {
+			now = resident.Cached{Obj: x.obj, UID: x.uid, RV: x.rv, Weight: resident.Weigh(c.codec, x.key, x.payloadSize)}
+		}
+		c.bounded.Write(x.key, now)
+	}
 }
 
 func (c *Collection) writeLocked(ctx context.Context, set *indexSet, fn func(w *writer) error) error {
@@ -192,8 +198,8 @@ func (r *reader) object(key string, s stored) (runtime.Object, error) {
 // before returns the object that is stored, decoded already if it is in memory.
 func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 	if r := c.inMemory(); r != nil && s.found {
-		if now := r.table.state(key); now != nil && now.uid == s.UID && now.rv == s.RV {
-			return now.obj, nil
+		if now := r.table.State(key); now != nil && now.UID == s.UID && now.RV == s.RV {
+			return now.Obj, nil
 		}
 	}
 	return c.object(key, s)

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Collection is one collection of a Store. It implements Interface. See
@@ -52,10 +53,10 @@ type Collection struct {
 	pause pause // of those who write, taken before any lock
 
 	// resident is nil unless the Residency is All, bounded unless it is Bounded. The former is set with mu or front held.
-	resident atomic.Pointer[resident]
+	resident atomic.Pointer[allResident]
 	// hot finds the resident objects while reads are to use them, for those who count nanoseconds.
-	hot     atomic.Pointer[keyMap]
-	bounded *bounded // set before there is another goroutine
+	hot     atomic.Pointer[resident.KeyMap]
+	bounded *resident.Bounded // set before there is another goroutine
 
 	builds builds
 	limits limits
@@ -118,7 +119,7 @@ func openCollection(ctx context.Context, s *Store, name string, id entry.Identit
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
 	if o.Residency.kind == residentBounded && !c.readOnly {
-		if c.bounded, err = newBounded(o.Residency.bytes); err != nil {
+		if c.bounded, err = resident.NewBounded(o.Residency.bytes); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // What a Collection reads from memory, if its Residency says so; else see reader.
@@ -12,7 +14,7 @@ import (
 // Get returns the object with that key, or nil if there is none.
 func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if m := c.hot.Load(); m != nil {
-		return m.object(key), ctx.Err()
+		return m.Object(key), ctx.Err()
 	}
 	if r := c.inMemory(); r != nil { // several keys are being changed
 		return r.get(key), ctx.Err()
@@ -25,14 +27,14 @@ func (c *Collection) Get(ctx context.Context, key string) (runtime.Object, error
 
 // getBounded looks among the decoded objects, then in the overlay, then in the file.
 func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Object, err error) {
-	if obj := c.bounded.get(key); obj != nil {
+	if obj := c.bounded.Get(key); obj != nil {
 		return obj, ctx.Err()
 	}
-	seen := c.bounded.seen(key)
+	seen := c.bounded.Seen(key)
 	if x := c.overlay.get(key); x != nil {
 		return x.object(), ctx.Err()
 	}
-	var decoded cached
+	var decoded resident.Cached
 	err = c.view(ctx, func(b *bolt.Bucket) error {
 		objects, err := c.objects(b)
 		if err != nil {
@@ -43,14 +45,14 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 			return err
 		}
 		obj, err = c.decodeRecord(objects, key, old.Header, old.payload)
-		decoded = cached{obj: obj, uid: old.UID, rv: old.RV, weight: weigh(c.codec, key, old.PlainSize(old.payload))}
+		decoded = resident.Cached{Obj: obj, UID: old.UID, RV: old.RV, Weight: resident.Weigh(c.codec, key, old.PlainSize(old.payload))}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if obj != nil {
-		c.bounded.put(key, decoded, seen)
+		c.bounded.Put(key, decoded, seen)
 	}
 	return obj, nil
 }
@@ -60,7 +62,7 @@ func (c *Collection) List(ctx context.Context) ([]runtime.Object, error) {
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.table.list(), ctx.Err()
+		return r.table.List(), ctx.Err()
 	}
 	return c.reader.List(ctx)
 }
@@ -70,7 +72,7 @@ func (c *Collection) Keys(ctx context.Context) ([]string, error) {
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.table.keys(), ctx.Err()
+		return r.table.Keys(), ctx.Err()
 	}
 	return c.reader.Keys(ctx)
 }
@@ -104,7 +106,7 @@ func (c *Collection) byValues(ctx context.Context, index string, values []string
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.table.byValues(index, values), ctx.Err()
+		return r.table.ByValues(index, values), ctx.Err()
 	}
 	return c.fileByValues(ctx, index, values)
 }
@@ -117,7 +119,7 @@ func (c *Collection) IndexKeys(ctx context.Context, index, value string) ([]stri
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.table.indexKeys(index, value), ctx.Err()
+		return r.table.IndexKeys(index, value), ctx.Err()
 	}
 	return c.fileIndexKeys(ctx, index, value)
 }
@@ -130,7 +132,7 @@ func (c *Collection) IndexValues(ctx context.Context, index string) ([]string, e
 	if r := c.inMemory(); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.table.indexValues(index), ctx.Err()
+		return r.table.IndexValues(index), ctx.Err()
 	}
 	return c.fileIndexValues(ctx, index)
 }

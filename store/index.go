@@ -79,6 +79,9 @@ func (s *indexSet) building() []string {
 	return names
 }
 
+// names returns the names of the indexes.
+func (s *indexSet) names() []string { return slices.Collect(maps.Keys(s.funcs)) }
+
 // find returns the function of the named index.
 func (s *indexSet) find(name string) (cache.IndexFunc, error) {
 	fn := s.funcs[name]

@@ -6,6 +6,8 @@ import (
 	"maps"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // AddIndexers adds index functions; see Interface. It fails, as client-go
@@ -34,7 +36,7 @@ func (c *Collection) addIndexers(ctx context.Context, indexers cache.Indexers, v
 		}
 		terms = grownTerms{
 			pending:  c.pendingTerms(added, terms.pending),
-			resident: terms.resident.of(added, c.resident.Load().rows()),
+			resident: terms.resident.Of(added.workingTerms, c.resident.Load().rows()),
 		}
 		done, err := c.addComputed(ctx, added, indexers, versions, terms)
 		if done || err != nil {
@@ -49,7 +51,7 @@ const patience = 3
 // grownTerms are the terms of what is in memory after functions have been added.
 type grownTerms struct {
 	pending  map[*write]map[string][]string // all of them
-	resident moreTerms
+	resident resident.MoreTerms
 }
 
 // pendingTerms returns the terms of all that is pending now; those that have been computed before it takes from known.

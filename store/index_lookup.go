@@ -15,6 +15,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // fileIndexKeys is IndexKeys by the file.
@@ -243,7 +244,7 @@ func after(prefix []byte) []byte {
 }
 
 // objectIn returns the object of key, decoded already if it is among those that are in memory; they may be nil.
-func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error) {
+func (v indexView) objectIn(memory *resident.Bounded, key string) (runtime.Object, error) {
 	if x := v.over.get(key); x != nil {
 		return x.obj, nil
 	}
@@ -256,7 +257,7 @@ func (v indexView) objectIn(memory *bounded, key string) (runtime.Object, error)
 		return nil, err
 	}
 	if memory != nil {
-		if obj := memory.state(key, h.UID, h.RV); obj != nil {
+		if obj := memory.State(key, h.UID, h.RV); obj != nil {
 			return obj, nil
 		}
 	}

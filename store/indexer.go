@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Indexer is a collection as a cache.Indexer of client-go: same results, same
@@ -22,7 +23,7 @@ import (
 type Indexer struct {
 	b backend
 	// hot is the objects in memory, if b has them there now.
-	hot *atomic.Pointer[keyMap]
+	hot *atomic.Pointer[resident.KeyMap]
 
 	mu     sync.Mutex
 	err    error         // guarded by mu
@@ -40,7 +41,7 @@ type backend interface {
 	keyOf(obj any) (string, error)
 }
 
-func newIndexer(b backend, hot *atomic.Pointer[keyMap]) *Indexer {
+func newIndexer(b backend, hot *atomic.Pointer[resident.KeyMap]) *Indexer {
 	return &Indexer{b: b, hot: hot, failed: make(chan struct{})}
 }
 
@@ -145,14 +146,14 @@ func (i *Indexer) Get(obj any) (item any, exists bool, err error) {
 // GetByKey implements cache.Store.
 func (i *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 	if m := i.hot.Load(); m != nil {
-		if obj := m.seen(key); obj != nil {
+		if obj := m.Seen(key); obj != nil {
 			return obj, true, nil
 		}
-		s := m.state(key)
+		s := m.State(key)
 		if s == nil {
 			return nil, false, nil
 		}
-		return s.obj, true, nil
+		return s.Obj, true, nil
 	}
 	obj, err := i.b.Get(context.Background(), key)
 	if err != nil || obj == nil {

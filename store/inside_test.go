@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Tests of whole collections that look at what can not be seen from outside: an order of steps that no gate reaches.
@@ -97,7 +98,7 @@ func TestNoKeyedReadAmidABatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		to Interface
 		ix *Indexer
-		in *table
+		in *resident.Table
 		mu *sync.RWMutex
 	}{
 		"All":    {c, c.Indexer(), c.resident.Load().table, &c.resident.Load().mu},
@@ -113,10 +114,10 @@ func TestNoKeyedReadAmidABatch(t *testing.T) {
 			for i := range 10 {
 				apply(Op{Object: podAt(i, strconv.Itoa(1000+i))})
 			}
-			test.in.byKey.settle()
+			test.in.ByKey.Settle()
 			asked := 0
-			test.in.byKey.between = func() { // when the new key is looked for, while the lock is held
-				if rvOf(test.in.get("namespace-0/pod-0000")) != "2001" {
+			test.in.ByKey.Between = func() { // when the new key is looked for, while the lock is held
+				if rvOf(test.in.Get("namespace-0/pod-0000")) != "2001" {
 					return // the batch is still being prepared
 				}
 				asked++
@@ -127,10 +128,10 @@ func TestNoKeyedReadAmidABatch(t *testing.T) {
 				if test.ix.hot.Load() == nil && locked {
 					return
 				}
-				t.Errorf("who has read pod 0 at 2001 reads pod 1 at %s", rvOf(test.in.get("namespace-1/pod-0001")))
+				t.Errorf("who has read pod 0 at 2001 reads pod 1 at %s", rvOf(test.in.Get("namespace-1/pod-0001")))
 			}
 			apply(Op{Object: podAt(0, "2001")}, Op{Object: podAt(11, "2002")}, Op{Object: podAt(1, "2003")})
-			test.in.byKey.between = nil
+			test.in.ByKey.Between = nil
 			if asked == 0 || test.ix.hot.Load() == nil {
 				t.Errorf("asked %d times; reads by key are fast again: %t", asked, test.ix.hot.Load() != nil)
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Memory is a collection that is kept in memory only. It implements Interface
@@ -22,13 +23,13 @@ type Memory struct {
 
 	mu        sync.RWMutex
 	info      Info               // guarded by mu
-	table     *table             // guarded by mu, but for get while hot has its keys
+	table     *resident.Table    // guarded by mu, but for get while hot has its keys
 	set       *indexSet          // guarded by mu
 	replacing *memoryReplacement // guarded by mu
 	reported  bool               // changes of objects have been reported; guarded by mu
 
 	// hot has the keys of table, but not while several of them change.
-	hot atomic.Pointer[keyMap]
+	hot atomic.Pointer[resident.KeyMap]
 }
 
 var _ Interface = (*Memory)(nil)
@@ -46,13 +47,13 @@ func NewMemory(id entry.Identity, o CollectionOptions) (*Memory, error) {
 	m := &Memory{
 		keyFunc: o.KeyFunc,
 		info:    Info{Identity: id, Resource: o.Resource, NextSeq: 1},
-		table:   newTable(),
+		table:   resident.NewTable(),
 		set:     set,
 	}
 	if m.keyFunc == nil {
 		m.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc
 	}
-	m.hot.Store(m.table.byKey)
+	m.hot.Store(m.table.ByKey)
 	return m, nil
 }
 
@@ -100,7 +101,7 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 	res.Skipped = e.skipped
 	defer m.changingLocked(len(e.writes))()
 	for _, x := range e.writes {
-		old := m.table.get(x.key)
+		old := m.table.Get(x.key)
 		ch := changeOf(x.key, old, x.obj)
 		if x.del {
 			ch = Change{Type: cache.Deleted, Key: x.key, Old: old, New: x.obj}
@@ -126,7 +127,7 @@ func (m *Memory) changingLocked(keys int) (done func()) {
 		return func() {}
 	}
 	m.hot.Store(nil)
-	return func() { m.hot.Store(m.table.byKey) }
+	return func() { m.hot.Store(m.table.ByKey) }
 }
 
 func (m *Memory) advanceLocked(b Batch) {
@@ -135,7 +136,7 @@ func (m *Memory) advanceLocked(b Batch) {
 
 // putLocked stores x, whose terms are those of the current index functions.
 func (m *Memory) putLocked(x *write) {
-	if m.table.put(x.key, x.state()) {
+	if m.table.Put(x.key, x.state()) {
 		m.info.Objects++
 	}
 	m.info.NextSeq++
@@ -143,13 +144,13 @@ func (m *Memory) putLocked(x *write) {
 }
 
 // state is what x leaves in a table.
-func (x *write) state() *rowState {
-	return &rowState{obj: x.obj, uid: x.uid, rv: x.rv, terms: x.terms}
+func (x *write) state() *resident.State {
+	return &resident.State{Obj: x.obj, UID: x.uid, RV: x.rv, Terms: x.terms}
 }
 
 func (m *Memory) removeLocked(key string) {
 	m.info.Newest = dropRef(m.info.Newest, key)
-	if m.table.remove(key) {
+	if m.table.Remove(key) {
 		m.info.Objects--
 	}
 }
@@ -172,12 +173,12 @@ func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, version
 	if err != nil {
 		return err
 	}
-	var terms moreTerms
+	var terms resident.MoreTerms
 	for round := 0; ; round++ {
 		if round == patience {
 			defer m.pause.begin()()
 		}
-		terms = terms.of(added, m.rows())
+		terms = terms.Of(added.workingTerms, m.rows())
 		done, err := m.addComputed(added, indexers, versions, terms)
 		if done || err != nil {
 			return err
@@ -185,10 +186,10 @@ func (m *Memory) AddIndexers(_ context.Context, indexers cache.Indexers, version
 	}
 }
 
-func (m *Memory) rows() (rows []*row) {
+func (m *Memory) rows() (rows []*resident.Row) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	m.table.each("", func(e *row) bool {
+	m.table.Each("", func(e *resident.Row) bool {
 		rows = append(rows, e)
 		return true
 	})
@@ -196,14 +197,14 @@ func (m *Memory) rows() (rows []*row) {
 }
 
 // addComputed adds the functions, unless an object has changed since terms were computed.
-func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions map[string]string, terms moreTerms) (bool, error) {
+func (m *Memory) addComputed(added *indexSet, indexers cache.Indexers, versions map[string]string, terms resident.MoreTerms) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	set, err := m.set.with(indexers, versions)
 	if err != nil {
 		return false, err
 	}
-	if !m.table.addTerms(added, terms) {
+	if !m.table.AddTerms(added.names(), terms) {
 		return false, nil
 	}
 	m.set = set

@@ -9,25 +9,25 @@ import (
 // Get returns the object with that key, or nil if there is none.
 func (m *Memory) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if hot := m.hot.Load(); hot != nil {
-		return hot.object(key), ctx.Err()
+		return hot.Object(key), ctx.Err()
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.table.get(key), ctx.Err()
+	return m.table.Get(key), ctx.Err()
 }
 
 // Keys returns every key, in order.
 func (m *Memory) Keys(ctx context.Context) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.table.keys(), ctx.Err()
+	return m.table.Keys(), ctx.Err()
 }
 
 // List returns every object, in key order.
 func (m *Memory) List(ctx context.Context) ([]runtime.Object, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.table.list(), ctx.Err()
+	return m.table.List(), ctx.Err()
 }
 
 // Iterate calls fn for each object whose key is after the given one; see Interface.
@@ -35,10 +35,11 @@ func (m *Memory) Iterate(ctx context.Context, after string, fn func(key string, 
 	return iteratePages(ctx, after, m.page, fn)
 }
 
-func (m *Memory) page(_ context.Context, after string) page {
+func (m *Memory) page(_ context.Context, after string) (p page) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.table.page(after, iterateObjects)
+	p.keys, p.objs, p.more = m.table.Page(after, iterateObjects)
+	return p
 }
 
 // ByIndex returns the objects that the named index files under value, in key order.
@@ -53,7 +54,7 @@ func (m *Memory) IndexKeys(ctx context.Context, index, value string) ([]string, 
 	if _, err := m.set.find(index); err != nil {
 		return nil, err
 	}
-	return m.table.indexKeys(index, value), ctx.Err()
+	return m.table.IndexKeys(index, value), ctx.Err()
 }
 
 // IndexValues returns every value of the named index, in order.
@@ -63,7 +64,7 @@ func (m *Memory) IndexValues(ctx context.Context, index string) ([]string, error
 	if _, err := m.set.find(index); err != nil {
 		return nil, err
 	}
-	return m.table.indexValues(index), ctx.Err()
+	return m.table.IndexValues(index), ctx.Err()
 }
 
 func (m *Memory) byValues(ctx context.Context, index string, values []string) ([]runtime.Object, error) {
@@ -72,5 +73,5 @@ func (m *Memory) byValues(ctx context.Context, index string, values []string) ([
 	if _, err := m.set.find(index); err != nil {
 		return nil, err
 	}
-	return m.table.byValues(index, values), ctx.Err()
+	return m.table.ByValues(index, values), ctx.Err()
 }

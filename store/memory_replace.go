@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // memoryReplacement takes a list into a Memory. It holds the whole list, which
@@ -113,14 +114,14 @@ func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, er
 	if !r.cold {
 		keys := maps.Clone(r.listed)
 		maps.Copy(keys, r.events)
-		r.m.table.each("", func(e *row) bool {
-			keys[e.key] = nil
+		r.m.table.Each("", func(e *resident.Row) bool {
+			keys[e.Key] = nil
 			return true
 		})
 		res.Changes = r.settleLocked(slices.Sorted(maps.Keys(keys)))
 	}
-	r.m.table.each("", func(stored *row) bool {
-		if e := r.target(stored.key); e != nil && !e.bad {
+	r.m.table.Each("", func(stored *resident.Row) bool {
+		if e := r.target(stored.Key); e != nil && !e.bad {
 			r.note(e.write)
 		}
 		return true
@@ -166,7 +167,7 @@ func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 		r.noteGone(x)
 		return e, nil
 	}
-	if e.same = r.unchanged(r.m.table.state(x.key), x); e.same {
+	if e.same = r.unchanged(r.m.table.State(x.key), x); e.same {
 		return e, nil
 	}
 	if err := enc.fill(x); err != nil {
@@ -190,15 +191,15 @@ func (r *memoryReplacement) leave(e *memoryEntry, err error) (entry *memoryEntry
 
 // heldLocked returns the state of an object.
 func (m *Memory) heldLocked(key string) (ref entry.ObjectRef, found bool, err error) {
-	s := m.table.state(key)
+	s := m.table.State(key)
 	if s == nil {
 		return entry.ObjectRef{}, false, nil
 	}
-	return entry.ObjectRef{Key: key, UID: s.uid, ResourceVersion: s.rv}, true, nil
+	return entry.ObjectRef{Key: key, UID: s.UID, ResourceVersion: s.RV}, true, nil
 }
 
-func (r *memoryReplacement) unchanged(old *rowState, x *write) bool {
-	return !r.o.Rewrite && x.rv != "" && old != nil && old.uid == x.uid && old.rv == x.rv
+func (r *memoryReplacement) unchanged(old *resident.State, x *write) bool {
+	return !r.o.Rewrite && x.rv != "" && old != nil && old.UID == x.uid && old.RV == x.rv
 }
 
 // target returns what becomes of key: the event, unless the list has it newer; nil is nothing.
@@ -228,13 +229,13 @@ func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	r.m.reported = true
 	defer r.m.changingLocked(len(keys))()
 	for _, key := range keys {
-		old, e := r.m.table.state(key), r.target(key)
+		old, e := r.m.table.State(key), r.target(key)
 		switch {
 		case e == nil || e.del:
 			if old == nil {
 				continue
 			}
-			ch := changeOf(key, old.obj, nil)
+			ch := changeOf(key, old.Obj, nil)
 			if e != nil && r.cold {
 				ch.New = e.obj
 			}
@@ -243,9 +244,9 @@ func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 		case e.bad || e.same || r.unchanged(old, e.write):
 		default:
 			r.m.putLocked(e.write)
-			sameVersion := old != nil && old.uid == e.uid && old.rv == e.rv
-			if !sameVersion || !semanticallyEqual(old.obj, e.obj) {
-				changes = append(changes, changeOf(key, old.object(), e.obj))
+			sameVersion := old != nil && old.UID == e.uid && old.RV == e.rv
+			if !sameVersion || !semanticallyEqual(old.Obj, e.obj) {
+				changes = append(changes, changeOf(key, old.Object(), e.obj))
 			}
 		}
 	}

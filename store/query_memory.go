@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -20,10 +19,10 @@ func (m *Memory) Each(ctx context.Context, q Query, fn func(key string, obj runt
 func (m *Memory) between(after, prefix string) ([]string, []runtime.Object) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.table.between(after, prefix)
+	return m.table.Between(after, prefix)
 }
 
-// between reads the objects as they are now, as table.between does.
+// between reads the objects as they are now, as resident.Table.Between does.
 type between func(after, prefix string) ([]string, []runtime.Object)
 
 func selectMemory(ctx context.Context, q Query, namespaced bool, read between) ([]runtime.Object, error) {
@@ -59,18 +58,4 @@ func eachInMemory(ctx context.Context, q Query, namespaced bool, read between, f
 		}
 	}
 	return ctx.Err()
-}
-
-// between returns the keys with the prefix that are after the given one, and their objects.
-func (t *table) between(after, prefix string) (keys []string, objs []runtime.Object) {
-	t.order.AscendGreaterOrEqual(&row{key: max(after, prefix)}, func(e *row) bool {
-		if !strings.HasPrefix(e.key, prefix) {
-			return false
-		}
-		if e.key != after {
-			keys, objs = append(keys, e.key), append(objs, e.obj)
-		}
-		return true
-	})
-	return keys, objs
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
 // Refs returns the identities of the objects whose keys follow the given one, in key order, at most limit of them; see Interface.
@@ -42,24 +43,20 @@ func (r *reader) refOf(key string, data []byte, x *write) (entry.ObjectRef, erro
 	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err
 }
 
-func (s *rowState) is(ref entry.ObjectRef) bool {
-	return s.uid == ref.UID && s.rv == ref.ResourceVersion
-}
-
 // doubt takes the resourceVersion from the refs of which something else is in memory, and adds those that are there only.
-func (r *resident) doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
+func (r *allResident) doubt(refs []entry.ObjectRef, after string, limit int) []entry.ObjectRef {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var out []entry.ObjectRef
-	r.table.each(after, func(e *row) bool {
-		for len(refs) > 0 && refs[0].Key < e.key {
+	r.table.Each(after, func(e *resident.Row) bool {
+		for len(refs) > 0 && refs[0].Key < e.Key {
 			out, refs = append(out, entry.ObjectRef{Key: refs[0].Key}), refs[1:]
 		}
 		switch {
-		case len(refs) == 0 || refs[0].Key != e.key:
-			out = append(out, entry.ObjectRef{Key: e.key})
-		case !e.now.Load().is(refs[0]):
-			out, refs = append(out, entry.ObjectRef{Key: e.key}), refs[1:]
+		case len(refs) == 0 || refs[0].Key != e.Key:
+			out = append(out, entry.ObjectRef{Key: e.Key})
+		case !e.Now.Load().Is(refs[0]):
+			out, refs = append(out, entry.ObjectRef{Key: e.Key}), refs[1:]
 		default:
 			out, refs = append(out, refs[0]), refs[1:]
 		}
@@ -75,9 +72,9 @@ func (r *resident) doubt(refs []entry.ObjectRef, after string, limit int) []entr
 func (m *Memory) Refs(ctx context.Context, after string, limit int) (refs []entry.ObjectRef, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	m.table.each(after, func(e *row) bool {
-		now := e.now.Load()
-		refs = append(refs, entry.ObjectRef{Key: e.key, UID: now.uid, ResourceVersion: now.rv})
+	m.table.Each(after, func(e *resident.Row) bool {
+		now := e.Now.Load()
+		refs = append(refs, entry.ObjectRef{Key: e.Key, UID: now.UID, ResourceVersion: now.RV})
 		return len(refs) < limit
 	})
 	return refs, ctx.Err()

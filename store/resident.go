@@ -9,18 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/resident"
 )
 
-// resident is the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads go
+// allResident is the decoded objects of a collection whose Residency is All. Until it is filled from the file, reads go
 // there; what is written meanwhile goes to both.
 //
 // Its table is changed by who holds the collection's mu or front, and is ready by one who holds both: so no read
 // from the file is followed by an older one from here.
-type resident struct {
+type allResident struct {
 	mu    sync.RWMutex
-	table *table // guarded by mu, but for get while hot has its keys
+	table *resident.Table // guarded by mu, but for get while hot has its keys
 	// hot is the collection's; it has the keys of table while shown, but not while several of them change.
-	hot   *atomic.Pointer[keyMap]
+	hot   *atomic.Pointer[resident.KeyMap]
 	shown bool // guarded by mu
 	// touched are the keys that were written since the filling began: what the file says of them is old. nil once it is over. Guarded by mu.
 	touched map[string]struct{}
@@ -36,14 +37,14 @@ type resident struct {
 	replaced chan struct{}
 }
 
-func newResident(hot *atomic.Pointer[keyMap]) *resident {
-	r := &resident{hot: hot, table: newTable(), touched: map[string]struct{}{}, read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
-	r.table.byKey.fill()
+func newResident(hot *atomic.Pointer[resident.KeyMap]) *allResident {
+	r := &allResident{hot: hot, table: resident.NewTable(), touched: map[string]struct{}{}, read: make(chan struct{}), ended: make(chan struct{}), replaced: make(chan struct{})}
+	r.table.ByKey.Fill()
 	return r
 }
 
 // inMemory returns the resident objects if reads are to use them, or nil.
-func (c *Collection) inMemory() *resident {
+func (c *Collection) inMemory() *allResident {
 	if r := c.resident.Load(); r != nil && r.ready.Load() {
 		return r
 	}
@@ -52,7 +53,7 @@ func (c *Collection) inMemory() *resident {
 
 // apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key wait too, if
 // there are several.
-func (r *resident) apply(last []*write) {
+func (r *allResident) apply(last []*write) {
 	if r == nil {
 		return
 	}
@@ -63,16 +64,16 @@ func (r *resident) apply(last []*write) {
 	}
 	if r.shown && len(last) > 1 {
 		r.hot.Store(nil)
-		defer r.hot.Store(r.table.byKey)
+		defer r.hot.Store(r.table.ByKey)
 	}
 	for _, x := range last {
 		if r.touched != nil {
 			r.touched[x.key] = struct{}{}
 		}
 		if x.del {
-			r.table.remove(x.key)
+			r.table.Remove(x.key)
 		} else {
-			r.table.put(x.key, x.state())
+			r.table.Put(x.key, x.state())
 		}
 	}
 }
@@ -82,7 +83,7 @@ func (r *resident) apply(last []*write) {
 func (c *Collection) startFilling() { c.fillInBackground(c.beginFilling()) }
 
 // beginFilling puts nothing in the place of the objects in memory, so that reads go to the file.
-func (c *Collection) beginFilling() *resident {
+func (c *Collection) beginFilling() *allResident {
 	c.front.Lock()
 	defer c.front.Unlock()
 	r := newResident(&c.hot)
@@ -99,7 +100,7 @@ func (c *Collection) beginFilling() *resident {
 }
 
 // fillInBackground fills r from the file.
-func (c *Collection) fillInBackground(r *resident) {
+func (c *Collection) fillInBackground(r *allResident) {
 	c.builds.start(c.store, "read the objects of "+c.id.String(), func(ctx context.Context) {
 		defer close(r.ended)
 		if ctx.Err() != nil {
@@ -118,7 +119,7 @@ func (c *Collection) fillInBackground(r *resident) {
 }
 
 // hide has reads by key look where the others do: another is about to take the place of r.
-func (r *resident) hide() {
+func (r *allResident) hide() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shown = false
@@ -126,21 +127,21 @@ func (r *resident) hide() {
 }
 
 // get returns the object of key, or nil.
-func (r *resident) get(key string) runtime.Object {
+func (r *allResident) get(key string) runtime.Object {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.table.get(key)
+	return r.table.Get(key)
 }
 
 // fail lets go of what has been filled in.
-func (r *resident) fail(why error) {
+func (r *allResident) fail(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failure, r.touched, r.table = why, nil, newTable()
+	r.failure, r.touched, r.table = why, nil, resident.NewTable()
 }
 
 // fill reads every object that has not been written since.
-func (c *Collection) fill(ctx context.Context, r *resident) error {
+func (c *Collection) fill(ctx context.Context, r *allResident) error {
 	for after, more := "", true; more; {
 		var records []rawRecord
 		var err error
@@ -166,7 +167,7 @@ func (c *Collection) fill(ctx context.Context, r *resident) error {
 }
 
 // decodeUntouched decodes the records one by one. One that can not be decoded does no harm if its key has been written since.
-func (c *Collection) decodeUntouched(r *resident, all []rawRecord) (records []rawRecord, objs []runtime.Object, err error) {
+func (c *Collection) decodeUntouched(r *allResident, all []rawRecord) (records []rawRecord, objs []runtime.Object, err error) {
 	for _, record := range all {
 		decoded, err := c.decodeRecords([]rawRecord{record})
 		switch {
@@ -179,7 +180,7 @@ func (c *Collection) decodeUntouched(r *resident, all []rawRecord) (records []ra
 	return records, objs, nil
 }
 
-func (r *resident) isTouched(key string) bool {
+func (r *allResident) isTouched(key string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	_, ok := r.touched[key]
@@ -188,10 +189,10 @@ func (r *resident) isTouched(key string) bool {
 
 // fillIn puts a page in place. set is as of before it was read: of the indexes that were ready then the records have the terms. If
 // index functions have been added meanwhile, all terms are computed.
-func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
-	states := make([]*rowState, len(records))
+func (c *Collection) fillIn(r *allResident, set *indexSet, records []rawRecord, objs []runtime.Object) error {
+	states := make([]*resident.State, len(records))
 	for i, record := range records {
-		states[i] = &rowState{obj: objs[i], uid: record.UID, rv: record.RV, terms: set.residentTerms(record.Terms, objs[i])}
+		states[i] = &resident.State{Obj: objs[i], UID: record.UID, RV: record.RV, Terms: set.residentTerms(record.Terms, objs[i])}
 	}
 	for {
 		done, err := c.tryFillIn(r, set, records, states)
@@ -200,12 +201,12 @@ func (c *Collection) fillIn(r *resident, set *indexSet, records []rawRecord, obj
 		}
 		set = c.set.Load()
 		for _, s := range states {
-			s.terms = set.workingTerms(s.obj)
+			s.Terms = set.workingTerms(s.Obj)
 		}
 	}
 }
 
-func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, states []*rowState) (done bool, err error) {
+func (c *Collection) tryFillIn(r *allResident, set *indexSet, records []rawRecord, states []*resident.State) (done bool, err error) {
 	c.front.Lock()
 	defer c.front.Unlock()
 	if c.set.Load().generation != set.generation {
@@ -218,14 +219,14 @@ func (c *Collection) tryFillIn(r *resident, set *indexSet, records []rawRecord, 
 	}
 	for i, s := range states {
 		if _, newer := r.touched[records[i].key]; !newer {
-			r.table.put(records[i].key, s)
+			r.table.Put(records[i].key, s)
 		}
 	}
 	return true, nil
 }
 
 // open lets reads use r, unless another has taken its place. An error is why they can not.
-func (c *Collection) open(ctx context.Context, r *resident) error {
+func (c *Collection) open(ctx context.Context, r *allResident) error {
 	if !c.mu.TryLock() {
 		close(r.read)
 		if err := c.lockWrites(ctx); err != nil {
@@ -244,10 +245,10 @@ func (c *Collection) open(ctx context.Context, r *resident) error {
 		return r.failure
 	}
 	r.touched = nil
-	r.table.byKey.settle()
+	r.table.ByKey.Settle()
 	r.ready.Store(true)
 	r.shown = true
-	r.hot.Store(r.table.byKey)
+	r.hot.Store(r.table.ByKey)
 	return nil
 }
 
@@ -295,20 +296,21 @@ func (c *Collection) WaitResident(ctx context.Context) error {
 }
 
 // page is a table's page.
-func (r *resident) page(after string) page {
+func (r *allResident) page(after string) (p page) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.table.page(after, iterateObjects)
+	p.keys, p.objs, p.more = r.table.Page(after, iterateObjects)
+	return p
 }
 
 // rows returns every row there is; none of a nil resident.
-func (r *resident) rows() (rows []*row) {
+func (r *allResident) rows() (rows []*resident.Row) {
 	if r == nil {
 		return nil
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	r.table.each("", func(e *row) bool {
+	r.table.Each("", func(e *resident.Row) bool {
 		rows = append(rows, e)
 		return true
 	})
@@ -316,13 +318,13 @@ func (r *resident) rows() (rows []*row) {
 }
 
 // addTerms is table.addTerms; a nil resident has nothing to add to.
-func (r *resident) addTerms(added *indexSet, terms moreTerms) bool {
+func (r *allResident) addTerms(added *indexSet, terms resident.MoreTerms) bool {
 	if r == nil {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.table.addTerms(added, terms)
+	return r.table.AddTerms(added.names(), terms)
 }
 
 // forgetResidents lets reads go to the file: something that is in memory may have been lost there.
@@ -331,7 +333,7 @@ func (c *Collection) forgetResidents() {
 		c.startFilling()
 	}
 	if c.bounded != nil {
-		c.bounded.clear()
+		c.bounded.Clear()
 	}
 }
 
@@ -348,8 +350,8 @@ func (c *Collection) refill() {
 	}
 }
 
-func (r *resident) between(after, prefix string) ([]string, []runtime.Object) {
+func (r *allResident) between(after, prefix string) ([]string, []runtime.Object) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.table.between(after, prefix)
+	return r.table.Between(after, prefix)
 }

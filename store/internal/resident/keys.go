@@ -1,4 +1,4 @@
-package store
+package resident
 
 import (
 	"sync"
@@ -7,62 +7,63 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// keyMap finds the rows of a table by key. Reads of keys that have been there for a while take no lock and share no counter, so
-// they scale with the cores. One goroutine writes at a time.
-type keyMap struct {
-	// base has the same rows for ever. One of them that has no state is of a key that was removed. It is set, and its objects are, with mu held.
+// KeyMap finds the rows of a table by key. Reads of keys that have been there for a while take no lock and share no
+// counter, so they scale with the cores. One goroutine writes at a time.
+type KeyMap struct {
+	// base has the same rows for ever. One of them that has no state is of a key that was removed. It is set, and its
+	// objects are, with mu held.
 	base    atomic.Pointer[slots]
 	amended atomic.Bool  // there are fresh keys
 	missed  atomic.Int64 // reads that found a fresh key, since base was made
 	filling bool         // nobody reads by key yet, so all keys stay fresh; guarded by mu
 
 	mu      sync.RWMutex
-	fresh   map[string]*row // the keys that base lacks; guarded by mu
-	between func()          // for tests: called between load's two looks
+	fresh   map[string]*Row // the keys that base lacks; guarded by mu
+	Between func()          // for tests: called between load's two looks
 	gone    int             // about how many rows of base have no state; guarded by mu
 }
 
 // freshFew is how many fresh, or removed, keys are no reason to make base anew.
 const freshFew = 256
 
-func newKeyMap() *keyMap {
-	k := &keyMap{fresh: map[string]*row{}}
+func newKeyMap() *KeyMap {
+	k := &KeyMap{fresh: map[string]*Row{}}
 	k.base.Store(newSlots(0))
 	return k
 }
 
-// seen returns the object of key if that has been there for a while, or nil.
-func (k *keyMap) seen(key string) any {
+// Seen returns the object of key if that has been there for a while, or nil.
+func (k *KeyMap) Seen(key string) any {
 	if e := k.base.Load().find(key); e != nil {
 		return e.object()
 	}
 	return nil
 }
 
-// object returns the object of key, or nil. It takes no lock, and is what every read by key that takes none goes by: one that went by the state could
-// find an older one than the read before it.
-func (k *keyMap) object(key string) runtime.Object {
-	if obj := k.seen(key); obj != nil {
+// Object returns the object of key, or nil. It takes no lock, and is what every read by key that takes none goes by:
+// one that went by the state could find an older one than the read before it.
+func (k *KeyMap) Object(key string) runtime.Object {
+	if obj := k.Seen(key); obj != nil {
 		return obj.(runtime.Object)
 	}
-	return k.state(key).object()
+	return k.State(key).Object()
 }
 
-// state returns the state of key, or nil.
-func (k *keyMap) state(key string) *rowState {
+// State returns the state of key, or nil.
+func (k *KeyMap) State(key string) *State {
 	if e := k.load(key); e != nil {
-		return e.now.Load()
+		return e.Now.Load()
 	}
 	return nil
 }
 
 // load returns the row of key, or nil. Its state may be nil: the key has been removed.
-func (k *keyMap) load(key string) *row {
+func (k *KeyMap) load(key string) *Row {
 	for {
 		base := k.base.Load()
 		e := base.find(key)
-		if e == nil && k.between != nil {
-			k.between()
+		if e == nil && k.Between != nil {
+			k.Between()
 		}
 		switch {
 		case e != nil:
@@ -76,7 +77,7 @@ func (k *keyMap) load(key string) *row {
 }
 
 // loadFresh also makes base anew, once so many fresh keys have been read that it would have paid.
-func (k *keyMap) loadFresh(key string) *row {
+func (k *KeyMap) loadFresh(key string) *Row {
 	k.mu.RLock()
 	e, base := k.fresh[key], k.base.Load() // it may have been moved there before the lock was taken
 	k.mu.RUnlock()
@@ -87,20 +88,20 @@ func (k *keyMap) loadFresh(key string) *row {
 		return nil
 	}
 	if k.missed.Add(1) >= int64(base.rows+freshFew) {
-		k.settle()
+		k.Settle()
 	}
 	return e
 }
 
 // add puts in a row whose key load does not find.
-func (k *keyMap) add(e *row) {
+func (k *KeyMap) add(e *Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.addLocked(e)
 }
 
-func (k *keyMap) addLocked(e *row) {
-	k.fresh[e.key] = e
+func (k *KeyMap) addLocked(e *Row) {
+	k.fresh[e.Key] = e
 	k.amended.Store(true)
 	if n := len(k.fresh); n > freshFew && n > k.base.Load().rows/4 && !k.filling {
 		k.settleLocked()
@@ -108,15 +109,15 @@ func (k *keyMap) addLocked(e *row) {
 }
 
 // remove takes the state of a row, and with it its key. It returns nil if there was none.
-func (k *keyMap) remove(e *row) *rowState {
+func (k *KeyMap) remove(e *Row) *State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.slot != nil {
 		e.slot.drop()
 	}
-	old := e.now.Swap(nil)
-	if k.fresh[e.key] == e {
-		delete(k.fresh, e.key)
+	old := e.Now.Swap(nil)
+	if k.fresh[e.Key] == e {
+		delete(k.fresh, e.Key)
 	} else if k.gone++; old != nil && k.gone > freshFew && k.gone > k.base.Load().rows/4 {
 		k.settleLocked()
 	}
@@ -124,20 +125,20 @@ func (k *keyMap) remove(e *row) *rowState {
 }
 
 // update gives a row that has a state the next one.
-func (k *keyMap) update(e *row, s *rowState) {
+func (k *KeyMap) update(e *Row, s *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.slot != nil {
-		e.slot.set(s.obj)
+		e.slot.set(s.Obj)
 	}
-	e.now.Store(s)
+	e.Now.Store(s)
 }
 
 // revive gives a row that load has found without a state a new one.
-func (k *keyMap) revive(e *row, s *rowState) {
+func (k *KeyMap) revive(e *Row, s *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e.now.Store(s)
+	e.Now.Store(s)
 	if e.slot != nil {
 		k.gone--
 	} else { // a base was made without it meanwhile
@@ -145,28 +146,28 @@ func (k *keyMap) revive(e *row, s *rowState) {
 	}
 }
 
-// fill keeps all keys that come now fresh, until settle.
-func (k *keyMap) fill() {
+// Fill keeps all keys that come now fresh, until settle.
+func (k *KeyMap) Fill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.filling = true
 }
 
-// settle makes a base of all rows that have a state.
-func (k *keyMap) settle() {
+// Settle makes a base of all rows that have a state.
+func (k *KeyMap) Settle() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.filling = false
 	k.settleLocked()
 }
 
-func (k *keyMap) settleLocked() {
-	var live []*row
+func (k *KeyMap) settleLocked() {
+	var live []*Row
 	old := k.base.Load()
 	for i := range old.all {
 		switch e := old.all[i].row; {
 		case e == nil:
-		case e.now.Load() != nil:
+		case e.Now.Load() != nil:
 			live = append(live, e)
 		default:
 			e.slot = nil
@@ -183,9 +184,9 @@ func (k *keyMap) settleLocked() {
 }
 
 // setBaseLocked lets nobody find another key in fresh.
-func (k *keyMap) setBaseLocked(base *slots) {
+func (k *KeyMap) setBaseLocked(base *slots) {
 	k.base.Store(base) // before amended, for load
-	k.fresh, k.gone = map[string]*row{}, 0
+	k.fresh, k.gone = map[string]*Row{}, 0
 	k.missed.Store(0)
 	k.amended.Store(false)
 }

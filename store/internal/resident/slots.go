@@ -1,4 +1,4 @@
-package store
+package resident
 
 import (
 	"hash/maphash"
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// slots is a hash table of rows whose keys do not change, for readers that take no lock. Each slot has the object itself: one that is read often is a
-// line of memory or two away, and not four as through a map, the row and its state. What it costs where a heap is large is the pages that
-// the processor has no translation for.
+// slots is a hash table of rows whose keys do not change, for readers that take no lock. Each slot has the object
+// itself: one that is read often is a line of memory or two away, and not four as through a map, the row and its state.
+// What it costs where a heap is large is the pages that the processor has no translation for.
 type slots struct {
 	seed maphash.Seed
 	all  []slot
@@ -21,7 +21,7 @@ type slots struct {
 // slot is one key. The zero value is free.
 type slot struct {
 	key string
-	row *row
+	row *Row
 	// obj is the object of the row's state. All that it is ever given have one type.
 	obj atomic.Value
 	tag uint32 // of the key's hash, so that other keys need not be looked at
@@ -29,7 +29,8 @@ type slot struct {
 	stale atomic.Bool
 }
 
-// newSlots returns a table for so many rows. Half of the slots, and one at least, stay free: a search looks at one and a half.
+// newSlots returns a table for so many rows. Half of the slots, and one at least, stay free: a search looks at one and
+// a half.
 func newSlots(rows int) *slots {
 	return &slots{seed: maphash.MakeSeed(), all: make([]slot, 2*rows+1)}
 }
@@ -59,18 +60,18 @@ func (s *slots) find(key string) *slot {
 }
 
 // add puts in a row that has a state, and whose key is not there, before there are readers.
-func (s *slots) add(r *row) {
-	at, tag := s.place(r.key)
+func (s *slots) add(r *Row) {
+	at, tag := s.place(r.Key)
 	for s.all[at].row != nil {
 		if at++; at == len(s.all) {
 			at = 0
 		}
 	}
 	e := &s.all[at]
-	e.key, e.row, e.tag = r.key, r, tag
+	e.key, e.row, e.tag = r.Key, r, tag
 	s.rows++
 	r.slot = e
-	e.set(r.now.Load().obj)
+	e.set(r.Now.Load().Obj)
 }
 
 // set gives the slot another object. One writer at a time.
