@@ -1,12 +1,24 @@
 package entry
 
-import "k8s.io/apimachinery/pkg/util/resourceversion"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
 
 // ObjectRef identifies one state of one object.
 type ObjectRef struct {
 	Key             string
 	UID             string
 	ResourceVersion string
+}
+
+// RefOf identifies the state that obj is in.
+func RefOf(obj metav1.Object) ObjectRef {
+	key := obj.GetName()
+	if ns := obj.GetNamespace(); ns != "" {
+		key = ns + "/" + key
+	}
+	return ObjectRef{Key: key, UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion()}
 }
 
 // LeftOutReason is what refused an object.
@@ -38,7 +50,7 @@ func ComparableRV(rv string) bool {
 	return err == nil
 }
 
-// NewerRV reports whether a is newer than b. It is false if they can not be compared.
+// NewerRV reports whether a is newer than b. It is false if they cannot be compared.
 func NewerRV(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c > 0

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -55,7 +56,7 @@ func (a *audit) scan(ctx context.Context) (due reflector.Reason, err error) {
 }
 
 // inOrder reports whether the keys come after the given one, each after the one before.
-func inOrder(after string, refs []reflector.ObjectRef) bool {
+func inOrder(after string, refs []entry.ObjectRef) bool {
 	for _, ref := range refs {
 		if ref.Key <= after {
 			return false
@@ -156,7 +157,7 @@ func (a *audit) suspects(ctx context.Context, p refPage, after, last string) (ke
 			}
 			continue
 		}
-		have := reflector.ObjectRef(stored[0])
+		have := stored[0]
 		stored = stored[1:]
 		if have != server && !newer(have.ResourceVersion, p.resourceVersion) && !a.audits.isSkipped(server.Key) {
 			keys = append(keys, server.Key)

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -281,12 +282,12 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 
 // TestFindingsAsText is what logs and the command line say.
 func TestFindingsAsText(t *testing.T) {
-	ref := func(uid, rv string) reflector.ObjectRef {
-		return reflector.ObjectRef{Key: "a/1", UID: uid, ResourceVersion: rv}
+	ref := func(uid, rv string) entry.ObjectRef {
+		return entry.ObjectRef{Key: "a/1", UID: uid, ResourceVersion: rv}
 	}
 	for _, f := range []informer.Finding{
-		{"a/1", informer.Missing, reflector.ObjectRef{}, ref("u", "9")},
-		{"a/1", informer.Ghost, ref("u", "5"), reflector.ObjectRef{}},
+		{"a/1", informer.Missing, entry.ObjectRef{}, ref("u", "9")},
+		{"a/1", informer.Ghost, ref("u", "5"), entry.ObjectRef{}},
 		{"a/1", informer.Differs, ref("u", "5"), ref("u", "9")},
 		{"a/1", informer.OtherObject, ref("u", "5"), ref("v", "9")},
 		{"a/1", informer.Differs, ref("", ""), ref("v", "9")},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -83,16 +82,16 @@ func (i *Informer) metadataPays(ctx context.Context) bool {
 
 // refsPage is the object of a fifo.ReplacedByRef delta.
 type refsPage struct {
-	refs []reflector.ObjectRef
+	refs []entry.ObjectRef
 	// lacking are those that are not held in that state: the pump's answer, to be read when the queue is idle.
-	lacking []reflector.ObjectRef
+	lacking []entry.ObjectRef
 }
 
 // knownAtOnce is how many objects are read for a page of identities at a time: they are large, or there would be none.
 const knownAtOnce = 64
 
 // Known pushes pages of identities, and returns what the pump does not hold.
-func (s *sink) Known(ctx context.Context, refs []reflector.ObjectRef) (lacking []reflector.ObjectRef, err error) {
+func (s *sink) Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
 	for chunk := range slices.Chunk(refs, knownAtOnce) {
 		p := &refsPage{refs: chunk}
 		err := s.queue.Push(ctx, fifo.Delta{Delta: cache.Delta{Type: fifo.ReplacedByRef, Object: p}, Count: len(chunk)})
@@ -129,7 +128,7 @@ func (p *pump) takeRefs(ctx context.Context, pg *refsPage) error {
 }
 
 // isAt reports whether obj is in the state that ref names.
-func isAt(obj runtime.Object, ref reflector.ObjectRef) bool {
+func isAt(obj runtime.Object, ref entry.ObjectRef) bool {
 	if obj == nil || ref.UID == "" || ref.ResourceVersion == "" {
 		return false
 	}

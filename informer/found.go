@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
 // compareRefs compares two states; nil if they are the same.
-func compareRefs(key string, held reflector.ObjectRef, isHeld bool, server reflector.ObjectRef, exists bool) *Finding {
+func compareRefs(key string, held entry.ObjectRef, isHeld bool, server entry.ObjectRef, exists bool) *Finding {
 	f := &Finding{Key: key, Stored: held, Server: server}
 	switch {
 	case !exists && !isHeld:
@@ -55,7 +56,7 @@ func (p *pump) noteListed(changes []store.Change) {
 	for _, c := range changes {
 		stored, server := refOfObject(c.Old), refOfObject(c.New)
 		if c.Type == cache.Deleted {
-			server = reflector.ObjectRef{}
+			server = entry.ObjectRef{}
 		}
 		found := compareRefs(c.Key, stored, c.Type != cache.Added, server, c.Type != cache.Deleted)
 		switch {
@@ -72,13 +73,13 @@ func (p *pump) noteListed(changes []store.Change) {
 	}
 }
 
-func refOfObject(obj runtime.Object) reflector.ObjectRef {
+func refOfObject(obj runtime.Object) entry.ObjectRef {
 	if obj == nil {
-		return reflector.ObjectRef{}
+		return entry.ObjectRef{}
 	}
 	acc, err := meta.Accessor(obj)
 	if err != nil {
-		return reflector.ObjectRef{}
+		return entry.ObjectRef{}
 	}
 	return refOf(acc)
 }

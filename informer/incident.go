@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -46,7 +47,7 @@ type Finding struct {
 	Kind FindingKind
 	// Stored is what there was and Server what the server had. Without a UID there was none; Stored also if it is not
 	// known any more. If they are the same the bodies differed.
-	Stored, Server reflector.ObjectRef
+	Stored, Server entry.ObjectRef
 }
 
 // Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers have been told of the difference.

@@ -21,7 +21,6 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -143,7 +142,7 @@ func TestHandlerCrash(t *testing.T) {
 // TestRefsOfAList: nothing that is stored stands in for a listed object unless the list is held against what is stored.
 func TestRefsOfAList(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1", ResourceVersion: "2"}}
-	pg := &refsPage{refs: []reflector.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
+	pg := &refsPage{refs: []entry.ObjectRef{{Key: "a/b", UID: "1", ResourceVersion: "2"}}}
 	for _, tt := range []struct {
 		cold, rewrites bool
 		lacking        int
@@ -168,19 +167,19 @@ func TestRefsOfAList(t *testing.T) {
 func TestIsAt(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "2"}}
 	for _, tt := range []struct {
-		ref  reflector.ObjectRef
+		ref  entry.ObjectRef
 		want bool
 	}{
-		{reflector.ObjectRef{UID: "1", ResourceVersion: "2"}, true},
-		{reflector.ObjectRef{UID: "1", ResourceVersion: "3"}, false},
-		{reflector.ObjectRef{UID: "2", ResourceVersion: "2"}, false},
-		{reflector.ObjectRef{}, false},
+		{entry.ObjectRef{UID: "1", ResourceVersion: "2"}, true},
+		{entry.ObjectRef{UID: "1", ResourceVersion: "3"}, false},
+		{entry.ObjectRef{UID: "2", ResourceVersion: "2"}, false},
+		{entry.ObjectRef{}, false},
 	} {
 		if got := isAt(pod, tt.ref); got != tt.want {
 			t.Errorf("%+v: %t", tt.ref, got)
 		}
 	}
-	if isAt(nil, reflector.ObjectRef{UID: "1", ResourceVersion: "2"}) || isAt(&corev1.Pod{}, reflector.ObjectRef{}) {
+	if isAt(nil, entry.ObjectRef{UID: "1", ResourceVersion: "2"}) || isAt(&corev1.Pod{}, entry.ObjectRef{}) {
 		t.Error("nothing is in no state")
 	}
 }

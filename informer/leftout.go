@@ -16,15 +16,15 @@ func leftOutIn(info store.Info, c *reflector.Checkpoint) {
 		c.Relist = reflector.ReasonLeftOut
 	}
 	for _, l := range info.LeftOut {
-		c.LeftOut = append(c.LeftOut, reflector.ObjectRef(l.ObjectRef))
+		c.LeftOut = append(c.LeftOut, l.ObjectRef)
 	}
 }
 
 // leftOutByTransform is what to record of an object whose transform failed.
 func leftOutByTransform(obj runtime.Object) entry.LeftOut {
-	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: keyOf(obj)}, Reason: entry.LeftOutTransform}
+	l := entry.LeftOut{Reason: entry.LeftOutTransform}
 	if m, err := meta.Accessor(obj); err == nil {
-		l.UID, l.ResourceVersion = string(m.GetUID()), m.GetResourceVersion()
+		l.ObjectRef = entry.RefOf(m)
 	}
 	return l
 }

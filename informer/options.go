@@ -11,7 +11,6 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -78,7 +77,7 @@ type Options struct {
 	// does a start with the policy Resumed (see HasSynced in the package's documentation). Default: whole objects.
 	ListMetadata func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	// Lookup: see reflector.Options.Lookup.
-	Lookup func(ctx context.Context, key string) (reflector.ObjectRef, bool, error)
+	Lookup func(ctx context.Context, key string) (entry.ObjectRef, bool, error)
 	// AuditEvery has all objects compared with the server's by Informer.Audit, each time after a random half to whole of it. Default 0: never.
 	AuditEvery time.Duration
 	// PageSize is how many objects a page of a list has at most, and what is held of one at a time. A page is smaller at the start, if its objects are

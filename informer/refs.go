@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/reflector"
+	"github.com/larder-dev/larder/entry"
 )
 
 // refPage is one page of a list of identities.
 type refPage struct {
-	refs []reflector.ObjectRef // in the order of the answer, which is that of their keys
+	refs []entry.ObjectRef // in the order of the answer, which is that of their keys
 	// resourceVersion is that of the list, and next asks for the next page; empty at the end.
 	resourceVersion, next string
 }
@@ -77,8 +77,8 @@ func (l *refLister) refsOf(list runtime.Object) (p refPage, err error) {
 	})
 }
 
-func refOf(acc metav1.Object) reflector.ObjectRef {
-	return reflector.ObjectRef{
+func refOf(acc metav1.Object) entry.ObjectRef {
+	return entry.ObjectRef{
 		Key: cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String(),
 		UID: string(acc.GetUID()), ResourceVersion: acc.GetResourceVersion(),
 	}

@@ -96,7 +96,7 @@ func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool,
 	held := c.held[c.equal:]
 	held = held[:min(len(page.refs), len(held))] // both are in the order of the keys
 	c.equal += len(held)
-	return slices.EqualFunc(page.refs, held, func(a reflector.ObjectRef, b entry.ObjectRef) bool {
-		return a == reflector.ObjectRef(b)
+	return slices.EqualFunc(page.refs, held, func(a entry.ObjectRef, b entry.ObjectRef) bool {
+		return a == b
 	}), nil
 }

@@ -61,7 +61,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	}
 	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > mostCompared}
 	for _, r := range info.Newest {
-		c.Newest = append(c.Newest, reflector.ObjectRef(r))
+		c.Newest = append(c.Newest, r)
 	}
 	if c.Relist = s.attrs.mismatch(); c.Relist != "" {
 		s.attrs.announce(c.Relist) // whatever the list is for

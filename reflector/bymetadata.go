@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // lackingShare: if more than one in so many objects of a page by metadata are lacking, all of them are asked for. Each
@@ -23,7 +25,7 @@ var errOtherObject = errors.New("the field selector of the requests is overwritt
 // are wanted.
 func (s *session) byMetadata(ctx context.Context, reason Reason) bool {
 	switch {
-	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !comparableRV(s.cur.rv):
+	case s.o.ListMetadata == nil || s.noMetadata || s.noLookups || !entry.ComparableRV(s.cur.rv):
 		return false
 	case s.strays > 0:
 		return false // whether they are gone only a list of whole objects shows
@@ -58,7 +60,7 @@ func (l metadataList) ListWithContext(ctx context.Context, o metav1.ListOptions)
 // takeRefs takes a page by metadata: what is held in the listed state stands in for its body, the rest is fetched.
 func (l *list) takeRefs(ctx context.Context, p page) outcome {
 	refs, err := l.refsOf(ctx, p.items)
-	if err == nil && !comparableRV(p.rv) {
+	if err == nil && !entry.ComparableRV(p.rv) {
 		err = fmt.Errorf("the list's resourceVersion %q can not be compared", p.rv)
 	}
 	if err != nil {
@@ -93,14 +95,14 @@ func (l *list) takeRefs(ctx context.Context, p page) outcome {
 }
 
 // refsOf are the identities of objects that have no bodies, but of those of other shards.
-func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]ObjectRef, error) {
-	refs := make([]ObjectRef, 0, len(items))
+func (l *list) refsOf(ctx context.Context, items []runtime.Object) ([]entry.ObjectRef, error) {
+	refs := make([]entry.ObjectRef, 0, len(items))
 	for _, obj := range items {
 		if l.s.leaveOutItem(ctx, obj) {
 			continue
 		}
 		ref, err := identify(obj)
-		if err != nil || ref.UID == "" || !comparableRV(ref.ResourceVersion) {
+		if err != nil || ref.UID == "" || !entry.ComparableRV(ref.ResourceVersion) {
 			return nil, fmt.Errorf("the list by metadata has an object without UID or resourceVersion, %s", ref.Key)
 		}
 		refs = append(refs, ref)

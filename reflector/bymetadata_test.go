@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -346,8 +347,8 @@ func TestMetadataRefused(t *testing.T) {
 func TestFetchOfAnother(t *testing.T) {
 	bubble(t, func(g *rig) {
 		o := reflector.Options{PageSize: 10, ListMetadata: (&metadata{s: g.s}).list,
-			Lookup: func(context.Context, string) (reflector.ObjectRef, bool, error) {
-				return reflector.ObjectRef{}, false, errRefused // or the look-ups would have found it
+			Lookup: func(context.Context, string) (entry.ObjectRef, bool, error) {
+				return entry.ObjectRef{}, false, errRefused // or the look-ups would have found it
 			}}
 		g.fill(30)
 		g.start(o)

@@ -4,7 +4,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // What a reflector promises, in figures.
@@ -20,21 +21,12 @@ const (
 	newestSize     = 16              // objects that are compared after a lost connection
 )
 
-// comparableRV reports whether rv can be compared.
-func comparableRV(rv string) bool {
-	_, err := resourceversion.CompareResourceVersion(rv, rv)
-	return err == nil
-}
-
 // below compares two resourceVersions that can be.
-func below(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && c < 0
-}
+func below(a, b string) bool { return entry.NewerRV(b, a) }
 
 // maxRV returns the larger one; one that can not be compared loses.
 func maxRV(a, b string) string {
-	if !comparableRV(a) || below(a, b) {
+	if !entry.ComparableRV(a) || below(a, b) {
 		return b
 	}
 	return a

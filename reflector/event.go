@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // eventError is the error of an ERROR event.
@@ -92,7 +93,7 @@ func eventRV(ev watch.Event) string {
 
 // check reports whether an event can be delivered, and what it is about. One that can not is
 // logged and counted; it never moves the stream on.
-func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
+func (s *session) check(ctx context.Context, ev watch.Event) (entry.ObjectRef, bool) {
 	ref, err := s.refOf(ev.Object)
 	if err == nil && ev.Type != watch.Deleted {
 		err = s.admit(ref, ev.Object)
@@ -104,14 +105,14 @@ func (s *session) check(ctx context.Context, ev watch.Event) (ObjectRef, bool) {
 		s.skip(ctx, ref, err)
 		return ref, false
 	}
-	if !comparableRV(ref.ResourceVersion) {
+	if !entry.ComparableRV(ref.ResourceVersion) {
 		klog.FromContext(ctx).V(2).Info("An event's resourceVersion can not be compared: it does not move the stream on", "key", ref.Key, "resourceVersion", ref.ResourceVersion)
 	}
 	return ref, true
 }
 
 // skip notes an object that is not delivered.
-func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
+func (s *session) skip(ctx context.Context, ref entry.ObjectRef, err error) {
 	s.logSkipped(ctx, ref, err)
 	var st stray
 	isStray := errors.As(err, &st)
@@ -130,7 +131,7 @@ func (s *session) skip(ctx context.Context, ref ObjectRef, err error) {
 // skippedLogged is how many skipped objects are logged an hour. Where one is of the wrong type all are.
 const skippedLogged = 10
 
-func (s *session) logSkipped(ctx context.Context, ref ObjectRef, err error) {
+func (s *session) logSkipped(ctx context.Context, ref entry.ObjectRef, err error) {
 	logger, now := klog.FromContext(ctx), s.o.Clock.Now()
 	if now.Sub(s.skippedSince) >= time.Hour {
 		s.skippedSince, s.skippedCount = now, 0
@@ -158,7 +159,7 @@ func (e stray) Unwrap() error { return e.error }
 func (e stray) Is(target error) bool { return target == ErrStrays }
 
 // admit asks Options.Admit.
-func (s *session) admit(ref ObjectRef, obj runtime.Object) error {
+func (s *session) admit(ref entry.ObjectRef, obj runtime.Object) error {
 	if s.o.Admit == nil {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (s *session) resumable(rv string) string {
 
 // refOf identifies an object, and checks that it is what we watch. The
 // reference is as complete as it can be even with an error.
-func (s *session) refOf(obj runtime.Object) (ObjectRef, error) {
+func (s *session) refOf(obj runtime.Object) (entry.ObjectRef, error) {
 	ref, err := identify(obj)
 	if err != nil {
 		return ref, err
@@ -190,16 +191,12 @@ func (s *session) refOf(obj runtime.Object) (ObjectRef, error) {
 }
 
 // identify identifies an object of any type.
-func identify(obj runtime.Object) (ObjectRef, error) {
+func identify(obj runtime.Object) (entry.ObjectRef, error) {
 	acc, err := meta.Accessor(obj)
 	if err != nil {
-		return ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
+		return entry.ObjectRef{}, fmt.Errorf("%s has no metadata", typeName(obj))
 	}
-	return ObjectRef{
-		Key:             cache.NewObjectName(acc.GetNamespace(), acc.GetName()).String(),
-		UID:             string(acc.GetUID()),
-		ResourceVersion: acc.GetResourceVersion(),
-	}, nil
+	return entry.RefOf(acc), nil
 }
 
 // checkType compares an object with an example of what is expected (nil: anything but a Table, as client-go).

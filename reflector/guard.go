@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // rewound is what the look-ups show, as the log says it.
@@ -32,13 +34,13 @@ const (
 )
 
 // examine judges one look-up: held is what the stream said, at the resourceVersion where it stands.
-func examine(held ObjectRef, at string, got ObjectRef, found bool) finding {
+func examine(held entry.ObjectRef, at string, got entry.ObjectRef, found bool) finding {
 	switch {
 	case !found:
 		return changed
 	case got.UID == held.UID && got.ResourceVersion == held.ResourceVersion:
 		return agrees
-	case !comparableRV(got.ResourceVersion):
+	case !entry.ComparableRV(got.ResourceVersion):
 		return agrees // it says nothing
 	case below(at, got.ResourceVersion):
 		return changed
@@ -47,7 +49,7 @@ func examine(held ObjectRef, at string, got ObjectRef, found bool) finding {
 }
 
 // doubts are held objects by key.
-type doubts map[string]ObjectRef
+type doubts map[string]entry.ObjectRef
 
 // verdict is what all look-ups of a connect say.
 type verdict struct {
@@ -78,7 +80,7 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 		if !usable {
 			return verdict{}, nil
 		}
-		v.at = v.at || comparableRV(at) && !below(at, s.cur.rv)
+		v.at = v.at || entry.ComparableRV(at) && !below(at, s.cur.rv)
 		switch examine(held, s.cur.rv, got, found) {
 		case contradicts:
 			klog.FromContext(ctx).Info("An object that we hold is another one at the server: "+rewound, "key", held.Key,
@@ -95,7 +97,7 @@ func (s *session) lookUp(ctx context.Context, n int) (verdict, error) {
 
 // suspects are what to look up: the newest that we hold, and first of all what the last connection left
 // in doubt, since the events of a history that is not ours may have pushed it out of the newest.
-func (s *session) suspects(n int) []ObjectRef {
+func (s *session) suspects(n int) []entry.ObjectRef {
 	refs := slices.Collect(maps.Values(s.doubts))
 	for _, ref := range s.newest.refs {
 		if _, ok := s.doubts[ref.Key]; !ok {
@@ -107,12 +109,12 @@ func (s *session) suspects(n int) []ObjectRef {
 
 // found is the answer of Options.Lookup.
 type found struct {
-	ref ObjectRef
+	ref entry.ObjectRef
 	is  bool
 }
 
 // lookUpByHook calls Options.Lookup.
-func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool, error) {
+func (s *session) lookUpByHook(ctx context.Context, key string) (entry.ObjectRef, bool, error) {
 	s.r.board.update(func(st *Status) { st.Lookups++ })
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -128,16 +130,16 @@ func (s *session) lookUpByHook(ctx context.Context, key string) (ObjectRef, bool
 
 // lookUpOne reads one identity, and where the server stands, if the answer tells. It is not usable if this ListerWatcher
 // can not look up.
-func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, found, usable bool, at string, err error) {
+func (s *session) lookUpOne(ctx context.Context, key string) (ref entry.ObjectRef, found, usable bool, at string, err error) {
 	if s.o.Lookup != nil {
 		ref, found, err = s.lookUpByHook(ctx, key)
 		return ref, found, true, "", err
 	}
 	if s.noLookups {
-		return ObjectRef{}, false, false, "", nil
+		return entry.ObjectRef{}, false, false, "", nil
 	}
 	if s.heavy[key] {
-		return ObjectRef{}, false, true, "", errTooLong
+		return entry.ObjectRef{}, false, true, "", errTooLong
 	}
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	list, m, err := s.listOne(ctx, metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}, "look up "+key+" of")
@@ -147,16 +149,16 @@ func (s *session) lookUpOne(ctx context.Context, key string) (ref ObjectRef, fou
 	}
 	if apierrors.IsBadRequest(err) {
 		s.giveUpLookups(ctx, "the server does not take the field selector")
-		return ObjectRef{}, false, false, "", nil
+		return entry.ObjectRef{}, false, false, "", nil
 	}
 	if err != nil {
-		return ObjectRef{}, false, false, "", err
+		return entry.ObjectRef{}, false, false, "", err
 	}
 	s.heard()
 	ref, found, other, err := s.pick(list, key)
 	if err == nil && !found && other {
 		s.giveUpLookups(ctx, "the field selector of the requests is overwritten on the way, or the server ignores it")
-		return ObjectRef{}, false, false, "", nil
+		return entry.ObjectRef{}, false, false, "", nil
 	}
 	return ref, found, true, m.GetResourceVersion(), err
 }
@@ -170,7 +172,7 @@ func (s *session) giveUpLookups(ctx context.Context, why string) {
 
 // pick finds the object of that key in the answer, and tells whether there were others. An empty
 // answer means not found even if the selector was overwritten: then nothing at all is in what we watch.
-func (s *session) pick(list runtime.Object, key string) (ref ObjectRef, found, other bool, err error) {
+func (s *session) pick(list runtime.Object, key string) (ref entry.ObjectRef, found, other bool, err error) {
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
 		got, rerr := s.refOf(obj)
 		if _, ok := obj.(*metav1.PartialObjectMetadata); ok { // asked for by metadata, whatever the type of the objects is

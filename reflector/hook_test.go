@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -49,12 +50,12 @@ func (h *hook) options(which string, g *rig) reflector.Options {
 			return "", nil
 		}}
 	}
-	return reflector.Options{Lookup: func(_ context.Context, key string) (reflector.ObjectRef, bool, error) {
+	return reflector.Options{Lookup: func(_ context.Context, key string) (entry.ObjectRef, bool, error) {
 		h.call()
 		g.s.mu.Lock()
 		defer g.s.mu.Unlock()
 		cm := g.s.objects[key]
-		return reflector.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
+		return entry.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}, true, nil
 	}}
 }
 

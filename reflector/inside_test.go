@@ -14,27 +14,29 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // Tests of single parts that can not be seen from outside.
 
 func TestExamine(t *testing.T) {
-	held := ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
+	held := entry.ObjectRef{Key: "a/x", UID: "u1", ResourceVersion: "90"}
 	tests := []struct {
 		name  string
-		got   ObjectRef
+		got   entry.ObjectRef
 		found bool
 		want  finding
 	}{
 		{"the same", held, true, agrees},
-		{"not found", ObjectRef{}, false, changed},
-		{"updated since", ObjectRef{UID: "u1", ResourceVersion: "101"}, true, changed},
-		{"replaced since", ObjectRef{UID: "u2", ResourceVersion: "101"}, true, changed},
-		{"an older state", ObjectRef{UID: "u1", ResourceVersion: "80"}, true, contradicts},
-		{"a state between ours and where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "95"}, true, contradicts},
-		{"at where the stream stands", ObjectRef{UID: "u1", ResourceVersion: "100"}, true, contradicts},
-		{"another object, old", ObjectRef{UID: "u2", ResourceVersion: "90"}, true, contradicts},
-		{"not comparable", ObjectRef{UID: "u2", ResourceVersion: "x"}, true, agrees},
+		{"not found", entry.ObjectRef{}, false, changed},
+		{"updated since", entry.ObjectRef{UID: "u1", ResourceVersion: "101"}, true, changed},
+		{"replaced since", entry.ObjectRef{UID: "u2", ResourceVersion: "101"}, true, changed},
+		{"an older state", entry.ObjectRef{UID: "u1", ResourceVersion: "80"}, true, contradicts},
+		{"a state between ours and where the stream stands", entry.ObjectRef{UID: "u1", ResourceVersion: "95"}, true, contradicts},
+		{"at where the stream stands", entry.ObjectRef{UID: "u1", ResourceVersion: "100"}, true, contradicts},
+		{"another object, old", entry.ObjectRef{UID: "u2", ResourceVersion: "90"}, true, contradicts},
+		{"not comparable", entry.ObjectRef{UID: "u2", ResourceVersion: "x"}, true, agrees},
 	}
 	for _, tt := range tests {
 		if got := examine(held, "100", tt.got, tt.found); got != tt.want {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // fetchLeftOut delivers the objects of Checkpoint.LeftOut again, after a Verify that ends with o and before the watch.
@@ -22,7 +24,7 @@ func (s *session) fetchLeftOut(ctx context.Context, o outcome) outcome {
 	if len(s.leftOut) == 0 || o.Kind != level && o.Kind != behind {
 		return o
 	}
-	if s.noLookups || !comparableRV(s.cur.rv) {
+	if s.noLookups || !entry.ComparableRV(s.cur.rv) {
 		return s.listFor(ReasonLeftOut)
 	}
 	klog.FromContext(ctx).Info("Getting objects again that were left out", "objects", len(s.leftOut))
@@ -82,7 +84,7 @@ func (s *session) deliverAgain(ctx context.Context, obj runtime.Object) error {
 var errOthers = errors.New("the server sent other objects than the one that was asked for")
 
 // fetch reads one object; nil if it is not there.
-func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref ObjectRef, err error) {
+func (s *session) fetch(ctx context.Context, key string) (obj runtime.Object, ref entry.ObjectRef, err error) {
 	s.r.board.update(func(st *Status) { st.Lookups++; st.Probes++ })
 	o := metav1.ListOptions{Limit: 1, FieldSelector: keySelector(key)}
 	list, _, err := s.listRequest(ctx, s.lw, s.patience.time(), o, s.tells(ctx, "look up "+key+" of"))

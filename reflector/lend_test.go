@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
 )
@@ -41,7 +42,7 @@ func (m *fullSink) Page(ctx context.Context, items []runtime.Object) error {
 	return m.memory.Page(ctx, items)
 }
 
-func (m *fullSink) Known(ctx context.Context, refs []reflector.ObjectRef) ([]reflector.ObjectRef, error) {
+func (m *fullSink) Known(ctx context.Context, refs []entry.ObjectRef) ([]entry.ObjectRef, error) {
 	m.at(ctx, "Known")
 	return m.memory.Known(ctx, refs)
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // list is the state Relist at work. Pages and a folded watch go into one Replace:
@@ -115,7 +117,9 @@ func (l *list) complete() bool {
 }
 
 // ahead reports that the pages are ahead of the fold, so that the list can not end without the watch.
-func (l *list) ahead() bool { return l.begun && comparableRV(l.fold.rv) && !l.fold.reached(l.target) }
+func (l *list) ahead() bool {
+	return l.begun && entry.ComparableRV(l.fold.rv) && !l.fold.reached(l.target)
+}
 
 // judge ends the list, unless it had nothing but strays, or is of another shard: it is of something else, and says nothing about what is held.
 func (l *list) judge(ctx context.Context) outcome {
@@ -175,11 +179,11 @@ func (l *list) take(ctx context.Context, p page) outcome {
 func (l *list) takeItems(ctx context.Context, p page) outcome {
 	if l.pages.done = p.token == ""; !l.pages.done {
 		l.pages.fetch(ctx, p.token)
-		if comparableRV(l.fold.rv) {
+		if entry.ComparableRV(l.fold.rv) {
 			l.tail.ensure(ctx)
 		}
 	}
-	refs := make([]ObjectRef, 0, len(p.items))
+	refs := make([]entry.ObjectRef, 0, len(p.items))
 	for _, obj := range p.items {
 		if ref, err := l.s.refOf(obj); err == nil {
 			refs = append(refs, ref)
@@ -199,11 +203,11 @@ func (l *list) takeItems(ctx context.Context, p page) outcome {
 
 // unsure reports that the list takes an object of equal UID and resourceVersion for the same. That holds on one timeline
 // only, and nobody has asked this server since the connection was lost whether it is on ours.
-func (l *list) unsure() bool { return !l.reason.Rewrites() && comparableRV(l.s.cur.rv) }
+func (l *list) unsure() bool { return !l.reason.Rewrites() && entry.ComparableRV(l.s.cur.rv) }
 
 // rewound returns the key of one of the newest objects that we hold which is in another state in the list, at a
 // resourceVersion that we have passed: the server has another history than ours.
-func (l *list) rewound(items []ObjectRef) string {
+func (l *list) rewound(items []entry.ObjectRef) string {
 	if !l.unsure() || len(l.s.newest.refs) == 0 {
 		return ""
 	}
@@ -315,7 +319,7 @@ func (l *list) pageFailed(ctx context.Context, err error) outcome {
 	case !l.begun:
 		return l.s.lose(ctx, err)
 	}
-	if token := exchanged(err); token != "" && comparableRV(l.fold.rv) && l.tail.dead == nil {
+	if token := exchanged(err); token != "" && entry.ComparableRV(l.fold.rv) && l.tail.dead == nil {
 		klog.FromContext(ctx).V(2).Info("The list's history has run out; going on with a newer one and the watch", "err", err)
 		l.pages.fetch(ctx, token)
 		return outcome{}
@@ -361,7 +365,7 @@ func exchanged(err error) string {
 func (l *list) finish(ctx context.Context) outcome {
 	s := l.s
 	rv := ""
-	if comparableRV(l.fold.rv) {
+	if entry.ComparableRV(l.fold.rv) {
 		rv = l.fold.rv
 	}
 	defer s.listing.lend()()

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -64,16 +65,16 @@ func TestLookupOption(t *testing.T) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
 		fail := true
-		g.restart(func() {}, reflector.Options{Lookup: func(_ context.Context, key string) (reflector.ObjectRef, bool,
+		g.restart(func() {}, reflector.Options{Lookup: func(_ context.Context, key string) (entry.ObjectRef, bool,
 			error) {
 			if key != "a/x" {
 				t.Errorf("looked up %q", key)
 			}
 			if fail {
 				fail = false
-				return reflector.ObjectRef{}, false, errRefused
+				return entry.ObjectRef{}, false, errRefused
 			}
-			return reflector.ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
+			return entry.ObjectRef{UID: "another", ResourceVersion: "101"}, true, nil
 		}})
 		g.sleep(time.Second)
 		g.wantRelist(reflector.ReasonRewound)
@@ -157,9 +158,9 @@ func TestLookupAheadOfTheProbe(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		g.restart(func() { g.s.other(3) }, reflector.Options{Lookup: func(context.Context, string) (reflector.ObjectRef, bool,
+		g.restart(func() { g.s.other(3) }, reflector.Options{Lookup: func(context.Context, string) (entry.ObjectRef, bool,
 			error) {
-			return reflector.ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
+			return entry.ObjectRef{UID: "uid-1", ResourceVersion: "107"}, true, nil
 		}})
 		g.sleep(1500 * time.Millisecond)
 		if g.m.syncs() != 0 {

@@ -1,5 +1,7 @@
 package reflector
 
+import "github.com/larder-dev/larder/entry"
+
 // touchedMax bounds the keys that listNewest remembers.
 const touchedMax = 10_000
 
@@ -17,14 +19,14 @@ func newListNewest() *listNewest {
 }
 
 // item notes an item of a page.
-func (l *listNewest) item(ref ObjectRef) {
+func (l *listNewest) item(ref entry.ObjectRef) {
 	if _, ok := l.touched[ref.Key]; !ok {
 		l.items.put(ref)
 	}
 }
 
 // put notes an event's object; remove a deletion.
-func (l *listNewest) put(ref ObjectRef) {
+func (l *listNewest) put(ref entry.ObjectRef) {
 	l.touch(ref.Key)
 	l.events.put(ref)
 }

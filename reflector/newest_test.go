@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 func keys(n newest) []string {
@@ -28,7 +30,7 @@ func TestNewest(t *testing.T) {
 				n.remove(key)
 				delete(all, key)
 			} else {
-				n.put(ObjectRef{Key: key, UID: "u", ResourceVersion: fmt.Sprint(rv)})
+				n.put(entry.ObjectRef{Key: key, UID: "u", ResourceVersion: fmt.Sprint(rv)})
 				all[key] = rv
 			}
 			for i, r := range n.refs {
@@ -55,21 +57,21 @@ func TestNewest(t *testing.T) {
 
 func TestNewestIgnoresWhatSaysNothing(t *testing.T) {
 	var n newest
-	n.put(ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
-	n.put(ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
-	n.put(ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
-	n.put(ObjectRef{Key: "d", UID: "u", ResourceVersion: "10"})
+	n.put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: "9"})
+	n.put(entry.ObjectRef{Key: "b", UID: "", ResourceVersion: "10"})
+	n.put(entry.ObjectRef{Key: "c", UID: "u", ResourceVersion: "x"})
+	n.put(entry.ObjectRef{Key: "d", UID: "u", ResourceVersion: "10"})
 	if got := keys(n); !slices.Equal(got, []string{"d@10", "a@9"}) {
 		t.Errorf("got %v", got)
 	}
-	n.put(ObjectRef{Key: "a", UID: "u", ResourceVersion: ""})
+	n.put(entry.ObjectRef{Key: "a", UID: "u", ResourceVersion: ""})
 	if got := keys(n); !slices.Equal(got, []string{"d@10"}) {
 		t.Errorf("an object of unknown state is still held: %v", got)
 	}
 }
 
 func TestListNewest(t *testing.T) {
-	ref := func(key, rv string) ObjectRef { return ObjectRef{Key: key, UID: "u", ResourceVersion: rv} }
+	ref := func(key, rv string) entry.ObjectRef { return entry.ObjectRef{Key: key, UID: "u", ResourceVersion: rv} }
 	l := newListNewest()
 	l.item(ref("a", "1"))
 	l.item(ref("b", "2"))

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/utils/clock"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
@@ -59,7 +60,7 @@ type Options struct {
 	// now (found is false if it has none), preferably by metadata. It must be a consistent read, not
 	// one from a cache. Its calls are bounded as those of Verify. Default: a list of
 	// ListMetadata, or else of the ListerWatcher, with a field selector on name and namespace.
-	Lookup func(ctx context.Context, key string) (ref ObjectRef, found bool, err error)
+	Lookup func(ctx context.Context, key string) (ref entry.ObjectRef, found bool, err error)
 	// Same, if set, reports whether the server has exactly the objects that the sink holds, each in the same state (UID and
 	// resourceVersion), and the resourceVersion of the consistent list that it has made for that, if it has made one. It is
 	// asked once, of the first watch that is accepted in a run that resumes, in the place of the probe, and has a second: a yes

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // page is the answer to one list request.
@@ -33,7 +35,7 @@ type pager struct {
 	// metadata: pages come by metadata (see takeRefs). Of the last one, lacking are the objects that are to be fetched, and after is the token of the page
 	// that follows. one is the key of the object that is asked for; empty for a page.
 	metadata bool
-	lacking  []ObjectRef
+	lacking  []entry.ObjectRef
 	after    string
 	one      string
 	// answers holds the page once it is there, and that it is overdue before; fetching until it has been taken.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 const (
@@ -42,7 +44,7 @@ func (s *session) compare(ctx context.Context) (same bool, o outcome) {
 		klog.FromContext(ctx).V(2).Info("What is held was not compared with the server; a bookmark has to show that nothing was missed",
 			"err", err)
 	}
-	if err != nil || !comparableRV(a.rv) || below(a.rv, s.cur.rv) {
+	if err != nil || !entry.ComparableRV(a.rv) || below(a.rv, s.cur.rv) {
 		a.same = false
 		if a.rv, err = s.probe(ctx); err != nil {
 			return false, s.lose(ctx, err)

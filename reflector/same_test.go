@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -75,7 +76,7 @@ func TestSameButLeftOut(t *testing.T) {
 	bubble(t, func(g *rig) {
 		g.s.put("a/x", "1")
 		g.start(reflector.Options{})
-		left := []reflector.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
+		left := []entry.ObjectRef{{Key: "a/x", UID: "uid-1", ResourceVersion: "101"}}
 		g.restart(func() { g.m.cp = &reflector.Checkpoint{ResourceVersion: "101", LeftOut: left} },
 			reflector.Options{Same: func(context.Context) (string, bool, error) {
 				t.Error("asked")

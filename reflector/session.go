@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/guest"
 	"github.com/larder-dev/larder/internal/uplink"
 )
@@ -33,7 +34,7 @@ type session struct {
 	// before target is reached. Those that are left when the connection is lost are looked up again at the next.
 	doubts doubts
 	// leftOut are the objects of Checkpoint.LeftOut that have not been looked up.
-	leftOut []ObjectRef
+	leftOut []entry.ObjectRef
 	// cutLookups counts how often in a row the look-up of the first of them was cut.
 	cutLookups int
 	// last is how the last watch ended, and endedAt when.
@@ -249,7 +250,7 @@ func (s *session) restore(ctx context.Context) outcome {
 	case reason != "":
 	case cp.ResourceVersion == "":
 		reason = ReasonCold
-	case !comparableRV(cp.ResourceVersion):
+	case !entry.ComparableRV(cp.ResourceVersion):
 		reason = ReasonNotResumable
 	}
 	if cp.ResourceVersion != "" {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -167,12 +168,12 @@ func TestGuardOfAShard(t *testing.T) {
 					bubble(t, func(g *rig) {
 						o := g.sharded(heeded, reflector.Options{})
 						if hook {
-							o.Lookup = func(_ context.Context, key string) (ref reflector.ObjectRef, found bool, err error) {
+							o.Lookup = func(_ context.Context, key string) (ref entry.ObjectRef, found bool, err error) {
 								g.s.mu.Lock()
 								defer g.s.mu.Unlock()
 								cm, found := g.s.objects[key]
 								if found {
-									ref = reflector.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
+									ref = entry.ObjectRef{Key: key, UID: string(cm.UID), ResourceVersion: cm.ResourceVersion}
 								}
 								return ref, found, nil
 							}

@@ -5,14 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-)
 
-// ObjectRef identifies one state of one object.
-type ObjectRef struct {
-	Key             string
-	UID             string
-	ResourceVersion string
-}
+	"github.com/larder-dev/larder/entry"
+)
 
 // Checkpoint is what the sink holds when the reflector starts.
 type Checkpoint struct {
@@ -23,10 +18,10 @@ type Checkpoint struct {
 	Relist Reason
 	// Newest are a few stored objects of the highest resourceVersion, for the
 	// guard against a rewound server. May be empty.
-	Newest []ObjectRef
+	Newest []entry.ObjectRef
 	// LeftOut are objects that the sink was given in this state, and could not take in. They are looked up before the
 	// watch begins, and delivered again.
-	LeftOut []ObjectRef
+	LeftOut []entry.ObjectRef
 	// Large: so many objects are held that Options.Same is not to be asked.
 	Large bool
 }
@@ -57,7 +52,7 @@ type Sink interface {
 	// Known delivers a page of the list by identity: of the objects that are held in exactly that state, same UID and resourceVersion, what is held
 	// counts as listed, as if Page had brought it. It returns the others. They are not in the list by that: Page brings them, unless
 	// they have been deleted since, or the list is aborted. It is called only with Options.ListMetadata.
-	Known(ctx context.Context, refs []ObjectRef) (lacking []ObjectRef, err error)
+	Known(ctx context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error)
 	// EndReplace ends it: pages and events since BeginReplace are the state at
 	// resourceVersion. It is empty if the server's can not be compared: then the state can not be resumed.
 	EndReplace(ctx context.Context, resourceVersion string) error

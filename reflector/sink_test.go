@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -57,7 +58,7 @@ func (m *memory) Checkpoint(context.Context) (reflector.Checkpoint, error) {
 		return cp, nil
 	}
 	for k, o := range m.objects {
-		cp.Newest = append(cp.Newest, reflector.ObjectRef{Key: k, UID: string(o.UID), ResourceVersion: o.ResourceVersion})
+		cp.Newest = append(cp.Newest, entry.ObjectRef{Key: k, UID: string(o.UID), ResourceVersion: o.ResourceVersion})
 	}
 	return cp, nil
 }
@@ -71,7 +72,7 @@ func (m *memory) move(rv string) {
 	if rv == "" {
 		return
 	}
-	if !comparableRV(rv) {
+	if !entry.ComparableRV(rv) {
 		m.broken = append(m.broken, "delivered resourceVersion "+rv)
 	}
 	if m.rv != "" && below(rv, m.rv) {
@@ -159,7 +160,7 @@ func (m *memory) Page(_ context.Context, items []runtime.Object) error {
 	return nil
 }
 
-func (m *memory) Known(_ context.Context, refs []reflector.ObjectRef) (lacking []reflector.ObjectRef, err error) {
+func (m *memory) Known(_ context.Context, refs []entry.ObjectRef) (lacking []entry.ObjectRef, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, ref := range refs {

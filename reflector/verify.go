@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
 )
 
 // verify is the state Verify: it finds out whether the server can be the one whose stream we hold, and how far it has
@@ -21,7 +23,7 @@ func (s *session) verify(ctx context.Context) outcome {
 			return s.refused(ctx, reason, err)
 		}
 	}
-	if !comparableRV(s.cur.rv) {
+	if !entry.ComparableRV(s.cur.rv) {
 		return s.verifyOpaque()
 	}
 	if s.last == lost {
@@ -62,7 +64,7 @@ const swiftly = time.Second
 // breaks. So however often the requests were made again, or waited for a connection: what agrees with us is no older than
 // the history that the watch tells.
 func (s *session) guard(ctx context.Context) outcome {
-	if !s.unguarded || !comparableRV(s.cur.rv) {
+	if !s.unguarded || !entry.ComparableRV(s.cur.rv) {
 		s.unguarded = false
 		return outcome{}
 	}
@@ -138,9 +140,9 @@ func (s *session) ahead(ctx context.Context, server string) outcome {
 
 // judge compares our resourceVersion with the server's.
 func (s *session) judge(ctx context.Context, server string) outcome {
-	s.even = comparableRV(server) && server == s.cur.rv
+	s.even = entry.ComparableRV(server) && server == s.cur.rv
 	switch {
-	case !comparableRV(server):
+	case !entry.ComparableRV(server):
 		s.target, s.doubts = "", nil
 		return outcome{Kind: level}
 	case below(server, s.cur.rv):

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/uplink"
 )
 
@@ -113,7 +114,7 @@ func (s *session) handle(ctx context.Context, ev watch.Event) outcome {
 // proves nothing: another one may have the same resourceVersion.
 func (s *session) unexplained(ev watch.Event) bool {
 	rv := eventRV(ev)
-	if len(s.doubts) == 0 || !comparableRV(rv) {
+	if len(s.doubts) == 0 || !entry.ComparableRV(rv) {
 		return false
 	}
 	return below(s.target, rv) || ev.Type == watch.Bookmark && rv == s.target
@@ -130,7 +131,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 	if !ok {
 		held, ok = s.newest.find(ref.Key)
 	}
-	if !ok || ref.UID == "" || held.UID == "" || ref.UID == held.UID || !comparableRV(ref.ResourceVersion) {
+	if !ok || ref.UID == "" || held.UID == "" || ref.UID == held.UID || !entry.ComparableRV(ref.ResourceVersion) {
 		return false
 	}
 	if ours, err := s.o.Shard.Matches(ev.Object); !ours || err != nil || s.o.Admit != nil && s.o.Admit(ev.Object) != nil {
@@ -140,7 +141,7 @@ func (s *session) contradicts(ev watch.Event) bool {
 }
 
 // identityOf is what an event is about, as far as it says.
-func identityOf(ev watch.Event) ObjectRef {
+func identityOf(ev watch.Event) entry.ObjectRef {
 	ref, _ := identify(ev.Object)
 	return ref
 }

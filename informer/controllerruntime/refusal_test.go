@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
-	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
 
-func noLookup(context.Context, string) (reflector.ObjectRef, bool, error) {
-	return reflector.ObjectRef{}, false, nil
+func noLookup(context.Context, string) (entry.ObjectRef, bool, error) {
+	return entry.ObjectRef{}, false, nil
 }
 
 func TestRefusedOptions(t *testing.T) {

@@ -226,11 +226,11 @@ var reflectorMutants = []mutant{
 		name:   "reflector/opaque-rv-delivered",
 		breaks: "resourceVersions that cannot be compared are never delivered.",
 		file:   "reflector/cursor.go",
-		old: `	if !comparableRV(c.rv) || !comparableRV(rv) {
+		old: `	if !entry.ComparableRV(c.rv) || !entry.ComparableRV(rv) {
 		return ""
 	}
 `,
-		new: `	if !comparableRV(c.rv) || !comparableRV(rv) {
+		new: `	if !entry.ComparableRV(c.rv) || !entry.ComparableRV(rv) {
 		c.rv = rv
 		return rv
 	}
@@ -257,10 +257,10 @@ var reflectorMutants = []mutant{
 			return s.refused(ctx, reason, err)
 		}
 	}
-	if !comparableRV`,
+	if !entry.ComparableRV`,
 		new: `		_ = s.refused
 	}
-	if !comparableRV`,
+	if !entry.ComparableRV`,
 		test: "TestVerifyHook",
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -64,7 +65,7 @@ func newLarder(s *server, spread time.Duration) agent {
 	held := sink{cp: reflector.Checkpoint{ResourceVersion: strconv.FormatInt(s.rv(at), 10)}}
 	for change := max(made-4, 1); change <= made; change++ {
 		obj := s.changed(change)
-		held.cp.Newest = append(held.cp.Newest, reflector.ObjectRef{
+		held.cp.Newest = append(held.cp.Newest, entry.ObjectRef{
 			Key: cache.MetaObjectToName(obj).String(), UID: string(obj.UID), ResourceVersion: obj.ResourceVersion,
 		})
 	}
@@ -92,7 +93,7 @@ func (s sink) Synced(context.Context) error {
 	return nil
 }
 
-func (sink) Known(_ context.Context, refs []reflector.ObjectRef) ([]reflector.ObjectRef, error) {
+func (sink) Known(_ context.Context, refs []entry.ObjectRef) ([]entry.ObjectRef, error) {
 	return refs, nil
 }
 
