@@ -16,8 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -36,7 +35,7 @@ func (s *server) swallow(change func()) {
 }
 
 // audit audits while bookmarks come.
-func (r *rig) audit() informer.AuditReport {
+func (r *rig) audit() audit.Report {
 	r.t.Helper()
 	report, err := r.auditErr()
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *rig) audit() informer.AuditReport {
 	return report
 }
 
-func (r *rig) auditErr() (report informer.AuditReport, err error) {
+func (r *rig) auditErr() (report audit.Report, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -63,7 +62,7 @@ func (r *rig) auditErr() (report informer.AuditReport, err error) {
 	}
 }
 
-func kinds(found []informer.Finding) (out []string) {
+func kinds(found []audit.Finding) (out []string) {
 	for _, f := range found {
 		out = append(out, string(f.Kind)+" "+f.Key+" "+f.Stored.ResourceVersion+" "+f.Server.ResourceVersion)
 	}
@@ -103,7 +102,7 @@ func TestAuditRepairs(t *testing.T) {
 					"add a/10@111=new", "gone a/05 last a/05@106=x", "update a/03@104=x to a/03@112=changed", "update a/07@108=x to a/07@115=again",
 				})
 				s := i.Status()
-				if len(s.Incidents) != 1 || s.IncidentTotals[informer.CauseAudit] != 1 ||
+				if len(s.Incidents) != 1 || s.IncidentTotals[audit.CauseAudit] != 1 ||
 					s.Reflector.Relists[reflector.ReasonAudit] != 1 || s.Err != nil {
 					t.Errorf("status %+v", s)
 				}
@@ -189,7 +188,7 @@ func TestAuditListsWhatIsTooMuch(t *testing.T) {
 			t.Errorf("listed %v, %d findings and %d more", report.Listed, len(report.Findings), report.More)
 		}
 		s := i.Status()
-		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 || len(s.Incidents) != 1 || s.Incidents[0].Reason != reflector.ReasonAudit {
+		if s.Reflector.Relists[reflector.ReasonAudit] != 1 || len(s.Reflector.Relists) != 1 || len(s.Incidents) != 1 || s.Incidents[0].Reason != string(reflector.ReasonAudit) {
 			t.Errorf("relists %v, %d incidents", s.Reflector.Relists, len(s.Incidents))
 		}
 		equal(t, "store", r.stored(), r.srv.state())
@@ -229,7 +228,7 @@ func TestAuditRefuses(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		if _, err := i.Audit(context.Background()); !errors.Is(err, informer.ErrNotLive) {
+		if _, err := i.Audit(context.Background()); !errors.Is(err, audit.ErrNotLive) {
 			t.Errorf("before the run: %v", err)
 		}
 		r.run()
@@ -278,25 +277,6 @@ func TestAuditOfAResumedWatch(t *testing.T) {
 		equal(t, "store", r.stored(), r.srv.state())
 		r.close()
 	})
-}
-
-// TestFindingsAsText is what logs and the command line say.
-func TestFindingsAsText(t *testing.T) {
-	ref := func(uid, rv string) entry.ObjectRef {
-		return entry.ObjectRef{Key: "a/1", UID: uid, ResourceVersion: rv}
-	}
-	for _, f := range []informer.Finding{
-		{"a/1", informer.Missing, entry.ObjectRef{}, ref("u", "9")},
-		{"a/1", informer.Ghost, ref("u", "5"), entry.ObjectRef{}},
-		{"a/1", informer.Differs, ref("u", "5"), ref("u", "9")},
-		{"a/1", informer.OtherObject, ref("u", "5"), ref("v", "9")},
-		{"a/1", informer.Differs, ref("", ""), ref("v", "9")},
-		{"a/1", informer.Differs, ref("v", "9"), ref("v", "9")},
-	} {
-		if s := f.String(); !strings.HasPrefix(s, "a/1: ") || f.Server.ResourceVersion != "" && !strings.Contains(s, "9") {
-			t.Errorf("%+v: %q", f, s)
-		}
-	}
 }
 
 // TestAuditByMetadata: an audit lists by metadata, and whole objects where the server has none, or what it has does not tell states apart.

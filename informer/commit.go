@@ -97,8 +97,8 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 		return
 	}
 	switch {
-	case p.rewrites && p.found.reason.Rewrites():
-		reason = p.found.reason
+	case p.rewrites && p.listReason.Rewrites():
+		reason = p.listReason
 	case p.rewrites:
 		reason = p.rewritingReason()
 	}
@@ -140,6 +140,12 @@ func (p *pump) lossesNow() int {
 		return 0
 	}
 	return p.Informer.losses()
+}
+
+// markDue records why a list is due, so that the next process makes it if this one ends before.
+func (p *pump) markDue(ctx context.Context, reason reflector.Reason) error {
+	attempt := func() (store.Result, error) { return store.Result{}, p.store.SetMustRelist(ctx, string(reason)) }
+	return p.commit(ctx, attempt, func([]store.Change) {})
 }
 
 func needsRebuild(err error) bool {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/hook"
 	"github.com/larder-dev/larder/internal/storetest"
 	"github.com/larder-dev/larder/reflector"
@@ -56,8 +57,8 @@ func TestDamagedRecordsAreListedAgain(t *testing.T) {
 				if n := len(slices.DeleteFunc(slices.Clone(told), func(l string) bool { return !strings.HasPrefix(l, "add a/03@104=x") })); n != 1 || len(told) > 31 {
 					t.Errorf("told %d times of a/03: %q", n, told)
 				}
-				if len(s.Incidents) != 1 || s.Incidents[0].Cause != informer.CauseDamaged ||
-					s.IncidentTotals[informer.CauseDamaged] != 1 {
+				if len(s.Incidents) != 1 || s.Incidents[0].Cause != audit.CauseDamaged ||
+					s.IncidentTotals[audit.CauseDamaged] != 1 {
 					t.Fatalf("incidents %+v", s.Incidents)
 				}
 				equal(t, "findings", kinds(s.Incidents[0].Findings), []string{"Missing a/03  104"})
@@ -104,7 +105,7 @@ func TestAuditFindsHoles(t *testing.T) {
 					equal(t, "store", r.stored(), r.srv.state())
 					equal(t, "handler", h.take(), []string{"add a/03@104=x", "add a/05@106=x", "add a/07@108=x"})
 					if s := i.Status(); s.Reflector.Relists[reflector.ReasonDamaged] != 1 ||
-						s.IncidentTotals[informer.CauseDamaged] != 1 {
+						s.IncidentTotals[audit.CauseDamaged] != 1 {
 						t.Errorf("status %+v", s)
 					}
 					r.close()

@@ -175,14 +175,12 @@
 // backup and has overtaken the informer in a way that no guard sees, a record that the file has lost. (An event that cannot
 // follow what is stored shows it: a MODIFIED or DELETED of an object that is not stored, or one about another object under
 // the same key. Then everything is listed, for reflector.ReasonRewound, at most once on a connection; not where that
-// object was left out, or more were than Info.LeftOut names.) Informer.Audit, or
-// Options.AuditEvery, compares the UID and resourceVersion of every object with the server's, by lists of metadata
-// ([ListMetadata]) at a gentle rate, and has the file verified. What differs is compared again once the stream has come to
-// the server's answer, so that nothing is reported that is only under way, however busy the server is. If something still
-// differs, everything is listed, and bodies are compared. Handlers are told the difference, a delete with a
-// cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and resourceVersions, package metrics counts them,
-// and the log has a line. A body that changes under its resourceVersion (a new default of a CRD) an audit does not see;
-// Options.OpenAPIHash is for that.
+// object was left out, or more were than Info.LeftOut names.) Informer.Audit, or Options.AuditEvery, compares the UID and
+// resourceVersion of every object with the server's, by lists of metadata ([ListMetadata]) at a gentle rate, and has the
+// file verified: see package informer/audit. If something differs, everything is listed, and bodies are compared. Handlers
+// are told the difference, a delete with a cache.DeletedFinalStateUnknown. Status.Incidents has the cause, keys and
+// resourceVersions, package metrics counts them, and the log has a line. A body that changes under its resourceVersion (a
+// new default of a CRD) an audit does not see; Options.OpenAPIHash is for that.
 //
 // # Repair
 //

@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -63,11 +64,7 @@ type Informer struct {
 	processor    processor
 	durables     durables
 	sources      sources
-
-	scrub     func(ctx context.Context) error // verifies the file; nil if the objects are in memory only
-	scrubbed  func() time.Time                // when that last found nothing; likewise
-	audits    audits
-	incidents incidents
+	auditor      *audit.Auditor
 
 	synced      chan struct{}
 	lastContact atomic.Int64 // Unix nanoseconds; 0 is never in this run
@@ -129,7 +126,6 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	i.pages.init()
 	i.deltasMu = patient.New()
 	i.sources.init(i.clock.Now())
-	i.audits.turn = make(chan struct{}, 1)
 	i.unguarded = unguardedBy(i.o)
 	i.queue = fifo.New(fifo.Options{Name: fmt.Sprintf("fifo %T", exampleObject)})
 	err := i.open()
@@ -139,6 +135,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 	if err != nil {
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
+	i.auditor = i.newAuditor()
 	if i.o.Observer != nil {
 		i.o.Observer.InformerMade(i)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/store"
 )
@@ -154,7 +155,7 @@ func TestRefsOfAList(t *testing.T) {
 		if _, err := m.Apply(t.Context(), store.Batch{Ops: []store.Op{{Type: store.Upsert, Object: pod}}}); err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New()}, cold: tt.cold, rewrites: tt.rewrites}
+		p := &pump{Informer: &Informer{store: m, deltasMu: patient.New(), auditor: audit.New(audit.Options{})}, cold: tt.cold, rewrites: tt.rewrites}
 		if p.list, err = m.BeginReplace(t.Context(), store.ReplaceOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ func (p *pump) beginList(ctx context.Context, s listStart) error {
 		list, err := p.store.BeginReplace(ctx, s.options)
 		if err == nil {
 			p.list, p.cold, p.rewrites, p.listBegun = list, !info.Complete, s.options.Rewrite, true
-			p.found = foundByList{reason: s.reason, since: info.ResourceVersion}
-			p.audits.listBegun()
+			p.listReason = s.reason
+			p.auditor.ListBegun(auditedList(s.reason, info.ResourceVersion))
 		}
 		return store.Result{}, err
 	}, p.tellListed)
@@ -72,7 +72,7 @@ func (p *pump) unlessVoid(attempt func() (store.Result, error)) func() (store.Re
 }
 
 func (p *pump) tellListed(changes []store.Change) {
-	p.noteListed(changes)
+	p.auditor.Listed(changes)
 	p.tell(changes, p.rewrites)
 }
 
@@ -102,9 +102,7 @@ func (p *pump) finishList(ctx context.Context, resourceVersion string) error {
 		return err
 	}
 	if p.list == nil && !p.void {
-		p.noteIncident(ctx, p.found.cause(), p.found.reason, p.found.findings)
-		p.found = foundByList{}
-		p.audits.listEnded()
+		p.auditor.ListEnded(ctx)
 	}
 	return nil
 }
@@ -160,6 +158,6 @@ func (p *pump) abortList() {
 	if p.list != nil {
 		p.list.Abort()
 		p.list = nil
-		p.audits.listGivenUp()
+		p.auditor.ListGivenUp()
 	}
 }

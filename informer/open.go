@@ -129,7 +129,6 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(), c.ClaimCluster
-	i.scrub, i.scrubbed = o.Store.Scrub, o.Store.Scrubbed
 	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
 	return nil
 }

@@ -33,6 +33,8 @@ type pump struct {
 	// list is the list that is being taken in; nil if there is none. rewrites is whether it writes every body anew.
 	list     store.Replacement
 	rewrites bool
+	// listReason is why that list is made, or the last one was.
+	listReason reflector.Reason
 	// cold: the pages of list are stored as they come.
 	cold bool
 	// void is set when a list had to be given up: what follows of the stream has a hole before it,
@@ -51,8 +53,6 @@ type pump struct {
 	losses int
 	// written is the write of the last attempt, if the observer has to be told of it.
 	written *Commit
-	// found is what the list that is being taken in has found to be wrong.
-	found foundByList
 	// due is what is to be logged when deltasMu has been given back.
 	due lines
 	// drains counts the fifo.Drained that have come.
@@ -189,13 +189,9 @@ func eventOf(d fifo.Delta) cache.DeltaType {
 // resourceVersion reach only handlers that are resyncing, as in client-go, unless all is set: then the body has changed.
 func (p *pump) tell(changes []store.Change, all bool) {
 	p.pages.tells.Add(1)
+	p.auditor.Changed(changes)
 	for _, c := range changes {
 		delete(p.unseen, c.Key)
-		if c.Type == cache.Deleted {
-			p.audits.sawDelete(c.Key)
-		} else {
-			p.audits.sawStored(c.Key)
-		}
 		n := notification{typ: c.Type, key: c.Key, before: c.Old}
 		first := !p.HasSynced()
 		if first {

@@ -43,10 +43,10 @@ func (i *Informer) RunWithContext(ctx context.Context) {
 	wg.Go(func() { i.watchFailure(ctx) })
 	wg.Go(func() { i.watchCommits(ctx) })
 	wg.Go(func() { i.watchResident(ctx) })
-	wg.Go(func() { i.auditLoop(ctx) })
+	wg.Go(func() { i.auditor.Run(ctx) })
 	i.sources.start(ctx)
 	i.reviewSource()
-	i.audits.start(ctx)
+	i.auditor.Start(ctx)
 	if err := i.runPump(ctx, p); err != nil && ctx.Err() == nil {
 		i.setStoreErr(err)
 		logger.Error(err, "The informer stops", "type", i.o.ObjectDescription)

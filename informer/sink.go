@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -59,7 +60,7 @@ func (s *sink) Checkpoint(ctx context.Context) (reflector.Checkpoint, error) {
 	if !info.Complete {
 		return reflector.Checkpoint{}, nil
 	}
-	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > mostCompared}
+	c := reflector.Checkpoint{ResourceVersion: info.ResourceVersion, Large: info.Objects > audit.MostCompared}
 	for _, r := range info.Newest {
 		c.Newest = append(c.Newest, r)
 	}
@@ -213,6 +214,6 @@ func (i *Informer) contactTime() time.Time {
 // skip reports an object that was left out.
 func (i *Informer) skip(ctx context.Context, key string, err error) {
 	i.skipped.Add(1)
-	i.audits.sawSkipped(key)
+	i.auditor.Skipped(key)
 	utilruntime.HandleErrorWithContext(ctx, err, "Object left out of the store", "type", i.o.ObjectDescription, "key", key)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -53,10 +54,10 @@ type Status struct {
 	Unguarded []string
 	// Incidents are the newest objects that were lost or changed without the stream saying so, and have been repaired; the newest first, 10 at most. IncidentTotals
 	// counts them all, of this run.
-	Incidents      []Incident
-	IncidentTotals map[IncidentCause]int
+	Incidents      []audit.Incident
+	IncidentTotals map[audit.Cause]int
 	// Audit is the newest one; see Informer.Audit.
-	Audit AuditStatus
+	Audit audit.Status
 	// Pending is what has been received but not stored yet.
 	Pending int
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
@@ -97,11 +98,11 @@ func (i *Informer) Status() Status {
 		Handlers:      i.processor.status(),
 		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
-		Audit:         i.audits.now(),
+		Audit:         i.auditor.Status(),
 	}
 	s.Persistent = s.NotPersistent == ""
 	s.Source, s.SourceSince, s.SourceChanges = i.sources.status()
-	s.Incidents, s.IncidentTotals = i.incidents.list()
+	s.Incidents, s.IncidentTotals = i.auditor.Incidents()
 	i.mu.Lock()
 	r, storeErr, commitErr := i.reflector, i.storeErr, i.commitErr
 	s.Rewriting = i.rewriting

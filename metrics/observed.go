@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -102,7 +103,7 @@ func (o *observed) collectCounters(ch chan<- prometheus.Metric, s informer.Statu
 	for _, reason := range reflector.RelistReasons() {
 		counter(relists, s.Reflector.Relists[reason], string(reason))
 	}
-	for _, cause := range informer.IncidentCauses() {
+	for _, cause := range audit.Causes() {
 		counter(incidents, s.IncidentTotals[cause], string(cause))
 	}
 	counter(skipped, s.Skipped+s.Reflector.Skipped)

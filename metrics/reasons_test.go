@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -55,8 +55,8 @@ func TestEachReasonHasALabel(t *testing.T) {
 			t.Errorf("the reason %s is not among those that are counted, or not in doc.go", reason)
 		}
 	}
-	for _, cause := range constants(t, "../informer/incident.go", "IncidentCause") {
-		if !slices.Contains(informer.IncidentCauses(), informer.IncidentCause(cause)) || !strings.Contains(string(doc), cause) {
+	for _, cause := range constants(t, "../informer/audit/incident.go", "Cause") {
+		if !slices.Contains(audit.Causes(), audit.Cause(cause)) || !strings.Contains(string(doc), cause) {
 			t.Errorf("the cause %s is not among those that are counted, or not in doc.go", cause)
 		}
 	}

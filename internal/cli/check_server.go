@@ -18,6 +18,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -116,7 +117,7 @@ func announce(ctx context.Context, s IO, src source.Source, path string) {
 	objects, least := 0, time.Duration(0)
 	for _, c := range status.Collections {
 		objects += c.Objects
-		least += informer.AuditTime(c.Objects)
+		least += audit.MinTime(c.Objects)
 	}
 	fmt.Fprintf(s.Err, "comparing %s with the API server, at a gentle rate: it takes %v at least\n", counted(objects, "object"), least)
 	if status.Sync != nil {
@@ -234,7 +235,7 @@ func (m *mirror) Audit(ctx context.Context) (all []source.Audited, err error) {
 }
 
 // audit waits until the informer is live, and audits.
-func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
+func (mb *member) audit(ctx context.Context) (audit.Report, error) {
 	limited, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()
 	for failing := time.Now(); ; {
@@ -246,7 +247,7 @@ func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
 			failing = time.Now()
 		}
 		if limited.Err() != nil || time.Since(failing) > auditPatience {
-			return informer.AuditReport{}, notLive(st.Err)
+			return audit.Report{}, notLive(st.Err)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -258,9 +259,9 @@ func (mb *member) audit(ctx context.Context) (informer.AuditReport, error) {
 // notLive is why there was no watch for so long; why may be nil.
 func notLive(why error) error {
 	if why == nil {
-		return informer.ErrNotLive
+		return audit.ErrNotLive
 	}
-	return fmt.Errorf("%w: %w", informer.ErrNotLive, why)
+	return fmt.Errorf("%w: %w", audit.ErrNotLive, why)
 }
 
 func auditedOf(id entry.Identity, r resource, skipped string) source.Audited {

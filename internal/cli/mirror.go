@@ -19,6 +19,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/audit"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -268,9 +269,9 @@ func (mb *member) collection() source.Collection {
 	return c
 }
 
-func incidentsOf(newest []informer.Incident) (all []source.Incident) {
+func incidentsOf(newest []audit.Incident) (all []source.Incident) {
 	for _, inc := range newest {
-		i := source.Incident{At: inc.At, Cause: string(inc.Cause), Relist: string(inc.Reason), Objects: len(inc.Findings) + inc.More}
+		i := source.Incident{At: inc.At, Cause: string(inc.Cause), Relist: inc.Reason, Objects: len(inc.Findings) + inc.More}
 		for _, f := range inc.Findings {
 			i.Findings = append(i.Findings, f.String())
 		}

@@ -29,6 +29,7 @@ type mutant struct {
 // all returns the mutants of every package.
 func all() []mutant {
 	return slices.Concat(
+		auditMutants,
 		fifoMutants,
 		informerMutants,
 		powerLossMutants,

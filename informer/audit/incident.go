@@ -1,61 +1,57 @@
-package informer
+package audit
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector"
 )
 
-// IncidentCause says how it was noticed that the stored objects were not what they should be.
-type IncidentCause string
+// Cause says how it was noticed that the stored objects were not what they should be.
+type Cause string
 
 // The causes.
 const (
-	// CauseAudit: they were compared with the server's; see Informer.Audit.
-	CauseAudit IncidentCause = "Audit"
+	// CauseAudit: they were compared with the server's; see informer.Informer.Audit.
+	CauseAudit Cause = "Audit"
 	// CauseDamaged: the file had lost some of them.
-	CauseDamaged IncidentCause = "Damaged"
+	CauseDamaged Cause = "Damaged"
 )
 
-// IncidentCauses returns every cause.
-func IncidentCauses() []IncidentCause { return []IncidentCause{CauseAudit, CauseDamaged} }
+// Causes returns every cause.
+func Causes() []Cause { return []Cause{CauseAudit, CauseDamaged} }
 
-// FindingKind says how an object that is stored differed from the server's.
-type FindingKind string
+// Kind says how an object that is stored differed from the server's.
+type Kind string
 
 // The kinds.
 const (
 	// Missing: the server has it, and it was not stored.
-	Missing FindingKind = "Missing"
+	Missing Kind = "Missing"
 	// Ghost: it was stored, and the server does not have it.
-	Ghost FindingKind = "Ghost"
+	Ghost Kind = "Ghost"
 	// Differs: another state of it was stored; if both have the same resourceVersion, another body.
-	Differs FindingKind = "Differs"
+	Differs Kind = "Differs"
 	// OtherObject: another object, with another UID, was stored under its key.
-	OtherObject FindingKind = "OtherObject"
+	OtherObject Kind = "OtherObject"
 )
 
 // Finding is one object that was not what it should be, and has been repaired.
 type Finding struct {
 	Key  string
-	Kind FindingKind
-	// Stored is what there was and Server what the server had. Without a UID there was none; Stored also if it is not
+	Kind Kind
+	// Stored is what there was and Server what the server had. Without a UID there was none, or, of Stored, it is not
 	// known any more. If they are the same the bodies differed.
 	Stored, Server entry.ObjectRef
 }
 
-// Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers have been told of the difference.
+// Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers have
+// been told of the difference.
 type Incident struct {
 	At    time.Time
-	Cause IncidentCause
-	// Reason of the list that has repaired it.
-	Reason reflector.Reason
+	Cause Cause
+	// Reason of the list that has repaired it: a reflector.Reason.
+	Reason string
 	// Findings are the first of them, in the order of the repair; More is how many others there were.
 	Findings []Finding
 	More     int
@@ -80,38 +76,22 @@ func (f *findings) add(all ...Finding) {
 
 func (f *findings) none() bool { return len(f.first) == 0 }
 
-// incidents are what Status shows of them.
+// incidents are those of a run. The Auditor's mu guards them.
 type incidents struct {
-	mu     sync.Mutex
-	newest []Incident            // guarded by mu
-	totals map[IncidentCause]int // guarded by mu
+	newest []Incident
+	totals map[Cause]int
 }
 
 func (s *incidents) add(inc Incident) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.totals == nil {
-		s.totals = map[IncidentCause]int{}
+		s.totals = map[Cause]int{}
 	}
 	s.totals[inc.Cause]++
 	s.newest = append([]Incident{inc}, s.newest[:min(len(s.newest), maxIncidents-1)]...)
 }
 
-// list returns the newest first, and how many there were of each cause.
-func (s *incidents) list() (newest []Incident, totals map[IncidentCause]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	totals = map[IncidentCause]int{}
-	for cause, n := range s.totals {
-		totals[cause] = n
-	}
-	return slices.Clone(s.newest), totals
-}
-
 // count is how many there were.
 func (s *incidents) count() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, of := range s.totals {
 		n += of
 	}
@@ -120,28 +100,12 @@ func (s *incidents) count() (n int) {
 
 // since returns what was found after the first so many.
 func (s *incidents) since(before int) (f findings) {
-	n := s.count() - before
-	newest, _ := s.list()
-	for _, inc := range slices.Backward(newest[:min(n, len(newest))]) {
+	n := min(s.count()-before, len(s.newest))
+	for _, inc := range slices.Backward(s.newest[:n]) {
 		f.add(inc.Findings...)
 		f.more += inc.More
 	}
 	return f
-}
-
-// noteIncident records an incident, if anything was found. It logs keys and resourceVersions, and no contents.
-func (i *Informer) noteIncident(ctx context.Context, cause IncidentCause, reason reflector.Reason, f findings) {
-	if f.none() {
-		return
-	}
-	inc := Incident{At: i.clock.Now(), Cause: cause, Reason: reason, Findings: f.first, More: f.more}
-	i.incidents.add(inc)
-	lines := make([]string, len(f.first))
-	for n, found := range f.first {
-		lines[n] = found.String()
-	}
-	klog.FromContext(ctx).Info("Stored objects were not what the server has, and have been repaired", "type", i.o.ObjectDescription,
-		"cause", cause, "list", reason, "objects", len(f.first)+f.more, "findings", lines)
 }
 
 // String is a line for logs and the command line.

@@ -1,4 +1,4 @@
-package informer
+package audit
 
 import (
 	"context"
@@ -9,42 +9,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/reflector"
 )
 
-// mostCompared is how many objects a collection may have for a start to compare it with the server's. With 10,000 that takes
-// half the time of a list; with more the bookmark that the reflector waits for instead, about a second, costs less.
-const mostCompared = 10_000
+// MostCompared is how many objects a collection may have for Same to compare it with the server's. With 10,000 that
+// takes half the time of a list; with more the bookmark that the reflector waits for instead, about a second, costs less.
+const MostCompared = 10_000
 
 // comparedWithin is the time-out that a page asks the server for, in seconds. No other list has one, so it tells this one
 // from the lists of objects in an audit log, which does not say what form was asked for.
 const comparedWithin = 1
 
-// sameness returns a reflector.Options.Same, or nil if nobody waits for the answer, or it would cost whole objects.
-func (i *Informer) sameness() func(ctx context.Context) (string, bool, error) {
-	if i.o.SyncPolicy != Resumed || i.o.ListMetadata == nil {
-		return nil
-	}
-	return i.same
-}
+// comparedAtOnce is how many objects a page has at most.
+const comparedAtOnce = 2000
 
-// same reports whether the server has exactly what is stored, by UID and resourceVersion, from a list of metadata in pages
-// that ends with the first difference. A collection of more than mostCompared objects is not compared
-// (reflector.Checkpoint.Large).
+// Same reports whether the server has exactly what is stored, by UID and resourceVersion, from a list of metadata in
+// pages that ends with the first difference. A collection of more than MostCompared objects is not compared. Options
+// must have a ListMetadata.
 //
-// It sees no more of a server that was rewound than an audit: an object that was written again under its old resourceVersion
-// looks unchanged.
-func (i *Informer) same(ctx context.Context) (resourceVersion string, same bool, err error) {
-	held, err := i.store.Refs(ctx, "", mostCompared+1)
-	if err != nil || len(held) > mostCompared {
+// It sees no more of a server that was rewound than an audit: an object that was written again under its old
+// resourceVersion looks unchanged.
+func (a *Auditor) Same(ctx context.Context) (resourceVersion string, same bool, err error) {
+	held, err := a.o.Subject.Refs(ctx, "", MostCompared+1)
+	if err != nil || len(held) > MostCompared {
 		return "", false, err
 	}
 	within := int64(comparedWithin)
-	c := comparedList{Informer: i, held: held}
+	c := comparison{Auditor: a, held: held}
 	// One more than are held shows that there are others.
-	o := metav1.ListOptions{Limit: min(int64(len(held)+1), reflector.DefaultPageSize), TimeoutSeconds: &within}
+	o := metav1.ListOptions{Limit: min(int64(len(held)+1), comparedAtOnce), TimeoutSeconds: &within}
 	for begun := time.Now(); ; {
-		list, err := i.o.ListMetadata(ctx, o)
+		list, err := a.o.ListMetadata(ctx, o)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -64,9 +58,9 @@ func (i *Informer) same(ctx context.Context) (resourceVersion string, same bool,
 	}
 }
 
-// comparedList is how far a list of metadata has been compared with what is held.
-type comparedList struct {
-	*Informer
+// comparison is how far a list of metadata has been compared with what is held.
+type comparison struct {
+	*Auditor
 	held []entry.ObjectRef
 	// listed objects, and how many of those held were equal to what was listed.
 	listed, equal int
@@ -76,7 +70,7 @@ type comparedList struct {
 
 // page compares the next page. It is not equal either if the list is longer than what is held, of other shards for example:
 // its pages are not for this start to go through.
-func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool, err error) {
+func (c *comparison) page(list *metav1.PartialObjectMetadataList) (equal bool, err error) {
 	if c.listed == 0 {
 		c.resourceVersion = list.ResourceVersion
 	}
@@ -89,14 +83,12 @@ func (c *comparedList) page(list *metav1.PartialObjectMetadataList) (equal bool,
 	if longer || !namesAll(list.Items) || list.ResourceVersion != c.resourceVersion {
 		return false, nil
 	}
-	page, err := (&refLister{Informer: c.Informer}).refsOf(list)
+	page, err := c.pageOf(list)
 	if err != nil {
 		return false, fmt.Errorf("compare what is stored with the server: %w", err)
 	}
 	held := c.held[c.equal:]
 	held = held[:min(len(page.refs), len(held))] // both are in the order of the keys
 	c.equal += len(held)
-	return slices.EqualFunc(page.refs, held, func(a entry.ObjectRef, b entry.ObjectRef) bool {
-		return a == b
-	}), nil
+	return slices.Equal(page.refs, held), nil
 }

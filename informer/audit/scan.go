@@ -1,0 +1,235 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+const (
+	// pageSize is how many identities are asked for at a time.
+	pageSize = 500
+	// Between two pages an audit waits for rest times as long as the last one took: so it takes a twentieth of the
+	// connection and of an API server's core at most. But pause at least, and pauseMax at most.
+	rest     = 19
+	pause    = time.Second
+	pauseMax = time.Minute
+	// timeout bounds one request.
+	timeout = 90 * time.Second
+	// retryFor is how long a page that fails is asked for again.
+	retryFor = time.Hour
+	// step is how often an audit looks whether the stream has come to a page, and behind how long that may take:
+	// bookmarks come once a minute, but not every server sends them.
+	step   = time.Second / 4
+	behind = 3 * time.Minute
+	// maxSuspects is how many objects may have been found to differ before the audit looks no further.
+	maxSuspects = 200
+	// verifyEvery is how often audits have the file verified.
+	verifyEvery = time.Hour
+)
+
+// MinTime is how long an audit of so many objects takes at least.
+func MinTime(objects int) time.Duration {
+	return time.Duration(max(0, (objects-1)/pageSize)) * pause
+}
+
+// verdict is what a scan has found.
+type verdict int
+
+const (
+	equal   verdict = iota
+	differs         // something differs, or may
+	rewound         // the server is at an older resourceVersion than the stream was
+)
+
+// scan is one audit.
+type scan struct {
+	*Auditor
+	report Report
+	whole  bool // the server has no metadata, or not such that tell states apart
+}
+
+// run goes through everything, and waits for the list that it asks for. It ends with the run of the informer.
+func (s *scan) run(ctx context.Context) error {
+	running := s.running()
+	if running == nil || !s.o.Subject.Live() {
+		return ErrNotLive
+	}
+	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, klog.FromContext(running)))
+	defer cancel(nil)
+	defer context.AfterFunc(running, func() { cancel(context.Cause(running)) })()
+	// What no read meets is a record that is not there.
+	if err := s.repaired(ctx, s.o.Subject.Verify(ctx, verifyEvery)); err != nil {
+		return err
+	}
+	due, err := s.pages(ctx)
+	if due == equal {
+		return err
+	}
+	listed := s.awaitList()
+	s.o.Subject.Relist(due == rewound)
+	select {
+	case <-listed:
+		s.report.Listed = true
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *scan) repaired(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.o.Subject.Repaired(ctx, err)
+}
+
+// stored returns the stored identities after a key, up to another one; empty is the end.
+func (s *scan) stored(ctx context.Context, after, to string) (refs []entry.ObjectRef, err error) {
+	for {
+		page, err := s.o.Subject.Refs(ctx, after, pageSize)
+		if err != nil {
+			if err := s.repaired(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, ref := range page {
+			if to != "" && ref.Key > to {
+				return refs, nil
+			}
+			refs = append(refs, ref)
+		}
+		if len(page) < pageSize {
+			return refs, nil
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+// pages goes through the server's identities page by page. It says whether everything has to be listed, with an error
+// too, if that came after something had been found.
+func (s *scan) pages(ctx context.Context) (due verdict, err error) {
+	after, token := "", ""
+	for {
+		held := s.o.Subject.LastSyncResourceVersion()
+		p, took, err := s.page(ctx, token)
+		if err != nil {
+			return due, err
+		}
+		switch {
+		case !entry.ComparableRV(p.resourceVersion) || !entry.ComparableRV(held):
+			return due, ErrNotAuditable
+		case token == "" && entry.NewerRV(held, p.resourceVersion):
+			return rewound, nil
+		case !inOrder(after, p.refs):
+			return differs, nil // a list copes with a server that does not sort
+		}
+		s.report.Objects += len(p.refs)
+		last := ""
+		if n := len(p.refs); n > 0 && p.next != "" {
+			last = p.refs[n-1].Key
+		}
+		if len(p.refs) > 0 || p.next == "" {
+			if err := s.comparePage(ctx, p, after, last); err != nil {
+				return due, err
+			}
+			after = last
+		}
+		if s.report.Suspects > 0 {
+			due = differs
+		}
+		if p.next == "" || s.report.Suspects > maxSuspects {
+			return due, nil
+		}
+		token = p.next
+		if err := s.sleep(ctx, min(max(pause, rest*took), pauseMax)); err != nil {
+			return due, err
+		}
+	}
+}
+
+// inOrder reports whether the keys come after the given one, each after the one before.
+func inOrder(after string, refs []entry.ObjectRef) bool {
+	for _, ref := range refs {
+		if ref.Key <= after {
+			return false
+		}
+		after = ref.Key
+	}
+	return true
+}
+
+// comparePage compares a page with what is stored behind after, up to last (empty is the end). What differs is compared
+// again when the stream has come to the page.
+func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
+	suspects, err := s.suspects(ctx, p, after, last)
+	if err == nil && len(suspects) > 0 {
+		if err = s.catchUp(ctx, p.resourceVersion); err == nil {
+			suspects, err = s.suspects(ctx, p, after, last)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.suspect(suspects)
+	s.report.Suspects += len(suspects)
+	return nil
+}
+
+// catchUp waits until what is stored is as new as the page. A live watch that does not get there has no bookmarks: then it
+// is not waited for any longer.
+func (s *scan) catchUp(ctx context.Context, to string) error {
+	begun := s.o.Clock.Now()
+	for entry.NewerRV(to, s.o.Subject.LastSyncResourceVersion()) && s.o.Clock.Since(begun) < behind {
+		if !s.o.Subject.Live() {
+			begun = s.o.Clock.Now()
+		}
+		if err := s.sleep(ctx, step); err != nil {
+			return err
+		}
+	}
+	if err := s.o.Subject.WaitIdle(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// suspects returns the keys of which the page has something else than is stored, unless it is known why.
+func (s *scan) suspects(ctx context.Context, p page, after, last string) (keys []string, err error) {
+	stored, err := s.stored(ctx, after, last)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range p.refs {
+		for len(stored) > 0 && stored[0].Key < server.Key {
+			if !entry.NewerRV(stored[0].ResourceVersion, p.resourceVersion) { // else it came after the page
+				keys = append(keys, stored[0].Key)
+			}
+			stored = stored[1:]
+		}
+		if len(stored) == 0 || stored[0].Key != server.Key {
+			if !s.isDeleted(server.Key) && !s.isSkipped(server.Key) {
+				keys = append(keys, server.Key)
+			}
+			continue
+		}
+		have := stored[0]
+		stored = stored[1:]
+		if have != server && !entry.NewerRV(have.ResourceVersion, p.resourceVersion) && !s.isSkipped(server.Key) {
+			keys = append(keys, server.Key)
+		}
+	}
+	for _, ref := range stored {
+		if !entry.NewerRV(ref.ResourceVersion, p.resourceVersion) {
+			keys = append(keys, ref.Key)
+		}
+	}
+	return keys, nil
+}

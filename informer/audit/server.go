@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/entry"
+)
+
+// page is one page of a list of identities.
+type page struct {
+	refs []entry.ObjectRef // in the order of the answer, which is that of their keys
+	// resourceVersion is that of the list, and next asks for the next page; empty at the end.
+	resourceVersion, next string
+}
+
+// backoff spaces the attempts to get a page: 0.2 s, doubled up to 10 s.
+func backoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
+}
+
+// page asks for a page, again and again if need be. A token whose history is gone is exchanged for the one that the
+// server offers: each page is judged by itself.
+func (s *scan) page(ctx context.Context, token string) (p page, took time.Duration, err error) {
+	begun := s.o.Clock.Now()
+	for delay := backoff(); ; {
+		asked := s.o.Clock.Now()
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		p, err = s.list(limited, metav1.ListOptions{Limit: pageSize, Continue: token})
+		cancel()
+		if err == nil {
+			s.o.Subject.Contacted()
+			return p, s.o.Clock.Since(asked), nil
+		}
+		if ctx.Err() != nil {
+			return p, 0, context.Cause(ctx)
+		}
+		var status apierrors.APIStatus
+		if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
+			token = status.Status().Continue
+			continue
+		}
+		if s.o.Clock.Since(begun) > retryFor {
+			return p, 0, err
+		}
+		klog.FromContext(ctx).V(2).Info("A page of an audit failed; trying again", "err", err)
+		wait := delay.Step()
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			wait += time.Duration(seconds) * time.Second
+		}
+		if err := s.sleep(ctx, wait); err != nil {
+			return p, 0, err
+		}
+	}
+}
+
+// list asks for a page of identities: by metadata, unless the server has refused that before, or does now.
+func (s *scan) list(ctx context.Context, o metav1.ListOptions) (page, error) {
+	if s.o.ListMetadata != nil && !s.whole {
+		list, err := s.o.ListMetadata(ctx, o)
+		switch {
+		case apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
+		case err != nil:
+			return page{}, err
+		case namesAll(list.Items):
+			return s.pageOf(list)
+		}
+		s.whole = true
+	}
+	list, err := s.o.List(ctx, o)
+	if err != nil {
+		return page{}, err
+	}
+	return s.pageOf(list)
+}
+
+// namesAll reports whether each of them says which object it is, and in which state.
+func namesAll(items []metav1.PartialObjectMetadata) bool {
+	for i := range items {
+		if items[i].UID == "" || items[i].ResourceVersion == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// pageOf returns the identities of the listed objects that the informer stores.
+func (a *Auditor) pageOf(list runtime.Object) (p page, err error) {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return p, fmt.Errorf("the answer to a list request is no list: %w", err)
+	}
+	p.resourceVersion, p.next = m.GetResourceVersion(), m.GetContinue()
+	return p, meta.EachListItem(list, func(obj runtime.Object) error {
+		if acc, err := meta.Accessor(obj); err == nil && a.o.Stores(obj) {
+			p.refs = append(p.refs, entry.RefOf(acc))
+		}
+		return nil
+	})
+}

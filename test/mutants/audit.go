@@ -1,0 +1,40 @@
+package main
+
+var auditMutants = []mutant{
+	{
+		name:   "audit/not-compared-again",
+		breaks: "What is only under way is not reported: it is compared again once the stream has come to the server's answer.",
+		file:   "informer/audit/scan.go",
+		old: `		if err = s.catchUp(ctx, p.resourceVersion); err == nil {
+			suspects, err = s.suspects(ctx, p, after, last)
+		}
+`,
+		new: `		err = s.catchUp(ctx, p.resourceVersion)
+`,
+		test: "TestAudit",
+	},
+	{
+		name:   "audit/ghost-behind-the-last-key",
+		breaks: "An object that is stored behind the server's last key is found.",
+		file:   "informer/audit/scan.go",
+		old: `	for _, ref := range stored {
+		if !entry.NewerRV(ref.ResourceVersion, p.resourceVersion) {
+			keys = append(keys, ref.Key)
+		}
+	}
+`,
+		new:  ``,
+		test: "TestAudit",
+	},
+	{
+		name:   "audit/unsuspected-change-is-an-incident",
+		breaks: "A change that was under way while a list repaired something is no incident.",
+		file:   "informer/audit/found.go",
+		old: `			if differs && !suspect {
+				continue
+			}
+`,
+		new:  ``,
+		test: "TestListOfAnAudit",
+	},
+}
