@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -28,7 +29,7 @@ type write struct {
 	payloadSize int
 	// packed is payload compressed with dict, as the file gets it; nil if it gets payload. Only who commits uses them.
 	packed []byte
-	dict   *dictionary
+	dict   *compress.Dictionary
 	terms  map[string][]string
 	// order is the place of the write among all that the overlay was given.
 	order uint64

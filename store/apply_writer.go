@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -25,8 +26,8 @@ type writer struct {
 	objects *bolt.Bucket
 	indexes map[string]*bolt.Bucket // every index of state
 	state   state
-	dict    *dictionary // that the file has for certain; may be nil
-	feed    *feedWriter // nil if there is none
+	dict    *compress.Dictionary // that the file has for certain; may be nil
+	feed    *feedWriter          // nil if there is none
 	// places are those of the durable handlers; nil if there are none. They are read in the transaction: what a rebuild, or another write, has
 	// done to them before it is in them.
 	places *placesSnapshot
@@ -222,7 +223,7 @@ func (w *writer) putEncoded(x *write, encoding string, old stored) error {
 	}
 	payload := x.payload
 	if x.dict != nil {
-		payload, h.Dictionary, h.Size = x.packed, x.dict.id, len(x.payload)
+		payload, h.Dictionary, h.Size = x.packed, x.dict.ID, len(x.payload)
 		if err := w.useDictionary(x.dict); err != nil {
 			return err
 		}
@@ -250,16 +251,16 @@ func (w *writer) tally(bucket, key []byte, n int) {
 }
 
 // useDictionary makes sure that the file has what a record names, and notes that new ones are packed with it.
-func (w *writer) useDictionary(d *dictionary) error {
+func (w *writer) useDictionary(d *compress.Dictionary) error {
 	if w.dict == d {
 		return nil
 	}
-	if err := d.put(w.bucket, w.c); err != nil {
-		return fmt.Errorf("store dictionary %016x: %w", d.id, err)
+	if err := w.c.putDictionary(w.bucket, d); err != nil {
+		return fmt.Errorf("store dictionary %016x: %w", d.ID, err)
 	}
 	w.dict = d
-	if w.c.packer.using() == d {
-		w.state.dictionary = d.id
+	if w.c.packer.Using() == d {
+		w.state.dictionary = d.ID
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -18,8 +19,8 @@ import (
 type body struct {
 	encoding string
 	payload  []byte
-	dict     *dictionary // nil if the payload is as the codec wrote it
-	size     int         // without compression
+	dict     *compress.Dictionary // nil if the payload is as the codec wrote it
+	size     int                  // without compression
 }
 
 // body returns that of a record in the bucket of objects. What was sealed it opens.
@@ -49,7 +50,7 @@ func (r *reader) plain(key string, b body, buf []byte) (body, error) {
 	if b.dict == nil {
 		return b, nil
 	}
-	plain, err := b.dict.unpack(buf, b.payload, b.size)
+	plain, err := b.dict.Unpack(buf, b.payload, b.size)
 	if err != nil {
 		// The checksums of record and dictionary were right: the file is not to blame.
 		return b, fmt.Errorf("record %s in collection %s can not be decompressed: %w: %w", printable.Key(key), r.name, entry.ErrIncompatible, err)
@@ -62,14 +63,14 @@ func (r *reader) decodeBody(key string, b body) (runtime.Object, error) {
 	if b.dict == nil {
 		return r.decodePlain(key, b)
 	}
-	buffers := &b.dict.buffers
+	buffers := &b.dict.Buffers
 	buf := buffers.Get().(*[]byte)
 	plain, err := r.plain(key, b, *buf)
 	if err != nil {
 		return nil, err
 	}
 	obj, err := r.decodePlain(key, plain) // shares no memory with it
-	if cap(plain.payload) <= maxPooled {
+	if cap(plain.payload) <= compress.MaxPooled {
 		*buf = plain.payload
 		buffers.Put(buf)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
@@ -60,7 +61,7 @@ type Collection struct {
 
 	builds builds
 	limits limits
-	packer *packer // nil if Compression is off
+	packer *compress.Packer // nil if Compression is off
 
 	committed func(Commit) // may be nil
 
@@ -112,8 +113,10 @@ func openCollection(ctx context.Context, s *Store, name string, id entry.Identit
 		readOnly:  s.ReadOnly(),
 		committed: o.Committed,
 		limits:    limitsOf(o.Residency),
-		packer:    newPacker(o.Compression),
 		mustSeal:  o.Seal,
+	}
+	if o.Compression != NoCompression {
+		c.packer = compress.NewPacker()
 	}
 	if c.keyFunc == nil {
 		c.keyFunc = cache.DeletionHandlingMetaNamespaceKeyFunc

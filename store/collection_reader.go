@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
+	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
@@ -25,7 +26,7 @@ type reader struct {
 	overlay *overlay
 	// customKeys says that keys need not be namespace/name.
 	customKeys bool
-	dicts      dictionaries
+	dicts      compress.Dictionaries
 }
 
 // view calls fn with the collection's bucket in a read transaction.

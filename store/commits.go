@@ -168,7 +168,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 	begun := time.Now()
 	for c, snap := range snaps {
-		c.packer.pack(snap.writes())
+		c.pack(snap.writes())
 	}
 	place, err := s.takeWriter(ctx, committing)
 	if err != nil {

@@ -119,7 +119,7 @@ func SetTombstoneLimit(c *Collection, n int) { c.limits.tombstones = n }
 // SetSampling makes c compress with dictionaries of so many bytes, as soon as there are sample bytes to make one of:
 // compression, of few objects.
 func SetSampling(c *Collection, dictionary, sample int) {
-	c.packer.dictBytes, c.packer.sampleBytes = dictionary, sample
+	c.packer.DictBytes, c.packer.SampleBytes = dictionary, sample
 }
 
 // HoldBuild keeps the index from being built until build is called: look-ups in an index that is not ready.

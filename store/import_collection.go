@@ -128,7 +128,7 @@ func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 	for n, x := range i.writes {
 		writes[n] = &x.write
 	}
-	i.c.packer.pack(writes)
+	i.c.pack(writes)
 	if err := i.c.lockWrites(ctx); err != nil {
 		return err
 	}

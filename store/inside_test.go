@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -21,14 +20,6 @@ import (
 )
 
 // Tests of whole collections that look at what can not be seen from outside: an order of steps that no gate reaches.
-
-// soaked is how many rounds a test makes: so many in make test, or in make soak.
-func soaked(test, soak int) int {
-	if os.Getenv("LARDER_SOAK") != "" {
-		return soak
-	}
-	return test
-}
 
 // podAt is the i-th pod.
 func podAt(i int, rv string) *corev1.Pod {

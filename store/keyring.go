@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -203,23 +202,12 @@ func (k *keyring) make(ctx context.Context) (*dataKey, error) {
 		clear(raw)
 		return nil, fmt.Errorf("wrap a new data key: %w", err)
 	}
-	one, err := newDataKey(newKeyID(), raw)
+	one, err := newDataKey(format.RandomID(), raw)
 	if err != nil {
 		return nil, err
 	}
 	one.wrapper, one.wrapped, one.created = wrapper, wrapped, time.Now().Truncate(time.Second)
 	return one, nil
-}
-
-// newKeyID returns a random one that is not 0, which stands for none.
-func newKeyID() uint64 {
-	var id [8]byte
-	for {
-		_, _ = rand.Read(id[:]) // never fails
-		if n := binary.BigEndian.Uint64(id[:]); n != 0 {
-			return n
-		}
-	}
 }
 
 // held returns the keys, or none.

@@ -236,14 +236,14 @@ func (r *resealing) oneDictionary(b *bolt.Bucket, k, v []byte) error {
 		return err
 	}
 	r.dicts[id] = id
-	if dict.isHashed() {
-		r.dicts[id] = newKeyID()
+	if dict.IsHashed() {
+		r.dicts[id] = format.RandomID()
 	}
 	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
 	if err != nil {
 		return err
 	}
 	place := format.DictionaryPlace(r.dicts[id])
-	record := r.c.key.appendSealed(nil, format.BucketDictionaries, r.name, place, format.DictionaryHeader, dict.content)
+	record := r.c.key.appendSealed(nil, format.BucketDictionaries, r.name, place, format.DictionaryHeader, dict.Content)
 	return dicts.Put(format.DictionaryKey(r.dicts[id]), record)
 }

@@ -239,7 +239,7 @@ func (r *replacement) same(x *write, now current) (bool, error) {
 	case err != nil: // what cannot be read is written anew
 		return false, nil //nolint:nilerr // see above
 	}
-	return bytes.Equal(b.payload, x.payload) && r.c.packer.keeps(now.Header, x.payload) && r.c.sealsAs(now.Header), nil
+	return bytes.Equal(b.payload, x.payload) && r.c.packer.Keeps(now.Header, x.payload) && r.c.sealsAs(now.Header), nil
 }
 
 // settle notes what becomes of an item, once it was shown if it was to be.

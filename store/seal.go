@@ -162,7 +162,7 @@ func (c *Collection) seal(st state) error {
 	}
 	sealing := c.store.keys != nil && (st.Sealed || c.mustSeal || c.store.Seals(c.id.GroupResource()))
 	if sealing {
-		c.packer.seal()
+		c.packer.Seal()
 	}
 	c.sealing.Store(sealing)
 	return nil

@@ -1,21 +1,19 @@
-package store
+package compress
 
 import (
 	"bytes"
-	"errors"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/sample"
 	"github.com/larder-dev/larder/store/internal/format"
 )
 
-func sampleDictionary() *dictionary {
-	return newDictionary([]byte(strings.Repeat(sample.PodJSON, 2)))
+func sampleDictionary() *Dictionary {
+	return New([]byte(strings.Repeat(sample.PodJSON, 2)))
 }
 
 func TestDictionaryRoundTrip(t *testing.T) {
@@ -27,13 +25,13 @@ func TestDictionaryRoundTrip(t *testing.T) {
 			t.Fatalf("%d bytes became %d", len(payload), len(packed))
 		}
 		for _, buf := range [][]byte{nil, make([]byte, 10), make([]byte, 0, 8<<20)} {
-			got, err := d.unpack(buf, packed, len(payload))
+			got, err := d.Unpack(buf, packed, len(payload))
 			if err != nil || !bytes.Equal(got, payload) {
 				t.Fatalf("%d bytes came back as %d, %v", len(payload), len(got), err)
 			}
 		}
 		// The same bytes whoever packs them, so that equal objects have equal records.
-		if again := newDictionary(d.content).pack(payload); !bytes.Equal(again, packed) {
+		if again := New(d.Content).pack(payload); !bytes.Equal(again, packed) {
 			t.Error("it was packed otherwise the second time")
 		}
 	}
@@ -59,41 +57,20 @@ func TestUnpackBoundsMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for what, packed := range map[string][]byte{"a frame with a size": bomb, "one without": stream.Bytes(), "two": append(bytes.Clone(d.pack(make([]byte, 900))), bomb...)} {
-		if got, err := d.unpack(nil, packed, 1000); err == nil {
+	for what, packed := range map[string][]byte{"a frame with a size": bomb, "one without": stream.Bytes(),
+		"two": append(bytes.Clone(d.pack(make([]byte, 900))), bomb...)} {
+		if got, err := d.Unpack(nil, packed, 1000); err == nil {
 			t.Errorf("%s: %d bytes, %v", what, len(got), err)
 		}
 	}
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 8<<20 {
 		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
 	}
-	if _, err := d.unpack(nil, bomb, 32<<20+1); err == nil {
+	if _, err := d.Unpack(nil, bomb, 32<<20+1); err == nil {
 		t.Error("fewer bytes than the header says were accepted")
 	}
 	if d.pack(make([]byte, format.MaxUnpacked+1)) != nil {
 		t.Error("a payload was packed that is too long to be read")
-	}
-}
-
-// readerOf is one of a store without keys.
-func readerOf(collection string) *reader { return &reader{store: &Store{}, name: collection} }
-
-func TestDictionaryIsChecked(t *testing.T) {
-	d := sampleDictionary()
-	record := format.AppendRecord(nil, "c", format.DictionaryPlace(d.id), format.Header{Encoding: "dictionary"}, d.content)
-	got, err := readerOf("c").parseDictionary(d.id, record)
-	if err != nil || got.id != d.id || !bytes.Equal(got.content, d.content) {
-		t.Fatalf("%x, %v", got.id, err)
-	}
-	for i := 0; i < len(record)*8; i += 7 {
-		record[i/8] ^= 1 << (i % 8)
-		if _, err := readerOf("c").parseDictionary(d.id, record); !errors.Is(err, entry.ErrDamaged) {
-			t.Fatalf("bit %d: %v", i, err)
-		}
-		record[i/8] ^= 1 << (i % 8)
-	}
-	if _, err := readerOf("other").parseDictionary(d.id, record); !errors.Is(err, entry.ErrDamaged) {
-		t.Errorf("of another collection: %v", err)
 	}
 }
 
@@ -104,24 +81,9 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, packed []byte, size int) {
 		size = max(1, size%(1<<20))
-		got, err := d.unpack(nil, packed, size)
+		got, err := d.Unpack(nil, packed, size)
 		if err == nil && len(got) != size {
 			t.Fatalf("%d bytes, want %d", len(got), size)
-		}
-	})
-}
-
-func FuzzParseDictionary(f *testing.F) {
-	d := sampleDictionary()
-	f.Add(format.AppendRecord(nil, "c", format.DictionaryPlace(d.id), format.Header{}, d.content), d.id)
-	f.Add(someRecord(format.Header{Dictionary: 1 << 60, Size: 70000}), uint64(1))
-	f.Fuzz(func(t *testing.T, data []byte, id uint64) {
-		for _, data := range [][]byte{data, resum("c", format.DictionaryPlace(id), data)} {
-			got, err := readerOf("c").parseDictionary(id, data)
-			if err != nil && !errors.Is(err, entry.ErrDamaged) && !errors.Is(err, ErrSealed) || err == nil &&
-				format.DictionaryID(got.content) != id {
-				t.Fatalf("%+v, %v", got, err)
-			}
 		}
 	})
 }

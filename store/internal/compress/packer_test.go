@@ -1,10 +1,10 @@
-package store
+package compress
 
 import "testing"
 
 // Products of counts and sizes are larger than an int of 32 bits holds.
 func TestPackerCountsBeyond32Bits(t *testing.T) {
-	p := newPacker(Zstd)
+	p := NewPacker()
 	payloads := make([][]byte, 100_000)
 	small := make([]byte, 100)
 	for i := range payloads {

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/compress"
+	"github.com/larder-dev/larder/store/internal/format"
+)
+
+// putDictionary stores a dictionary in a collection's bucket, if it is not there.
+func (c *Collection) putDictionary(b *bolt.Bucket, d *compress.Dictionary) error {
+	dicts, err := b.CreateBucketIfNotExists(format.BucketDictionaries)
+	if err != nil || dicts.Get(format.DictionaryKey(d.ID)) != nil {
+		return err
+	}
+	return dicts.Put(format.DictionaryKey(d.ID),
+		c.appendRecord(nil, format.BucketDictionaries, format.DictionaryPlace(d.ID), format.DictionaryHeader, d.Content))
+}
+
+// getDictionary reads what putDictionary has stored.
+func (r *reader) getDictionary(b *bolt.Bucket, id uint64) (*compress.Dictionary, error) {
+	collection := r.name
+	var data []byte
+	if dicts := b.Bucket(format.BucketDictionaries); dicts != nil {
+		data = dicts.Get(format.DictionaryKey(id))
+	}
+	if data == nil {
+		return nil, fmt.Errorf("dictionary %016x of collection %s is not there: %w", id, collection, entry.ErrDamaged)
+	}
+	return r.parseDictionary(id, data)
+}
+
+// parseDictionary returns a dictionary that shares no memory with data.
+func (r *reader) parseDictionary(id uint64, data []byte) (*compress.Dictionary, error) {
+	place := format.DictionaryPlace(id)
+	h, content, err := format.ParseRecord(r.name, place, data)
+	if err != nil {
+		return nil, err
+	}
+	if h.SealedBy != 0 && h.Dictionary == 0 {
+		if content, err = r.opened(format.BucketDictionaries, place, h, content); err != nil {
+			return nil, err
+		}
+		return compress.WithID(id, content), nil
+	}
+	if h.Version() != format.RecordVersion || format.DictionaryID(content) != id {
+		return nil, fmt.Errorf("dictionary %016x of collection %s has another content: %w", id, r.name, entry.ErrDamaged)
+	}
+	return compress.New(bytes.Clone(content)), nil
+}
+
+// dictionary returns the one of that id, which is read in the transaction if it has not been used yet.
+func (r *reader) dictionary(tx *bolt.Tx, id uint64) (*compress.Dictionary, error) {
+	if found := r.dicts.Find(id); found != nil {
+		return found, nil
+	}
+	b, err := collectionBucket(tx, r.name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.getDictionary(b, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.dicts.Add(found), nil
+}
+
+// loadDictionary goes on with the dictionary that was in use last. If it is damaged the store has failed, as it does
+// when a record is read that needs it, and a new one will be made.
+func (c *Collection) loadDictionary(ctx context.Context) error {
+	if c.packer == nil {
+		return nil
+	}
+	err := c.view(ctx, func(b *bolt.Bucket) error {
+		st, err := getState(b, c.name)
+		if err != nil || st.dictionary == 0 {
+			return err
+		}
+		dict, err := c.dictionary(b.Tx(), st.dictionary)
+		if err == nil && !(c.packer.IsSealed() && dict.IsHashed()) { // of one that is in plain text no more use is made
+			c.packer.Use(dict)
+		}
+		return err
+	})
+	if errors.Is(err, entry.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+// reviseDictionary looks at the first page of a list that rewrites: everything it has will be written with the
+// dictionary.
+func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
+	if r.c.packer == nil || r.revised {
+		return
+	}
+	r.revised = true
+	payloads := make([][]byte, 0, len(keys))
+	for _, key := range keys {
+		if it := items[key]; it.err == nil {
+			payloads = append(payloads, it.payload)
+		}
+	}
+	r.c.packer.Revise(payloads)
+}
+
+// dropDictionaries removes those that no record names any more.
+func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
+	dicts, needed := b.Bucket(format.BucketDictionaries), map[uint64]bool{}
+	if dicts == nil {
+		return nil
+	}
+	if dict := c.packer.Using(); dict != nil {
+		needed[dict.ID] = true
+	}
+	unused := func() (keys [][]byte, err error) {
+		err = dicts.ForEach(func(k, _ []byte) error {
+			if id, ok := format.ParseDictionaryKey(k); !ok || !needed[id] {
+				keys = append(keys, bytes.Clone(k))
+			}
+			return nil
+		})
+		return keys, err
+	}
+	if keys, err := unused(); err != nil || len(keys) == 0 {
+		return err
+	}
+	objects, err := c.objects(b)
+	if err != nil {
+		return err
+	}
+	err = objects.ForEach(func(k, data []byte) error {
+		h, err := format.ParseHeader(c.name, string(k), data)
+		needed[h.Dictionary] = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	keys, err := unused()
+	for _, k := range keys {
+		if err == nil {
+			err = dicts.Delete(k)
+		}
+	}
+	if !needed[st.dictionary] {
+		st.dictionary = 0
+	}
+	return err
+}
+
+// pack compresses the payloads of the writes, those that get shorter by it and are not compressed yet.
+func (c *Collection) pack(writes []*write) {
+	if c.packer == nil {
+		return
+	}
+	var todo []*write
+	var payloads [][]byte
+	for _, x := range writes {
+		if !x.del && x.dict == nil {
+			todo, payloads = append(todo, x), append(payloads, x.payload)
+		}
+	}
+	packed, dict := c.packer.Pack(payloads)
+	for i, x := range todo {
+		if packed[i] != nil {
+			x.packed, x.dict = packed[i], dict
+		}
+	}
+}
