@@ -130,6 +130,21 @@ soak: cluster ## longer runs of the same tests: more systems, more kills and pow
 mutants: ## plants faults, one at a time, and says whether the test that guards the promise notices: ten minutes (MUTANTFLAGS; see test/mutants)
 	@$(GO) run ./test/mutants $(MUTANTFLAGS)
 
+.PHONY: size
+size: ## lines, the largest types, exported names and the walk of an event, beside the limits of the design
+	@$(GO) run ./test/size
+
+PICTURES := house event restart
+D2 := $(GO) tool -modfile=$(CURDIR)/test/tools/d2/go.mod d2 --layout=elk --theme=0 --dark-theme=200 --pad=20
+.PHONY: pictures
+pictures: ## makes the pictures of docs/architecture.md from docs/img/*.d2, and that of the packages from their imports
+	@$(GO) run ./test/size -house > docs/img/architecture-house.d2
+	@cd docs/img; for p in $(PICTURES); do \
+		$(CURDIR)/$(STEP) "architecture-$$p.svg" $(D2) architecture-$$p.d2 architecture-$$p.svg; \
+		echo "<!-- made from $$(git hash-object architecture-$$p.d2) -->" >> architecture-$$p.svg; \
+		chmod 644 architecture-$$p.svg; \
+	done
+
 .PHONY: bench
 bench: cluster ## Larder beside client-go on a real kube-apiserver: hours; writes docs/benchmarks.md (BENCHFLAGS)
 	@$(GO) -C bench run . -docs ../docs/benchmarks.md $(BENCHFLAGS)

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// rooms are what the picture says of a package. One that is not named here is drawn all the same.
+var rooms = map[string]string{
+	"cmd/larder":                 "the command line",
+	"snapshot":                   "portable files:\nwrite, read, compare, restore",
+	"metrics":                    "Prometheus metrics",
+	"informer":                   "cache.SharedIndexInformer:\nhandlers, status, the pump",
+	"informer/factory":           "client-go's factories",
+	"informer/controllerruntime": "NewCache; a module of its own",
+	"informer/mapper":            "discovery in the file",
+	"reflector":                  "lists and watches",
+	"fifo":                       "the ordered, bounded queue",
+	"store":                      "one bbolt file: objects, indexes\nand resourceVersion in one transaction",
+	"store/internal/compress":    "dictionaries and zstd",
+	"store/internal/format":      "every byte on disk",
+	"store/internal/resident":    "decoded objects for reading",
+	"codec":                      "objects to bytes and back",
+	"entry":                      "identities, references,\nentries, errors",
+}
+
+// drawn reports whether a package is in the picture: the command, the library, and what is inside the store.
+func (p *goPackage) drawn() bool { return p.dir == "cmd/larder" || p.library() && p.name != "main" }
+
+// drawHouse returns the packages and their imports as text for d2. Imports of packages that are not drawn count as
+// their importers', and an arrow that follows from others is left out.
+func drawHouse(packages []*goPackage) string {
+	byDir := map[string]*goPackage{}
+	for _, p := range packages {
+		byDir[p.dir] = p
+	}
+	all := map[string][]string{} // what each drawn package imports
+	for _, p := range packages {
+		if p.drawn() {
+			all[p.dir] = drawnImports(p, byDir, map[string]bool{})
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# Made by `make pictures` from the imports; see test/size/house.go.\ndirection: down\n")
+	for _, p := range packages {
+		if p.drawn() {
+			label := p.dir
+			if what := rooms[p.dir]; what != "" {
+				label += "\n" + what
+			}
+			fmt.Fprintf(&b, "%q: %q\n", p.dir, label)
+		}
+	}
+	for _, p := range packages {
+		for _, to := range all[p.dir] {
+			if !slices.ContainsFunc(all[p.dir], func(other string) bool { return other != to && leadsTo(all, other, to) }) {
+				fmt.Fprintf(&b, "%q -> %q\n", p.dir, to)
+			}
+		}
+	}
+	return b.String()
+}
+
+// drawnImports returns the drawn packages that p imports, directly or by way of some that are not drawn.
+func drawnImports(p *goPackage, byDir map[string]*goPackage, seen map[string]bool) []string {
+	var dirs []string
+	for _, dir := range p.imports {
+		to := byDir[dir]
+		if to == nil || seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		if to.drawn() {
+			dirs = append(dirs, dir)
+		} else {
+			dirs = append(dirs, drawnImports(to, byDir, seen)...)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+func leadsTo(imports map[string][]string, from, to string) bool {
+	return slices.ContainsFunc(imports[from], func(next string) bool { return next == to || leadsTo(imports, next, to) })
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+)
+
+// The limits. What is above one is marked with a question mark.
+const (
+	maxPackage       = 4000 // lines of a library package
+	maxExportedNames = 45
+	maxMethods       = 25
+	maxFields        = 20
+	maxEventLocks    = 9
+	maxEventFiles    = 16
+	largestTypes     = 5
+)
+
+func main() {
+	house := flag.Bool("house", false, "print the picture of the packages, as text for d2")
+	lists := flag.Bool("lists", false, "write the files, locks and numbers of the lists in "+architecture)
+	flag.Parse()
+	if err := run(os.Stdout, *house, *lists); err != nil {
+		fmt.Fprintln(os.Stderr, "size:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, house, lists bool) error {
+	root, err := findRoot()
+	if err != nil {
+		return err
+	}
+	if lists {
+		return completePage(root)
+	}
+	packages, err := readPackages(root)
+	if err != nil {
+		return err
+	}
+	if house {
+		_, err := io.WriteString(w, drawHouse(packages))
+		return err
+	}
+	walks, err := readWalks(filepath.Join(root, architecture))
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	printLines(t, packages)
+	printTypes(t, packages)
+	printNames(t, packages)
+	printWalks(t, walks)
+	return t.Flush()
+}
+
+// completePage writes what the lists of the page can have from the code.
+func completePage(root string) error {
+	path := filepath.Join(root, architecture)
+	walks, err := readWalks(path)
+	if err != nil {
+		return err
+	}
+	c, err := readCode(root)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(c.complete(string(text), walks)), 0o644)
+}
+
+// findRoot returns the directory of the repository that the working directory is in.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "test", "size", "doc.go")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("the working directory is not in a clone of Larder")
+		}
+		dir = parent
+	}
+}
+
+// printLines prints each group with its limit, and the packages in it.
+func printLines(w io.Writer, packages []*goPackage) {
+	fmt.Fprint(w, "lines\tlimit\tfiles\t\t\n")
+	for _, g := range groups {
+		lines, files := 0, 0
+		for _, p := range packages {
+			if g.has(p.dir) {
+				lines, files = lines+p.lines, files+len(p.files)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t  %s\n", limited(lines, g.limit), limit(g.limit), files, g.name)
+	}
+	fmt.Fprint(w, "\t\t\t\n")
+	for _, p := range packages {
+		most := 0
+		if p.library() {
+			most = maxPackage
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t  %s\n", limited(p.lines, most), limit(most), len(p.files), p.dir)
+	}
+}
+
+func printTypes(w io.Writer, packages []*goPackage) {
+	fmt.Fprintf(w, "\t\t\t\nmethods\tfields\t\t  the %d largest types (%d and %d)\n", largestTypes, maxMethods, maxFields)
+	for _, t := range largest(packages, largestTypes) {
+		fmt.Fprintf(w, "%s\t%s\t\t  %s\n", limited(t.methods, maxMethods), limited(t.fields, maxFields), t.name)
+	}
+}
+
+func printNames(w io.Writer, packages []*goPackage) {
+	fmt.Fprintf(w, "\t\t\t\nexported\tmembers\t\t  names that users see (%d)\n", maxExportedNames)
+	for _, p := range packages {
+		if p.public() {
+			fmt.Fprintf(w, "%s\t%d\t\t  %s\n", limited(p.exported, maxExportedNames), p.members, p.dir)
+		}
+	}
+}
+
+func printWalks(w io.Writer, walks []*Walk) {
+	fmt.Fprintf(w, "\t\t\t\nfunctions\tfiles\tlocks\t  the walk, as %s lists it (an event: about %d files, %d locks)\n",
+		architecture, maxEventFiles, maxEventLocks)
+	for _, walk := range walks {
+		fmt.Fprintf(w, "%d\t%d\t%d\t  %s\n", len(walk.Steps), len(walk.files()), len(walk.locks()), walk.Name)
+	}
+}
+
+// limited is n, with a question mark if it is above a limit that is not 0.
+func limited(n, limit int) string {
+	if limit > 0 && n > limit {
+		return strconv.Itoa(n) + " ?"
+	}
+	return strconv.Itoa(n)
+}
+
+func limit(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

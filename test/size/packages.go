@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const modulePath = "github.com/larder-dev/larder"
+
+// group is what has a limit together.
+type group struct {
+	name  string
+	limit int // of lines; 0 if there is none
+	has   func(dir string) bool
+}
+
+var groups = []group{
+	{"library: what users import", 30_000, isLibrary},
+	{"store, with what is inside it", 14_000, func(dir string) bool { return below(dir, "store") }},
+	{"command line and internal", 18_000, func(dir string) bool { return below(dir, "cmd") || below(dir, "internal") }},
+	{"bench", 4_500, func(dir string) bool { return below(dir, "bench") }},
+}
+
+// trees are what is counted. Examples and tests are not.
+var trees = []string{
+	"entry", "codec", "store", "fifo", "reflector", "informer", "snapshot", "metrics", "serve", "cmd", "internal", "bench",
+}
+
+func isLibrary(dir string) bool {
+	return !below(dir, "cmd") && !below(dir, "internal") && !below(dir, "bench")
+}
+
+func below(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
+
+// goPackage is the code of one directory without its tests, whatever system a file is for.
+type goPackage struct {
+	dir   string // below the root of the repository, with slashes
+	name  string
+	lines int
+	files map[string]*ast.File // by name
+	fset  *token.FileSet
+	// imports are the packages of the module that it imports, as directories.
+	imports []string
+	types   []goType
+	// exported are the exported names of the package; members the exported methods and fields of its exported types.
+	exported, members int
+}
+
+// goType is a type with its own methods and fields; what it embeds counts as one field.
+type goType struct {
+	name            string // with the directory of its package
+	methods, fields int
+}
+
+func (p *goPackage) library() bool { return isLibrary(p.dir) }
+
+// public reports whether users can import the package.
+func (p *goPackage) public() bool {
+	return p.library() && p.name != "main" && !strings.Contains("/"+p.dir+"/", "/internal/")
+}
+
+// readPackages returns the packages of the repository's trees, by directory.
+func readPackages(root string) ([]*goPackage, error) {
+	var all []*goPackage
+	for _, tree := range trees {
+		top := filepath.Join(root, tree)
+		if _, err := os.Stat(top); os.IsNotExist(err) {
+			continue
+		}
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !d.IsDir():
+				return err
+			case d.Name() == "testdata" || d.Name() == "results":
+				return filepath.SkipDir
+			}
+			p, err := readPackage(root, path)
+			if err == nil && len(p.files) > 0 {
+				all = append(all, p)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func readPackage(root, path string) (*goPackage, error) {
+	dir, err := filepath.Rel(root, path)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &goPackage{dir: filepath.ToSlash(dir), files: map[string]*ast.File{}, fset: token.NewFileSet()}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		name := filepath.Join(path, e.Name())
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := parser.ParseFile(p.fset, name, text, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		p.files[e.Name()], p.name = f, f.Name.Name
+		p.lines += bytes.Count(text, []byte("\n"))
+	}
+	p.count()
+	return p, nil
+}
+
+// count fills what is counted of the syntax.
+func (p *goPackage) count() {
+	types := map[string]*goType{}
+	typeOf := func(name string) *goType {
+		if types[name] == nil {
+			types[name] = &goType{name: p.dir + "." + name}
+		}
+		return types[name]
+	}
+	for _, f := range p.files {
+		for _, spec := range f.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if dir, ours := strings.CutPrefix(path, modulePath+"/"); ours && !slices.Contains(p.imports, dir) {
+				p.imports = append(p.imports, dir)
+			}
+		}
+		for _, decl := range f.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				p.countFunc(d, typeOf)
+			case *ast.GenDecl:
+				p.countDecl(d, typeOf)
+			}
+		}
+	}
+	slices.Sort(p.imports)
+	for _, t := range types {
+		p.types = append(p.types, *t)
+	}
+}
+
+func (p *goPackage) countFunc(d *ast.FuncDecl, typeOf func(string) *goType) {
+	if d.Recv == nil {
+		if d.Name.IsExported() {
+			p.exported++
+		}
+		return
+	}
+	receiver := receiverName(d)
+	typeOf(receiver).methods++
+	if d.Name.IsExported() && ast.IsExported(receiver) {
+		p.members++
+	}
+}
+
+func (p *goPackage) countDecl(d *ast.GenDecl, typeOf func(string) *goType) {
+	for _, spec := range d.Specs {
+		switch s := spec.(type) {
+		case *ast.ValueSpec:
+			for _, name := range s.Names {
+				if name.IsExported() {
+					p.exported++
+				}
+			}
+		case *ast.TypeSpec:
+			if s.Name.IsExported() {
+				p.exported++
+			}
+			p.countType(s, typeOf)
+		}
+	}
+}
+
+func (p *goPackage) countType(s *ast.TypeSpec, typeOf func(string) *goType) {
+	var list *ast.FieldList
+	t := typeOf(s.Name.Name)
+	counter := &t.fields
+	switch x := s.Type.(type) {
+	case *ast.StructType:
+		list = x.Fields
+	case *ast.InterfaceType:
+		list, counter = x.Methods, &t.methods
+	default:
+		return
+	}
+	for _, field := range list.List {
+		*counter += max(1, len(field.Names))
+		for _, name := range field.Names {
+			if name.IsExported() && s.Name.IsExported() {
+				p.members++
+			}
+		}
+	}
+}
+
+// receiverName is the name of the type that a method is of.
+func receiverName(d *ast.FuncDecl) string {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return ""
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// largest returns the n types with the most methods and fields together.
+func largest(packages []*goPackage, n int) []goType {
+	var all []goType
+	for _, p := range packages {
+		if !below(p.dir, "bench") {
+			all = append(all, p.types...)
+		}
+	}
+	slices.SortFunc(all, func(a, b goType) int {
+		return cmp.Or(cmp.Compare(b.methods+b.fields, a.methods+a.fields), cmp.Compare(a.name, b.name))
+	})
+	return all[:min(n, len(all))]
+}
