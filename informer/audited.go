@@ -10,22 +10,24 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 )
 
 // Audit compares the identity, UID and resourceVersion, of every stored object with the server's: a proxy may have
-// swallowed events, the server may have been rewound in a way that no guard sees, the file may have lost something. What
-// differs is compared again once the watch has come to the server's answer, since most of it is only under way. If
-// something still differs, everything is listed, bodies are compared, and handlers are told of the differences: OnAdd,
-// OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an audit.Incident in Status.
+// swallowed events, the server may have been rewound in a way that no guard sees, the file may have lost something.
+// What differs is compared again once the watch has come to the server's answer, since most of it is only under way.
+// If something still differs, everything is listed, bodies are compared, and handlers are told of the differences:
+// OnAdd, OnUpdate, or OnDelete with a cache.DeletedFinalStateUnknown. What was repaired is an audit.Incident in
+// Status.
 //
 // The server is read by Options.ListMetadata, or else whole objects, 500 identities at a time, at a gentle rate: a
-// twentieth of the time at most, so 100,000 objects take some minutes. The file is verified before, unless that was done
-// within the hour, and repaired if it is damaged.
+// twentieth of the time at most, so 100,000 objects take some minutes. The file is verified before, unless that was
+// done within the hour, and repaired if it is damaged.
 //
 // It can be called while the informer runs and is live (audit.ErrNotLive), and waits for its turn if another audit is
-// under way. Other errors: audit.ErrNotAuditable, those of the requests that went on for an hour, and the end of ctx or
-// of the run. What was found before is repaired all the same.
+// under way. Other errors: audit.ErrNotAuditable, those of the requests that went on for an hour, and the end of ctx
+// or of the run. What was found before is repaired all the same.
 func (i *Informer) Audit(ctx context.Context) (audit.Report, error) { return i.auditor.Audit(ctx) }
 
 func (i *Informer) newAuditor() *audit.Auditor {
@@ -85,12 +87,12 @@ func (a audited) Repaired(ctx context.Context, err error) error {
 		if !needsRebuild(err) || a.i.failure == nil {
 			return err
 		}
-		if err := sleep(ctx, a.i.clock, time.Second); err != nil {
+		if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
 			return err
 		}
 		err = a.i.failure.Err()
 		for err == nil && a.i.lacking.Load() {
-			if err := sleep(ctx, a.i.clock, time.Second); err != nil {
+			if err := patient.Sleep(ctx, a.i.clock, time.Second); err != nil {
 				return err
 			}
 		}

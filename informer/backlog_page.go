@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 // A page of a backlog ends at so many objects, as those of the store do, or at about so many bytes, by the size of its first. That is more than
@@ -136,7 +137,7 @@ func (i *Informer) nextPage(l *listener) {
 			utilruntime.HandleErrorWithContext(l.ctx, err, "Stored objects can not be read for an event handler; trying again", "type", i.o.ObjectDescription, "handler", l.name)
 			reported = true
 		}
-		if sleep(l.ctx, i.clock, delay.Step()) != nil {
+		if patient.Sleep(l.ctx, i.clock, delay.Step()) != nil {
 			return
 		}
 	}

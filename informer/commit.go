@@ -9,9 +9,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -19,17 +19,6 @@ import (
 // storeBackoff spaces the attempts to write to a store that fails: 0.2 s, doubled up to 10 s.
 func storeBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 10 * time.Second}
-}
-
-func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
-	t := c.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // commit makes attempts until one succeeds, and then tells the handlers what it changed, both under
@@ -71,7 +60,7 @@ func (p *pump) persist(ctx context.Context, once func() (store.Result, error)) e
 			repaired = true // if that did not help, another has to wait
 			continue
 		}
-		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
+		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}
@@ -93,7 +82,7 @@ func (p *pump) listAgain(ctx context.Context, reason reflector.Reason) {
 	p.lackUntilListed()
 	if p.pause == nil {
 		p.pause = storeBackoff()
-	} else if sleep(ctx, p.clock, p.pause.Step()) != nil {
+	} else if patient.Sleep(ctx, p.clock, p.pause.Step()) != nil {
 		return
 	}
 	switch {

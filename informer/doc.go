@@ -85,10 +85,9 @@
 //
 // # Durable handlers
 //
-// AddDurableHandler registers a handler under a name that keeps its place over restarts: it is told of what has changed since its last acknowledged change, deletes too, at
-// least once, and of nothing else. It is fed from what has been committed, so it hears of changes up to a second later than ordinary handlers. AddDurableQueue feeds a work queue of client-go with
-// the keys, and AddDurableKeys any other. Each handler has a goroutine and a place of its own. Status.Durable says how far it is, what fails, and whether it has stalled; ForgetHandler frees what is
-// kept for one that will not come back.
+// Informer.Durable has handlers that are registered under a name and keep their place over restarts: each is told of what
+// has changed since its last acknowledged change, deletes too, at least once, and of nothing else. See package
+// informer/durable. Status.Durable says how far each is, what fails, and whether it has stalled.
 //
 // # HasSynced
 //

@@ -13,12 +13,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
 // countedFeed counts how many failing keys are noted, each time that they are.
 type countedFeed struct {
-	informer.Feed
+	durable.Feed
 	mu    sync.Mutex
 	last  map[string]uint64 // guarded by mu
 	noted int               // guarded by mu
@@ -43,11 +44,11 @@ func TestDurableQueueThatIsFullIsNotNotedForEachKey(t *testing.T) {
 		}
 		counted := &countedFeed{}
 		i := r.open()
-		informer.WrapFeeds(i, func(f informer.Feed) informer.Feed {
+		informer.WrapFeeds(i, func(f durable.Feed) durable.Feed {
 			counted.Feed = f
 			return counted
 		})
-		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestDurableQueueThatNobodyWorksOn(t *testing.T) {
 		}, funcr.Options{})
 		r.o.Logger = &logger
 		i := r.open()
-		q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+		q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 		if err != nil {
 			t.Fatal(err)
 		}

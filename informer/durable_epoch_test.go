@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 )
 
 // TestDurableKeysDoneOfBeforeAReset: a file that has lost a collection numbers its changes from 1 again. Work that began before that, at a higher
@@ -72,9 +72,9 @@ func (d *dueKeys) take() []string {
 }
 
 // startKeys runs the informer with durable keys.
-func (r *rig) startKeys(due *dueKeys) *informer.DurableKeys {
+func (r *rig) startKeys(due *dueKeys) *durable.Keys {
 	r.t.Helper()
-	keys, err := r.open().AddDurableKeys("keys", due.enqueue)
+	keys, err := r.open().Durable().AddKeys("keys", due.enqueue)
 	if err != nil {
 		r.t.Fatal(err)
 	}

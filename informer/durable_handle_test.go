@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
+	"github.com/larder-dev/larder/store"
 )
 
 // Run waits for the call of a handler that was removed, too.
@@ -20,8 +21,8 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 		r.srv.write("a/1", "x")
 		var returned atomic.Bool
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context,
-			informer.Change) error {
+		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
+			store.FeedChange) error {
 			time.Sleep(time.Minute)
 			returned.Store(true)
 			return nil
@@ -45,14 +46,14 @@ func TestDurableHandlerRemovedDuringACall(t *testing.T) {
 	})
 }
 
-// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddDurableQueue returns is a handle as well.
+// cache.ShutDownEventHandler removes a handler and waits for it; after that its name is free. What AddQueue returns is a handle as well.
 func TestDurableHandlerIsShutDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(context.Context,
-			informer.Change) error {
+		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(context.Context,
+			store.FeedChange) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})
@@ -61,7 +62,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 		}
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 		defer queue.ShutDown()
-		q, err := i.AddDurableQueue("queue", queue)
+		q, err := i.Durable().AddQueue("queue", queue)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestDurableHandlerIsShutDown(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if err := i.ForgetHandler(t.Context(), name); err != nil {
+			if err := i.Durable().Forget(t.Context(), name); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

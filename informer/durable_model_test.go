@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -48,8 +49,8 @@ type durableView struct {
 	objects map[string]string // guarded by mu; uid@rv by key
 	// guarded by mu; the newest resourceVersion told of each key since the informer was made
 	last     map[string]int
-	problems []string               // guarded by mu
-	resets   []informer.ResetReason // guarded by mu
+	problems []string            // guarded by mu
+	resets   []store.ResetReason // guarded by mu
 }
 
 func newDurableView(seed uint64, failing float64) *durableView {
@@ -58,7 +59,7 @@ func newDurableView(seed uint64, failing float64) *durableView {
 	}
 }
 
-func (v *durableView) OnChange(_ context.Context, c informer.Change) error {
+func (v *durableView) OnChange(_ context.Context, c store.FeedChange) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch x := v.random.Float64(); {
@@ -77,10 +78,10 @@ func (v *durableView) OnChange(_ context.Context, c informer.Change) error {
 	v.last[c.Key] = rv
 	uid, _, _ := cutVersion(v.objects[c.Key])
 	switch {
-	case c.Type == informer.Upsert && uid != "" && uid != c.UID:
+	case c.Type == store.Upsert && uid != "" && uid != c.UID:
 		v.problems = append(v.problems, fmt.Sprintf("%s: %s was not told to be gone before %s came", c.Key, uid, c.UID))
 		fallthrough
-	case c.Type == informer.Upsert:
+	case c.Type == store.Upsert:
 		v.objects[c.Key] = c.UID + "@" + c.ResourceVersion
 	case uid == c.UID:
 		delete(v.objects, c.Key)
@@ -97,7 +98,7 @@ func cutVersion(s string) (uid, rv string, ok bool) {
 	return "", "", false
 }
 
-func (v *durableView) OnReset(_ context.Context, why informer.ResetReason) error {
+func (v *durableView) OnReset(_ context.Context, why store.ResetReason) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.resets = append(v.resets, why)
@@ -148,7 +149,7 @@ func (s *server) versions() map[string]string {
 type durableModel struct {
 	*rig
 	views  map[string]*durableView
-	mutant func(informer.Feed) informer.Feed // nil: none
+	mutant func(durable.Feed) durable.Feed // nil: none
 }
 
 func (m *durableModel) begin() {
@@ -158,7 +159,7 @@ func (m *durableModel) begin() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.views)) {
 		m.views[name].begin()
-		if _, err := i.AddDurableHandler(name, m.views[name]); err != nil {
+		if _, err := i.Durable().Add(name, m.views[name]); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -237,7 +238,7 @@ func TestDurableModel(t *testing.T) {
 	})
 }
 
-func playDurable(t *testing.T, rt *rapid.T, mutant func(informer.Feed) informer.Feed) (problems []string) {
+func playDurable(t *testing.T, rt *rapid.T, mutant func(durable.Feed) durable.Feed) (problems []string) {
 	script := drawDurableScript(rt)
 	seed := rapid.Uint64().Draw(rt, "seed")
 	interval := rapid.SampledFrom([]time.Duration{0, 0, -1}).Draw(rt, "commit")
@@ -253,7 +254,7 @@ func playDurable(t *testing.T, rt *rapid.T, mutant func(informer.Feed) informer.
 
 // ackEarly acknowledges a page when it has been read.
 type ackEarly struct {
-	informer.Feed
+	durable.Feed
 	end uint64
 }
 
@@ -271,7 +272,7 @@ func (f *ackEarly) Acknowledge(place store.Place, resets int) error {
 }
 
 // ackNothingFails forgets which keys fail.
-type ackNothingFails struct{ informer.Feed }
+type ackNothingFails struct{ durable.Feed }
 
 func (f ackNothingFails) Acknowledge(place store.Place, resets int) error {
 	place.Failing = nil
@@ -279,7 +280,7 @@ func (f ackNothingFails) Acknowledge(place store.Place, resets int) error {
 }
 
 // lastOnly tells of each key only the last change of a page: the delete of an object that came back is lost.
-type lastOnly struct{ informer.Feed }
+type lastOnly struct{ durable.Feed }
 
 func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error) {
 	p, err := f.Feed.Read(ctx, after)
@@ -287,16 +288,16 @@ func (f lastOnly) Read(ctx context.Context, after uint64) (store.FeedPage, error
 	for _, c := range p.Changes {
 		last[c.Key] = c.Seq
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c informer.Change) bool { return last[c.Key] != c.Seq })
+	p.Changes = slices.DeleteFunc(p.Changes, func(c store.FeedChange) bool { return last[c.Key] != c.Seq })
 	return p, err
 }
 
 // TestDurableModelCatches breaks what the handlers read and acknowledge in three ways: the model test must notice each within a few scripts.
 func TestDurableModelCatches(t *testing.T) {
-	for name, mutant := range map[string]func(informer.Feed) informer.Feed{
-		"acknowledged when read":    func(f informer.Feed) informer.Feed { return &ackEarly{Feed: f} },
-		"failing keys not stored":   func(f informer.Feed) informer.Feed { return ackNothingFails{f} },
-		"deletes before a creation": func(f informer.Feed) informer.Feed { return lastOnly{f} },
+	for name, mutant := range map[string]func(durable.Feed) durable.Feed{
+		"acknowledged when read":    func(f durable.Feed) durable.Feed { return &ackEarly{Feed: f} },
+		"failing keys not stored":   func(f durable.Feed) durable.Feed { return ackNothingFails{f} },
+		"deletes before a creation": func(f durable.Feed) durable.Feed { return lastOnly{f} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripts := rapid.Custom(func(rt *rapid.T) int { return len(playDurable(t, rt, mutant)) })

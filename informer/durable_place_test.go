@@ -32,21 +32,21 @@ type mirror struct {
 	at func(ctx context.Context, key string) error
 }
 
-func (m *mirror) OnChange(ctx context.Context, c informer.Change) error {
+func (m *mirror) OnChange(ctx context.Context, c store.FeedChange) error {
 	if m.at != nil {
 		if err := m.at(ctx, c.Key); err != nil {
 			return err
 		}
 	}
 	verb := "+"
-	if c.Type == informer.Delete {
+	if c.Type == store.Delete {
 		verb = "-"
 	}
 	m.told = append(m.told, verb+" "+c.Key)
 	return nil
 }
 
-func (m *mirror) OnReset(_ context.Context, why informer.ResetReason) error {
+func (m *mirror) OnReset(_ context.Context, why store.ResetReason) error {
 	m.told = append(m.told, fmt.Sprintf("reset %s", why))
 	return nil
 }
@@ -70,7 +70,7 @@ func runMirror(t *testing.T, srv TestServer, path string, m *mirror) *mirror {
 		Store:    st, Residency: testresidency.Of(t), Logger: &quiet,
 	})
 	if err == nil && !m.unregistered {
-		_, err = i.AddDurableHandler("mirror", m)
+		_, err = i.Durable().Add("mirror", m)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +130,7 @@ func TestDurableHandlerKilledInACall(t *testing.T) {
 				srv.Write(key, "y")
 			}
 		}, "a/2", []string{"+ a/2", "+ a/3"}},
+		{"the first object of the first replay", nil, "a/1", []string{"+ a/1", "+ a/2", "+ a/3", "replayed"}},
 		{"an object of the first replay", nil, "a/2", []string{"+ a/2", "+ a/3", "replayed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

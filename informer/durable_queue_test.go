@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -20,7 +21,7 @@ import (
 type queueWorker struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
-	work  func(q *informer.DurableQueue, key string) (done bool)
+	work  func(q *durable.Queue, key string) (done bool)
 }
 
 func (w *queueWorker) take() []string {
@@ -31,7 +32,7 @@ func (w *queueWorker) take() []string {
 	return slices.Compact(w.lines)
 }
 
-func (w *queueWorker) run(q *informer.DurableQueue) {
+func (w *queueWorker) run(q *durable.Queue) {
 	for {
 		key, shutdown := q.Get()
 		if shutdown {
@@ -48,11 +49,11 @@ func (w *queueWorker) run(q *informer.DurableQueue) {
 }
 
 // startQueue runs the informer with a queue and a worker; the returned function ends both.
-func (r *rig) startQueue(w *queueWorker) (q *informer.DurableQueue, end func()) {
+func (r *rig) startQueue(w *queueWorker) (q *durable.Queue, end func()) {
 	r.t.Helper()
 	i := r.open()
 	inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-	q, err := i.AddDurableQueue("queue", inner)
+	q, err := i.Durable().AddQueue("queue", inner)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestDurableQueue(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3", "a/4"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(q *informer.DurableQueue, key string) bool {
+		w := &queueWorker{work: func(q *durable.Queue, key string) bool {
 			switch key {
 			case "a/2": // fails
 				q.AddRateLimited(cache.NewObjectName("a", "2"))
@@ -117,7 +118,7 @@ func TestDurableQueueChangesMeanwhile(t *testing.T) {
 		r := newRig(t)
 		r.srv.write("a/1", "x")
 		begun, goOn := make(chan struct{}, 10), make(chan struct{})
-		w := &queueWorker{work: func(*informer.DurableQueue, string) bool {
+		w := &queueWorker{work: func(*durable.Queue, string) bool {
 			begun <- struct{}{}
 			<-goOn
 			return true
@@ -151,7 +152,7 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 		}
 		i := r.open()
 		inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-		q, err := i.AddDurableQueue("queue", inner)
+		q, err := i.Durable().AddQueue("queue", inner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func TestDurableQueueSyncsWhenItIsFull(t *testing.T) {
 
 // heldFeed holds when what has changed has been read, until a second after the end of the run.
 type heldFeed struct {
-	informer.Feed
+	durable.Feed
 	held chan struct{} // closed when it holds
 }
 
@@ -194,8 +195,8 @@ func (f *heldFeed) Read(ctx context.Context, after uint64) (store.FeedPage, erro
 func (r *rig) startHeldQueue(w *queueWorker) (end func()) {
 	r.t.Helper()
 	i, held := r.open(), make(chan struct{})
-	informer.WrapFeeds(i, func(f informer.Feed) informer.Feed { return &heldFeed{Feed: f, held: held} })
-	q, err := i.AddDurableQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
+	informer.WrapFeeds(i, func(f durable.Feed) durable.Feed { return &heldFeed{Feed: f, held: held} })
+	q, err := i.Durable().AddQueue("queue", workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestDurableQueueDoneAtTheEnd(t *testing.T) {
 		for _, key := range []string{"a/1", "a/2", "a/3"} {
 			r.srv.write(key, "x")
 		}
-		w := &queueWorker{work: func(_ *informer.DurableQueue, key string) bool { return key != "a/2" }}
+		w := &queueWorker{work: func(_ *durable.Queue, key string) bool { return key != "a/2" }}
 		end := r.startHeldQueue(w)
 		equal(t, "at first", w.take(), []string{"a/1", "a/2", "a/3"})
 		end()
@@ -240,7 +241,7 @@ func TestDurableQueueSaysDoneAfterTheEnd(t *testing.T) {
 			r.srv.write(key, "x")
 		}
 		stopped := make(chan struct{})
-		w := &queueWorker{work: func(_ *informer.DurableQueue, key string) bool {
+		w := &queueWorker{work: func(_ *durable.Queue, key string) bool {
 			if key == "a/2" {
 				<-stopped
 			}

@@ -16,15 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
 // durableRecorder is a durable handler that writes down its calls, and keeps what it was told.
 type durableRecorder struct {
 	mu    sync.Mutex
-	lines []string                                           // guarded by mu
-	fails map[string]int                                     // how often changes of a key fail; guarded by mu
-	hook  func(ctx context.Context, c informer.Change) error // called first, outside mu
+	lines []string                                            // guarded by mu
+	fails map[string]int                                      // how often changes of a key fail; guarded by mu
+	hook  func(ctx context.Context, c store.FeedChange) error // called first, outside mu
 }
 
 func (r *durableRecorder) note(format string, args ...any) {
@@ -42,14 +43,14 @@ func (r *durableRecorder) take() []string {
 
 var errRefused = errors.New("refused")
 
-func (r *durableRecorder) OnChange(ctx context.Context, c informer.Change) error {
+func (r *durableRecorder) OnChange(ctx context.Context, c store.FeedChange) error {
 	if r.hook != nil {
 		if err := r.hook(ctx, c); err != nil {
 			return err
 		}
 	}
 	verb := "+"
-	if c.Type == informer.Delete {
+	if c.Type == store.Delete {
 		verb = "-"
 	}
 	r.mu.Lock()
@@ -66,7 +67,7 @@ func (r *durableRecorder) OnChange(ctx context.Context, c informer.Change) error
 	return nil
 }
 
-func (r *durableRecorder) OnReset(_ context.Context, why informer.ResetReason) error {
+func (r *durableRecorder) OnReset(_ context.Context, why store.ResetReason) error {
 	r.note("reset %s", why)
 	return nil
 }
@@ -77,10 +78,10 @@ func (r *durableRecorder) OnReplayed(context.Context) error {
 }
 
 // startDurable opens the informer, registers a durable handler and runs.
-func (r *rig) startDurable(name string, h informer.DurableHandler) *informer.Informer {
+func (r *rig) startDurable(name string, h durable.Handler) *informer.Informer {
 	r.t.Helper()
 	i := r.open()
-	if _, err := i.AddDurableHandler(name, h); err != nil {
+	if _, err := i.Durable().Add(name, h); err != nil {
 		r.t.Fatal(err)
 	}
 	r.run()
@@ -194,14 +195,14 @@ func TestDurableHandlerRetries(t *testing.T) {
 func TestDurableHandlersAreIndependent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
-		slow := &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error {
+		slow := &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error {
 			<-ctx.Done()
 			return nil // what is said after the end counts as not said
 		}}
 		fast := &durableRecorder{}
 		i := r.open()
-		for name, h := range map[string]informer.DurableHandler{"slow": slow, "fast": fast} {
-			if _, err := i.AddDurableHandler(name, h); err != nil {
+		for name, h := range map[string]durable.Handler{"slow": slow, "fast": fast} {
+			if _, err := i.Durable().Add(name, h); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -223,7 +224,7 @@ func TestDurableHandlerNeedsAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{}); !errors.Is(err, informer.ErrNotDurable) {
+	if _, err := i.Durable().Add("h", durable.HandlerFuncs{}); !errors.Is(err, durable.ErrInMemory) {
 		t.Errorf("in memory: %v", err)
 	}
 }
@@ -234,8 +235,8 @@ func TestDurableHandlerSyncs(t *testing.T) {
 		r.srv.write("a/1", "x")
 		seen := map[string]runtime.Object{}
 		i := r.open()
-		reg, err := i.AddDurableHandler("h", informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context,
-			c informer.Change) error {
+		reg, err := i.Durable().Add("h", durable.HandlerFuncs{ChangeFunc: func(_ context.Context,
+			c store.FeedChange) error {
 			seen[c.Key] = c.Object
 			return nil
 		}})
@@ -251,10 +252,10 @@ func TestDurableHandlerSyncs(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := i.ForgetHandler(t.Context(), "h"); err != nil {
+		if err := i.Durable().Forget(t.Context(), "h"); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.ForgetHandler(t.Context(), "h"); !errors.Is(err, store.ErrNoHandler) {
+		if err := i.Durable().Forget(t.Context(), "h"); !errors.Is(err, store.ErrNoHandler) {
 			t.Errorf("forgotten twice: %v", err)
 		}
 		r.close()
@@ -284,13 +285,13 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		r.startDurable("h", informer.DurableHandlerFuncs{ResetFunc: func(ctx context.Context,
-			_ informer.ResetReason) error {
+		r.startDurable("h", durable.HandlerFuncs{ResetFunc: func(ctx context.Context,
+			_ store.ResetReason) error {
 			return untilTheEnd(ctx)
 		}})
 		r.close()
 		var tries atomic.Int32
-		h := &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error {
+		h := &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error {
 			if tries.Add(1) == 1 {
 				return errRefused
 			}
@@ -306,7 +307,7 @@ func TestDurableHandlerThatReturnsAtTheEnd(t *testing.T) {
 		}
 		r.close()
 		for _, restart := range []string{"told again until the end", "told after the restart until the end"} {
-			h = &durableRecorder{hook: func(ctx context.Context, _ informer.Change) error { return untilTheEnd(ctx) }}
+			h = &durableRecorder{hook: func(ctx context.Context, _ store.FeedChange) error { return untilTheEnd(ctx) }}
 			r.startDurable("h", h)
 			r.close()
 			equal(t, restart, h.take(), []string{"+ a/1@101=x"})

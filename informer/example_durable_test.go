@@ -13,11 +13,12 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
 // The second run is told of what happened since the first, the delete too, and of nothing else.
-func ExampleInformer_AddDurableHandler() {
+func ExampleInformer_Durable() {
 	server, clientset := exampleCluster()
 	defer server.Stop()
 	dir, err := os.MkdirTemp("", "larder-example")
@@ -39,8 +40,8 @@ func ExampleInformer_AddDurableHandler() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		handler, err := inf.AddDurableHandler("mailer", informer.DurableHandlerFuncs{
-			ChangeFunc: func(_ context.Context, c informer.Change) error {
+		handler, err := inf.Durable().Add("mailer", durable.HandlerFuncs{
+			ChangeFunc: func(_ context.Context, c store.FeedChange) error {
 				fmt.Printf("run %d: %s %s\n", n, c.Type, c.Key)
 				return nil // acknowledged: it will not come again
 			},

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -85,20 +86,21 @@ func Forget(i *Informer, reg cache.ResourceEventHandlerRegistration) (restore fu
 	}
 }
 
-// Feed is what a durable handler reads its changes from.
-type Feed = feed
-
-// WrapFeeds has durable handlers of i read from what wrap makes of their feeds: faults that the model of durable
-// handlers has to find, and costs that can be counted there alone.
-func WrapFeeds(i *Informer, wrap func(Feed) Feed) { i.feeds = wrappedFeeds{i.feeds, wrap} }
-
-type wrappedFeeds struct {
-	feeds
-	wrap func(Feed) Feed
+// WrapFeeds has durable handlers of i, which has none yet, read from what wrap makes of their feeds: faults that the model
+// of durable handlers has to find, and costs that can be counted there alone.
+func WrapFeeds(i *Informer, wrap func(durable.Feed) durable.Feed) {
+	o := i.durableOptions()
+	o.Collection = wrapped{o.Collection, wrap}
+	i.durable = durable.New(o)
 }
 
-func (w wrappedFeeds) open(ctx context.Context, name string, keysOnly bool) (feed, error) {
-	f, err := w.feeds.open(ctx, name, keysOnly)
+type wrapped struct {
+	durable.Collection
+	wrap func(durable.Feed) durable.Feed
+}
+
+func (w wrapped) Feed(ctx context.Context, name string, keysOnly bool) (durable.Feed, error) {
+	f, err := w.Collection.Feed(ctx, name, keysOnly)
 	if err == nil {
 		f = w.wrap(f)
 	}

@@ -153,11 +153,10 @@ func (i *Informer) holdsStateLocked() (bool, error) {
 	return info.Complete, err
 }
 
-// RemoveEventHandler removes a handler, durable or not: a handle is what AddDurableKeys and AddDurableQueue return as well. It does not wait for the call that is being made: see
+// RemoveEventHandler removes a handler, durable or not. It does not wait for the call that is being made: see
 // cache.ShutDownEventHandler. What is pending for it is dropped.
 func (i *Informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	if h, ok := handle.(durableHandle); ok {
-		i.durables.remove(h.handle())
+	if i.durable.Remove(handle) {
 		return nil
 	}
 	return i.processor.remove(handle)

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -52,7 +53,6 @@ type Informer struct {
 	storeClosing <-chan struct{}                 // closed when the store is being closed; nil likewise
 	commits      commits                         // tells of what is pending in it; likewise
 	room         func(ctx context.Context) error // waits while too much of theirs is pending; likewise
-	feeds        feeds                           // for durable handlers; likewise
 	release      func() error                    // gives the collection back after Run; nil if there is no file
 	resident     func(ctx context.Context) error // waits until they are in memory, if they are to be; nil if they always are
 	claim        claimFunc                       // keeps two clusters out of one file; nil if there is none
@@ -62,7 +62,7 @@ type Informer struct {
 	queue        *fifo.Queue
 	detector     cache.MutationDetector
 	processor    processor
-	durables     durables
+	durable      *durable.Handlers
 	sources      sources
 	auditor      *audit.Auditor
 
@@ -136,6 +136,7 @@ func New(lw cache.ListerWatcher, exampleObject runtime.Object, o Options) (*Info
 		return nil, fmt.Errorf("informer on %s: %w", i.o.Identity.GroupResource(), err)
 	}
 	i.auditor = i.newAuditor()
+	i.durable = durable.New(i.durableOptions())
 	if i.o.Observer != nil {
 		i.o.Observer.InformerMade(i)
 	}

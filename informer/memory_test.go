@@ -23,6 +23,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -248,12 +249,12 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 		most int64
 	}{
 		{"keys", func(i *informer.Informer) error {
-			_, err := i.AddDurableKeys("keys", func(cache.ObjectName) {})
+			_, err := i.Durable().AddKeys("keys", func(cache.ObjectName) {})
 			return err
 		}, due / 10},
 		{"failing", func(i *informer.Informer) error {
-			_, err := i.AddDurableHandler("failing", informer.DurableHandlerFuncs{
-				ChangeFunc: func(context.Context, informer.Change) error { return errors.New("from the test") },
+			_, err := i.Durable().Add("failing", durable.HandlerFuncs{
+				ChangeFunc: func(context.Context, store.FeedChange) error { return errors.New("from the test") },
 			})
 			return err
 		}, due * 7 / 10},
@@ -267,7 +268,7 @@ func TestDurableHandlersHoldNoObjects(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
-				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled || s[0].Reset != informer.ResetNew {
+				if s := m.informer.Status().Durable; len(s) != 1 || s[0].Failing != due || !s[0].Stalled || s[0].Reset != store.ResetNew {
 					t.Fatalf("%+v", s)
 				}
 				if n := m.codec.inMemory(); n > tc.most {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/store"
 )
 
@@ -155,13 +156,13 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						t.Fatal(err)
 					}
 					again := errors.New("to be told again in the next process")
-					durable := informer.DurableHandlerFuncs{ChangeFunc: func(_ context.Context, c informer.Change) error {
-						if c.Type == informer.Delete {
+					durable := durable.HandlerFuncs{ChangeFunc: func(_ context.Context, c store.FeedChange) error {
+						if c.Type == store.Delete {
 							return again
 						}
 						return nil
 					}}
-					if _, err := i.AddDurableHandler("durable", durable); err != nil {
+					if _, err := i.Durable().Add("durable", durable); err != nil {
 						t.Fatal(err)
 					}
 					stop := run(i)
@@ -193,14 +194,14 @@ func TestHandlersCannotChangeWhatIsStored(t *testing.T) {
 						sound(t, "in the next process", obj)
 					}
 					told := 0
-					durable.ChangeFunc = func(_ context.Context, c informer.Change) error {
-						if c.Type == informer.Delete {
+					durable.ChangeFunc = func(_ context.Context, c store.FeedChange) error {
+						if c.Type == store.Delete {
 							told++
 							sound(t, "of the delete", c.Object)
 						}
 						return nil
 					}
-					if _, err := i.AddDurableHandler("durable", durable); err != nil {
+					if _, err := i.Durable().Add("durable", durable); err != nil {
 						t.Fatal(err)
 					}
 					stop = run(i)

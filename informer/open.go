@@ -129,7 +129,7 @@ func (i *Informer) open() error {
 	}
 	i.store, i.indexer, i.release = c, c.Indexer(), c.Close
 	i.rebuild, i.losses, i.failure, i.storeClosing, i.claim = o.Store.Rebuild, c.Losses, o.Store, o.Store.Closing(), c.ClaimCluster
-	i.commits, i.room, i.resident, i.feeds = o.Store, c.WaitRoom, c.WaitResident, fileFeeds{c}
+	i.commits, i.room, i.resident = o.Store, c.WaitRoom, c.WaitResident
 	return nil
 }
 

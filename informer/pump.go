@@ -69,7 +69,7 @@ func (p *pump) run(ctx context.Context) error {
 		}
 	}()
 	p.losses = p.lossesNow()
-	p.durables.start(ctx)
+	p.durable.Start(ctx)
 	if err := p.restore(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -97,7 +98,7 @@ func (p *pump) readRetry(ctx context.Context, read func() error) error {
 			repaired = true
 			continue
 		}
-		if err := sleep(ctx, p.clock, delay.Step()); err != nil {
+		if err := patient.Sleep(ctx, p.clock, delay.Step()); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/internal/uplink"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
@@ -95,7 +96,7 @@ func (i *Informer) end(ctx context.Context, cancel context.CancelCauseFunc, p *p
 	i.queue.Close()
 	wg.Wait()
 	p.delayed.close()
-	await := i.durables.stop(ctx) // what they have acknowledged goes with the last commit
+	await := i.durable.Stop(ctx) // what they have acknowledged goes with the last commit
 	if err := i.giveBackAfter(p.ended); err != nil {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to give back the collection", "type", i.o.ObjectDescription)
 	}
@@ -116,7 +117,7 @@ func (i *Informer) Close() error {
 	}
 	i.started, i.stopped = true, true
 	i.mu.Unlock()
-	i.durables.stop(context.Background())
+	i.durable.Stop(context.Background())
 	return i.giveBack()
 }
 
@@ -250,7 +251,7 @@ func (i *Informer) resyncLoop(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for sleep(ctx, i.clock, period) == nil {
+	for patient.Sleep(ctx, i.clock, period) == nil {
 		if !i.processor.resyncDue(i.clock.Now()) {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/fifo"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/internal/patient"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -95,7 +96,7 @@ func (s *sink) info(ctx context.Context) (store.Info, error) {
 			return info, err
 		}
 		utilruntime.HandleErrorWithContext(ctx, err, "Failed to read the state of the store; trying again")
-		if err := sleep(ctx, s.attrs.clock, delay.Step()); err != nil {
+		if err := patient.Sleep(ctx, s.attrs.clock, delay.Step()); err != nil {
 			return info, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/reflector"
 )
 
@@ -63,7 +64,7 @@ type Status struct {
 	// Handlers are the registered handlers, in the order of their registration; none after the run.
 	Handlers []HandlerStatus
 	// Durable are the durable handlers, likewise.
-	Durable []DurableStatus
+	Durable []durable.Status
 	// Skipped counts objects that were delivered and could not be keyed, transformed, encoded or indexed. Those that were not
 	// delivered, because they are of another type, namespace or label than asked for, or no objects at all, are counted in Reflector.Skipped.
 	Skipped int
@@ -96,7 +97,6 @@ func (i *Informer) Status() Status {
 		LastContact:   i.contactTime(),
 		Pending:       i.queue.Len(),
 		Handlers:      i.processor.status(),
-		Durable:       i.durables.status(),
 		Skipped:       int(i.skipped.Load()),
 		Audit:         i.auditor.Status(),
 	}
@@ -124,11 +124,7 @@ func (i *Informer) Status() Status {
 	if s.LastContact.IsZero() { // else that is newer, whatever the clock said in an earlier run
 		s.LastContact = info.LastContact
 	}
-	for n := range s.Durable {
-		if d := &s.Durable[n]; info.NextSeq > d.Seq {
-			d.Behind = info.NextSeq - 1 - d.Seq
-		}
-	}
+	s.Durable = i.durable.Status(info.NextSeq)
 	s.Err = firstError(storeErr, commitErr, err, s.Reflector.Err, s.Reflector.Stray, i.indexer.Err())
 	return s
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-dev/larder/informer"
 	"github.com/larder-dev/larder/informer/audit"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/reflector"
 	"github.com/larder-dev/larder/store"
 )
@@ -122,7 +123,7 @@ func (o *observed) collectHandlers(ch chan<- prometheus.Metric, handlers []infor
 	}
 }
 
-func (o *observed) collectDurable(ch chan<- prometheus.Metric, handlers []informer.DurableStatus) {
+func (o *observed) collectDurable(ch chan<- prometheus.Metric, handlers []durable.Status) {
 	for _, h := range handlers {
 		for d, v := range map[*prometheus.Desc]float64{
 			durableBehind: float64(h.Behind), durableFailing: float64(h.Failing), durableStalled: oneIf(h.Stalled), durableReplaying: oneIf(h.Replaying),

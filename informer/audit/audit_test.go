@@ -78,7 +78,8 @@ func (w *world) Relist(rewound bool) {
 	var changes []store.Change
 	for key, ref := range w.stored {
 		if !slices.ContainsFunc(w.server, func(p *corev1.Pod) bool { return entry.RefOf(p).Key == key }) {
-			changes = append(changes, store.Change{Type: cache.Deleted, Key: key, Old: pod(ref.Key, ref.UID, ref.ResourceVersion)})
+			old := pod(ref.Key, ref.UID, ref.ResourceVersion)
+			changes = append(changes, store.Change{Type: cache.Deleted, Key: key, Old: old})
 		}
 	}
 	for _, p := range w.server {
@@ -132,7 +133,8 @@ func newWorld(pods int) *world {
 
 func (w *world) audit(t *testing.T) (audit.Report, error) {
 	w.auditor = audit.New(audit.Options{
-		Description: "pods", Subject: w, List: w.list, Stores: func(runtime.Object) bool { return true }, Clock: clock.RealClock{},
+		Description: "pods", Subject: w, List: w.list,
+		Stores: func(runtime.Object) bool { return true }, Clock: clock.RealClock{},
 	})
 	w.auditor.Start(t.Context())
 	return w.auditor.Audit(t.Context())
@@ -147,8 +149,12 @@ func TestAudit(t *testing.T) {
 		relists []string
 		err     error
 	}{
-		"equal":   {pods: 1200, prepare: func(*world) {}},
-		"missing": {pods: 3, prepare: func(w *world) { delete(w.stored, "a/0001") }, found: []string{"Missing a/0001"}, relists: []string{"audit"}},
+		"equal": {pods: 1200, prepare: func(*world) {}},
+		"missing": {
+			pods:    3,
+			prepare: func(w *world) { delete(w.stored, "a/0001") },
+			found:   []string{"Missing a/0001"}, relists: []string{"audit"},
+		},
 		"ghosts on both sides of a page": {
 			pods: 1200,
 			prepare: func(w *world) {
@@ -198,7 +204,8 @@ func TestAudit(t *testing.T) {
 					found = append(found, string(f.Kind)+" "+f.Key)
 				}
 				slices.Sort(found)
-				if !slices.Equal(found, test.found) || !slices.Equal(w.relists, test.relists) || report.Listed != (len(test.relists) > 0) {
+				if !slices.Equal(found, test.found) || !slices.Equal(w.relists, test.relists) ||
+					report.Listed != (len(test.relists) > 0) {
 					t.Errorf("found %q, relists %q, %+v; want %q, %q", found, w.relists, report, test.found, test.relists)
 				}
 				newest, totals := w.auditor.Incidents()
@@ -213,7 +220,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestListOfAnAudit: what an audit did not suspect has changed meanwhile, but for a body under the same resourceVersion.
+// TestListOfAnAudit: what an audit did not suspect has changed meanwhile, but for a body under the same
+// resourceVersion.
 func TestListOfAnAudit(t *testing.T) {
 	a := audit.New(audit.Options{Description: "pods", Clock: clock.RealClock{}})
 	a.ListBegun(audit.List{Reason: "test", Cause: audit.CauseAudit})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 // Errors of Auditor.Audit.
@@ -117,7 +118,7 @@ func (a *Auditor) Run(ctx context.Context) {
 	if a.o.Every <= 0 {
 		return
 	}
-	for a.sleep(ctx, a.o.Every/2+rand.N(a.o.Every/2+1)) == nil {
+	for patient.Sleep(ctx, a.o.Clock, a.o.Every/2+rand.N(a.o.Every/2+1)) == nil {
 		logger := klog.FromContext(ctx).WithValues("type", a.o.Description)
 		report, err := a.Audit(ctx)
 		switch {
@@ -189,15 +190,4 @@ func (a *Auditor) running() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.run
-}
-
-func (a *Auditor) sleep(ctx context.Context, d time.Duration) error {
-	t := a.o.Clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

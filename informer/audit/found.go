@@ -170,8 +170,8 @@ func (a *Auditor) ListEnded(ctx context.Context) {
 	for n, found := range f.first {
 		lines[n] = found.String()
 	}
-	klog.FromContext(ctx).Info("Stored objects were not what the server has, and have been repaired", "type", a.o.Description,
-		"cause", f.Cause, "list", f.Reason, "objects", len(f.first)+f.more, "findings", lines)
+	klog.FromContext(ctx).Info("Stored objects were not what the server has, and have been repaired",
+		"type", a.o.Description, "cause", f.Cause, "list", f.Reason, "objects", len(f.first)+f.more, "findings", lines)
 }
 
 // findingOf says what a change by a list shows to have been wrong. differs is false if only the body has changed.

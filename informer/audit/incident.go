@@ -45,8 +45,8 @@ type Finding struct {
 	Stored, Server entry.ObjectRef
 }
 
-// Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers have
-// been told of the difference.
+// Incident is objects that were lost or changed without the stream saying so, and have been repaired. The handlers
+// have been told of the difference.
 type Incident struct {
 	At    time.Time
 	Cause Cause
@@ -117,7 +117,8 @@ func (f Finding) String() string {
 	case Ghost:
 		return f.Key + ": here at " + orUnknown(stored) + ", and the server does not have it"
 	case OtherObject:
-		return f.Key + ": another object here (" + orUnknown(f.Stored.UID) + "), the server has " + f.Server.UID + " at " + server
+		return f.Key + ": another object here (" + orUnknown(f.Stored.UID) + "), the server has " + f.Server.UID +
+			" at " + server
 	case Differs:
 		if f.Stored == f.Server {
 			return f.Key + ": another body here than the server has, both at " + server

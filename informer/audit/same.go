@@ -12,11 +12,12 @@ import (
 )
 
 // MostCompared is how many objects a collection may have for Same to compare it with the server's. With 10,000 that
-// takes half the time of a list; with more the bookmark that the reflector waits for instead, about a second, costs less.
+// takes half the time of a list; with more the bookmark that the reflector waits for instead, about a second, costs
+// less.
 const MostCompared = 10_000
 
-// comparedWithin is the time-out that a page asks the server for, in seconds. No other list has one, so it tells this one
-// from the lists of objects in an audit log, which does not say what form was asked for.
+// comparedWithin is the time-out that a page asks the server for, in seconds. No other list has one, so it tells this
+// one from the lists of objects in an audit log, which does not say what form was asked for.
 const comparedWithin = 1
 
 // comparedAtOnce is how many objects a page has at most.
@@ -68,8 +69,8 @@ type comparison struct {
 	resourceVersion string
 }
 
-// page compares the next page. It is not equal either if the list is longer than what is held, of other shards for example:
-// its pages are not for this start to go through.
+// page compares the next page. It is not equal either if the list is longer than what is held, of other shards for
+// example: its pages are not for this start to go through.
 func (c *comparison) page(list *metav1.PartialObjectMetadataList) (equal bool, err error) {
 	if c.listed == 0 {
 		c.resourceVersion = list.ResourceVersion

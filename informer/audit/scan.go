@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 const (
@@ -146,7 +147,7 @@ func (s *scan) pages(ctx context.Context) (due verdict, err error) {
 			return due, nil
 		}
 		token = p.next
-		if err := s.sleep(ctx, min(max(pause, rest*took), pauseMax)); err != nil {
+		if err := patient.Sleep(ctx, s.o.Clock, min(max(pause, rest*took), pauseMax)); err != nil {
 			return due, err
 		}
 	}
@@ -163,8 +164,8 @@ func inOrder(after string, refs []entry.ObjectRef) bool {
 	return true
 }
 
-// comparePage compares a page with what is stored behind after, up to last (empty is the end). What differs is compared
-// again when the stream has come to the page.
+// comparePage compares a page with what is stored behind after, up to last (empty is the end). What differs is
+// compared again when the stream has come to the page.
 func (s *scan) comparePage(ctx context.Context, p page, after, last string) error {
 	suspects, err := s.suspects(ctx, p, after, last)
 	if err == nil && len(suspects) > 0 {
@@ -180,15 +181,15 @@ func (s *scan) comparePage(ctx context.Context, p page, after, last string) erro
 	return nil
 }
 
-// catchUp waits until what is stored is as new as the page. A live watch that does not get there has no bookmarks: then it
-// is not waited for any longer.
+// catchUp waits until what is stored is as new as the page. A live watch that does not get there has no bookmarks:
+// then it is not waited for any longer.
 func (s *scan) catchUp(ctx context.Context, to string) error {
 	begun := s.o.Clock.Now()
 	for entry.NewerRV(to, s.o.Subject.LastSyncResourceVersion()) && s.o.Clock.Since(begun) < behind {
 		if !s.o.Subject.Live() {
 			begun = s.o.Clock.Now()
 		}
-		if err := s.sleep(ctx, step); err != nil {
+		if err := patient.Sleep(ctx, s.o.Clock, step); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/internal/patient"
 )
 
 // page is one page of a list of identities.
@@ -57,7 +58,7 @@ func (s *scan) page(ctx context.Context, token string) (p page, took time.Durati
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			wait += time.Duration(seconds) * time.Second
 		}
-		if err := s.sleep(ctx, wait); err != nil {
+		if err := patient.Sleep(ctx, s.o.Clock, wait); err != nil {
 			return p, 0, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 )
 
 // Durable is a source of requests for the objects of one kind that keeps its place over restarts: a controller that starts anew gets the
@@ -29,7 +30,7 @@ import (
 // after a restart. Up to 1,000 may be due, and no others come until some are done: a controller that asks for another look at each of more objects is
 // better served by For.
 //
-// The name is that under which the file keeps the place. See informer.AddDurableHandler for what is promised.
+// The name is that under which the file keeps the place. See package informer/durable for what is promised.
 type Durable struct {
 	name  string
 	cache cache.Informers
@@ -38,9 +39,9 @@ type Durable struct {
 	begun chan struct{} // closed when keys, or err, is set
 
 	mu      sync.Mutex
-	started bool                  // guarded by mu
-	keys    *informer.DurableKeys // guarded by mu
-	err     error                 // guarded by mu
+	started bool          // guarded by mu
+	keys    *durable.Keys // guarded by mu
+	err     error         // guarded by mu
 }
 
 var _ source.SyncingSource = &Durable{}
@@ -69,7 +70,7 @@ func (d *Durable) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) (*informer.DurableKeys, error) {
+func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) (*durable.Keys, error) {
 	cached, err := d.cache.GetInformer(ctx, d.obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("durable source %q: %w", d.name, err)
@@ -82,7 +83,7 @@ func (d *Durable) register(ctx context.Context, queue workqueue.TypedRateLimitin
 	if err != nil {
 		return nil, fmt.Errorf("durable source %q of %T: %w", d.name, d.obj, err)
 	}
-	return inf.AddDurableKeys(d.name, func(key toolscache.ObjectName) {
+	return inf.Durable().AddKeys(d.name, func(key toolscache.ObjectName) {
 		queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: key.Namespace, Name: key.Name}})
 	})
 }
@@ -106,7 +107,7 @@ func (d *Durable) WaitForSync(ctx context.Context) error {
 	}
 }
 
-func (d *Durable) registered() (*informer.DurableKeys, error) {
+func (d *Durable) registered() (*durable.Keys, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.keys, d.err

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/informer/durable"
 	"github.com/larder-dev/larder/internal/source"
 	"github.com/larder-dev/larder/store"
 )
@@ -35,8 +35,8 @@ func (m *mirror) Watch(ctx context.Context, q source.WatchQuery, fn func(source.
 
 // keepChanges has the file keep what changes for so long; 0 is not at all. A sync that can not is still a sync.
 func (mb *member) keepChanges(ctx context.Context, keep time.Duration) {
-	err := mb.informer.RetainChanges(ctx, keep)
-	if err != nil && !errors.Is(err, informer.ErrNotDurable) {
+	err := mb.informer.Durable().RetainChanges(ctx, keep)
+	if err != nil && !errors.Is(err, durable.ErrInMemory) {
 		klog.FromContext(ctx).Error(err, "Changes are not kept for larder watch --since", "resource", mb.resource.String())
 	}
 	mb.keeps = err == nil && keep > 0

@@ -142,7 +142,7 @@ func (c childConfig) addDurable(ctx context.Context, s *store.Store, i *informer
 	if c.Durable == "" {
 		return func() (bool, int) { return false, 0 }, nil
 	}
-	reg, err := i.AddDurableHandler("child", durableFile{path: c.Durable, hold: c.DurableHold})
+	reg, err := i.Durable().Add("child", durableFile{path: c.Durable, hold: c.DurableHold})
 	if err != nil {
 		return nil, err
 	}

@@ -17,24 +17,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/store"
 )
 
 // durableLog is a durable handler that writes down what it is told.
 type durableLog struct {
 	mu     sync.Mutex
-	told   []informer.Change // guarded by mu
-	resets int               // guarded by mu
-	last   time.Time         // guarded by mu; when the last change came
+	told   []store.FeedChange // guarded by mu
+	resets int                // guarded by mu
+	last   time.Time          // guarded by mu; when the last change came
 }
 
-func (l *durableLog) OnChange(_ context.Context, c informer.Change) error {
+func (l *durableLog) OnChange(_ context.Context, c store.FeedChange) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told, l.last = append(l.told, c), time.Now()
 	return nil
 }
 
-func (l *durableLog) OnReset(context.Context, informer.ResetReason) error {
+func (l *durableLog) OnReset(context.Context, store.ResetReason) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resets++
@@ -49,7 +50,7 @@ func (l *durableLog) all() (lines []string, resets int, last time.Time) {
 	defer l.mu.Unlock()
 	for _, c := range l.told {
 		verb := "+"
-		if c.Type == informer.Delete {
+		if c.Type == store.Delete {
 			verb = "-"
 		}
 		_, name, _ := cache.SplitMetaNamespaceKey(c.Key)
@@ -69,7 +70,7 @@ func (f *file) durable(t *testing.T, src source) (lines []string, resets int, to
 	}
 	log := &durableLog{}
 	begun := time.Now()
-	reg, err := i.AddDurableHandler("e2e", log)
+	reg, err := i.Durable().Add("e2e", log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +175,13 @@ type durableFile struct {
 	hold bool // it never returns
 }
 
-func (d durableFile) OnChange(ctx context.Context, c informer.Change) error {
+func (d durableFile) OnChange(ctx context.Context, c store.FeedChange) error {
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	verb := "+"
-	if c.Type == informer.Delete {
+	if c.Type == store.Delete {
 		verb = "-"
 	}
 	if _, err := fmt.Fprintln(f, verb+c.Key); err != nil {
@@ -196,7 +197,7 @@ func (d durableFile) OnChange(ctx context.Context, c informer.Change) error {
 	return nil
 }
 
-func (d durableFile) OnReset(context.Context, informer.ResetReason) error { return nil }
+func (d durableFile) OnReset(context.Context, store.ResetReason) error { return nil }
 
 func (d durableFile) OnReplayed(context.Context) error { return nil }
 

@@ -30,6 +30,7 @@ type mutant struct {
 func all() []mutant {
 	return slices.Concat(
 		auditMutants,
+		durableMutants,
 		fifoMutants,
 		informerMutants,
 		powerLossMutants,

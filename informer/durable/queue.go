@@ -1,4 +1,4 @@
-package informer
+package durable
 
 import (
 	"sync"
@@ -8,10 +8,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// DurableQueue is a work queue of client-go that is fed by a durable handler; see AddDurableQueue.
-type DurableQueue struct {
+// Queue is a work queue of client-go that is fed by a durable handler; see Handlers.AddQueue.
+type Queue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	*DurableKeys
+	*Keys
 
 	mu   sync.Mutex
 	work map[cache.ObjectName]*queuedWork // guarded by mu; what was got and is not done
@@ -24,20 +24,22 @@ type queuedWork struct {
 	again  bool
 }
 
-// AddDurableQueue registers a durable handler that adds the key of each change to the queue. Workers use the DurableQueue instead of it, in the way
-// of every controller: Get, then Forget if the work is done or AddRateLimited if it has failed, then Done. A key is done, and will not come again after a restart, when
-// Forget was called between Get and Done, Done before the end of the informer's run, and the key was not added again: one that is to be looked at later
-// (AddAfter) stays due, and comes at once after a restart. Deleted objects come too: their key is not in the indexer.
-func (i *Informer) AddDurableQueue(name string, queue workqueue.TypedRateLimitingInterface[cache.ObjectName]) (*DurableQueue, error) {
-	keys, err := i.AddDurableKeys(name, queue.Add)
+// AddQueue registers a durable handler that adds the key of each change to the queue. Workers use the Queue instead of
+// it, in the way of every controller: Get, then Forget if the work is done or AddRateLimited if it has failed, then
+// Done. A key is done, and will not come again after a restart, when Forget was called between Get and Done, Done
+// before the end of the informer's run, and the key was not added again: one that is to be looked at later (AddAfter)
+// stays due, and comes at once after a restart. Deleted objects come too: their key is not in the indexer. It fails as
+// Add does.
+func (s *Handlers) AddQueue(name string, queue workqueue.TypedRateLimitingInterface[cache.ObjectName]) (*Queue, error) {
+	keys, err := s.AddKeys(name, queue.Add)
 	if err != nil {
 		return nil, err
 	}
-	return &DurableQueue{TypedRateLimitingInterface: queue, DurableKeys: keys, work: map[cache.ObjectName]*queuedWork{}}, nil
+	return &Queue{TypedRateLimitingInterface: queue, Keys: keys, work: map[cache.ObjectName]*queuedWork{}}, nil
 }
 
 // Get returns the next key; see workqueue.TypedInterface.
-func (q *DurableQueue) Get() (key cache.ObjectName, shutdown bool) {
+func (q *Queue) Get() (key cache.ObjectName, shutdown bool) {
 	key, shutdown = q.TypedRateLimitingInterface.Get()
 	if shutdown {
 		return key, true
@@ -50,13 +52,13 @@ func (q *DurableQueue) Get() (key cache.ObjectName, shutdown bool) {
 }
 
 // Forget says that the work on the key is done, or given up.
-func (q *DurableQueue) Forget(key cache.ObjectName) {
+func (q *Queue) Forget(key cache.ObjectName) {
 	q.note(key, func(w *queuedWork) { w.forgot = true })
 	q.TypedRateLimitingInterface.Forget(key)
 }
 
 // Done ends the work on the key that Get returned.
-func (q *DurableQueue) Done(key cache.ObjectName) {
+func (q *Queue) Done(key cache.ObjectName) {
 	q.mu.Lock()
 	w := q.work[key]
 	delete(q.work, key)
@@ -68,24 +70,24 @@ func (q *DurableQueue) Done(key cache.ObjectName) {
 }
 
 // Add adds the key again.
-func (q *DurableQueue) Add(key cache.ObjectName) {
+func (q *Queue) Add(key cache.ObjectName) {
 	q.note(key, func(w *queuedWork) { w.again = true })
 	q.TypedRateLimitingInterface.Add(key)
 }
 
 // AddRateLimited adds the key again, later each time.
-func (q *DurableQueue) AddRateLimited(key cache.ObjectName) {
+func (q *Queue) AddRateLimited(key cache.ObjectName) {
 	q.note(key, func(w *queuedWork) { w.again = true })
 	q.TypedRateLimitingInterface.AddRateLimited(key)
 }
 
 // AddAfter adds the key again after a while.
-func (q *DurableQueue) AddAfter(key cache.ObjectName, after time.Duration) {
+func (q *Queue) AddAfter(key cache.ObjectName, after time.Duration) {
 	q.note(key, func(w *queuedWork) { w.again = true })
 	q.TypedRateLimitingInterface.AddAfter(key, after)
 }
 
-func (q *DurableQueue) note(key cache.ObjectName, what func(w *queuedWork)) {
+func (q *Queue) note(key cache.ObjectName, what func(w *queuedWork)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w := q.work[key]; w != nil {

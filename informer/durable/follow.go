@@ -1,0 +1,270 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/larder-dev/larder/internal/patient"
+	"github.com/larder-dev/larder/store"
+)
+
+// run follows the feed until ctx ends or the store is closed.
+func (f *follower) run(ctx context.Context) {
+	for tries := 1; ; tries++ {
+		err := f.follow(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrNoHandler):
+			return
+		case errors.Is(err, store.ErrReset):
+			klog.FromContext(ctx).Info("A durable handler begins anew", "handler", f.name, "type", f.o.Description)
+			tries = 0
+			continue
+		}
+		f.note(func(s *Status) { s.Err = err })
+		if patient.Sleep(ctx, f.o.Clock, delay(tries, readRetry, readRetryMax)) != nil {
+			return
+		}
+	}
+}
+
+// follow goes on from the place that is noted, until the handler is set back or the file cannot be read.
+func (f *follower) follow(ctx context.Context) (err error) {
+	if f.place, f.resets, err = f.feed.Place(); err != nil {
+		return err
+	}
+	f.works, f.stale = map[string]*work{}, false
+	defer func() { err = errors.Join(err, f.noteLast()) }()
+	f.note(func(s *Status) { *s = statusAt(f.place) })
+	if err := f.recall(ctx); err != nil {
+		return err
+	}
+	if f.place.Replaying {
+		if err := f.replay(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		changed := f.feed.Changed()
+		p, err := f.feed.Read(ctx, f.place.Seq)
+		if err != nil {
+			return err
+		}
+		f.reportUnreadable(ctx, p.Unreadable)
+		for _, c := range p.Changes {
+			if err := f.take(ctx, c, func() { f.place.Seq = c.Seq }); err != nil {
+				return err
+			}
+		}
+		if f.place.Seq < p.End {
+			f.place.Seq = p.End
+			if err := f.acknowledge(); err != nil {
+				return err
+			}
+		}
+		if p.More || f.flush(ctx) {
+			continue
+		}
+		if err := f.awaitUntil(ctx, changed, f.flushAt); err != nil {
+			return err
+		}
+	}
+}
+
+// recall offers again what had not been acknowledged.
+func (f *follower) recall(ctx context.Context) error {
+	if len(f.place.Failing) == 0 {
+		return nil
+	}
+	p, err := f.feed.Failing(ctx, f.place.Failing, f.place.Seq)
+	if err != nil {
+		return err
+	}
+	f.stale = true
+	for _, c := range p.Changes {
+		w := f.works[c.Key]
+		if w == nil {
+			w = &work{}
+			f.works[c.Key] = w
+		}
+		w.add(c)
+	}
+	for key, w := range f.works {
+		if err := f.offer(ctx, key, w, nil); err != nil {
+			return err
+		}
+	}
+	return f.acknowledge()
+}
+
+// replay tells of every object that has not changed since the handler began anew; the others come behind its place.
+func (f *follower) replay(ctx context.Context) error {
+	if !f.place.Told {
+		if err := f.insist(ctx, func() error { return f.handler.reset(ctx, f.place.Why) }); err != nil {
+			return err
+		}
+		f.place.Told = true
+		if err := f.acknowledge(); err != nil {
+			return err
+		}
+	}
+	for more := true; more; {
+		p, end, err := f.feed.Objects(ctx, f.place.After, f.place.Seq)
+		if err != nil {
+			return err
+		}
+		f.reportUnreadable(ctx, p.Unreadable)
+		for _, c := range p.Changes {
+			if err := f.take(ctx, c, func() { f.place.After = c.Key }); err != nil {
+				return err
+			}
+		}
+		if more = p.More; more {
+			f.place.After = end
+		}
+	}
+	if err := f.insist(ctx, func() error { return f.handler.replayed(ctx) }); err != nil {
+		return err
+	}
+	f.place.Replaying, f.place.After = false, ""
+	return f.acknowledge()
+}
+
+// insist calls fn until it returns nil, and meanwhile offers again what is due.
+func (f *follower) insist(ctx context.Context, fn func() error) error {
+	for tries := 1; ; tries++ {
+		err := f.call(ctx, fn)
+		if err == nil {
+			return nil
+		}
+		f.failed(ctx, "", err)
+		at := f.o.Clock.Now().Add(delay(tries, retry, retryMax))
+		for f.o.Clock.Now().Before(at) {
+			if err := f.awaitUntil(ctx, nil, at); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take offers a change, unless one of its key is to be answered first, and moves the place past it.
+func (f *follower) take(ctx context.Context, c store.FeedChange, pass func()) error {
+	for logAt := f.o.Clock.Now().Add(stallLogged); f.full(c.Key); {
+		f.note(func(s *Status) { s.Stalled = true })
+		if f.handler.queues() {
+			f.markSynced() // who works begins when all sources have synced, and nothing is done before
+		}
+		if !logAt.IsZero() && !f.o.Clock.Now().Before(logAt) {
+			logAt = time.Time{}
+			f.logStalled(ctx)
+		}
+		if err := f.awaitUntil(ctx, nil, logAt); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(f.attend(ctx), ctx.Err()); err != nil {
+		return err
+	}
+	w := f.works[c.Key]
+	fresh := w == nil
+	if fresh {
+		w = &work{}
+		f.works[c.Key] = w
+	} else {
+		f.stale = true
+	}
+	w.add(c)
+	if fresh || w.waiting && f.handler.queues() {
+		var read *store.FeedChange
+		if fresh {
+			read = &c
+		}
+		if err := f.offer(ctx, c.Key, w, read); err != nil {
+			return err
+		}
+	}
+	pass()
+	return f.acknowledge()
+}
+
+// full reports whether no change of the key is taken in now.
+func (f *follower) full(key string) bool {
+	if w := f.works[key]; w != nil {
+		return len(w.changes) >= maxChanges
+	}
+	return len(f.works) >= maxWorks
+}
+
+// A handler that queues has many works, and each change and each answer changes them. So many of them are noted
+// together, at these distances.
+const (
+	manyWorks  = 64
+	noteWithin = 20 * time.Millisecond
+)
+
+// acknowledge notes the place for the next commit, or has it noted a little later.
+func (f *follower) acknowledge() error {
+	f.unnoted = f.stale && f.handler.queues() && len(f.works) > manyWorks && f.o.Clock.Since(f.notedAt) < noteWithin
+	if f.unnoted {
+		return nil
+	}
+	return f.notePlace()
+}
+
+// notePlace notes the place for the next commit.
+func (f *follower) notePlace() error {
+	f.unnoted, f.notedAt = false, f.o.Clock.Now()
+	if f.stale {
+		f.place.Failing = make(map[string]uint64, len(f.works))
+		for key, w := range f.works {
+			f.place.Failing[key] = w.changes[0].Seq
+		}
+		f.stale = false
+	}
+	err := f.feed.Acknowledge(f.place, f.resets)
+	f.note(func(s *Status) {
+		s.Seq, s.Failing, s.Replaying, s.Reset = f.place.Seq, len(f.works), f.place.Replaying, f.place.Why
+		s.Stalled = len(f.works) >= maxWorks
+		if len(f.works) == 0 {
+			s.Err = nil
+		}
+	})
+	return err
+}
+
+// noteLast notes the place with the answers that have come since: what was acknowledged before the end is not told
+// again.
+func (f *follower) noteLast() error {
+	f.takeAnswers()
+	if f.stale || f.unnoted {
+		return f.notePlace()
+	}
+	return nil
+}
+
+// failed says that the handler has returned an error: of a key, or of OnReset and OnReplayed. A key is logged when it
+// begins to fail.
+func (f *follower) failed(ctx context.Context, key string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	f.note(func(s *Status) { s.Err = fmt.Errorf("durable handler %q: %w", f.name, err) })
+	if w := f.works[key]; w != nil && w.tries > 1 {
+		return
+	}
+	about := []any{"handler", f.name, "key", key, "type", f.o.Description}
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		about = append(about, "stack", p.stack)
+	}
+	klog.FromContext(ctx).Error(err, "A durable handler has failed, and will be called again", about...)
+}
+
+func (f *follower) reportUnreadable(ctx context.Context, keys []string) {
+	for _, key := range keys {
+		klog.FromContext(ctx).Info("A durable handler is not told of an object that this program cannot decode; "+
+			"it will be when the object changes", "handler", f.name, "key", key, "type", f.o.Description)
+	}
+}

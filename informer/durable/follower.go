@@ -1,0 +1,145 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store"
+)
+
+// follower is one durable handler. Its goroutine reads the changelog in order, offers each change to the handler, and
+// notes the place:
+//
+//	works     keys whose changes were offered and have not been acknowledged: they fail, or were not answered yet
+//	place     everything up to its Seq (or After, in a replay) has been acknowledged or is in works
+//
+// So a change is acknowledged by leaving works, in any order of keys, and what is stored is the place with the keys of
+// works.
+type follower struct {
+	o       Options
+	name    string
+	removed bool // guarded by Handlers.mu
+	handler offerer
+	feed    Feed
+	synced  chan struct{} // closed when it has been told of everything up to the informer's sync
+	done    chan struct{} // closed when the goroutine has ended
+	flushed bool          // what came before the informer's sync is committed
+	flushAt time.Time     // when that is to be tried again
+	dueAt   time.Time     // when the first of works is to be offered again, or before; zero: never
+
+	place  store.Place
+	resets int
+	works  map[string]*work
+	stale  bool // place.Failing is not what works are
+	// notedAt is when the place was noted last with all of works; unnoted: it has moved since.
+	notedAt time.Time
+	unnoted bool
+
+	answered chan struct{} // has a token when there is something in answers
+
+	mu      sync.Mutex
+	answers map[string]offset  // acknowledged by others: of each key up to there; guarded by mu
+	ctx     context.Context    // of the goroutine; guarded by mu; nil before the start
+	cancel  context.CancelFunc // guarded by mu; nil before the start
+	stopped bool               // guarded by mu
+	now     Status             // guarded by mu
+}
+
+// offset is the number of a change, and the epoch in which it was given: how often the handler had been set back.
+// After that the numbers may begin anew, so they are never compared with those of another epoch.
+type offset struct {
+	epoch int
+	seq   uint64
+}
+
+var _ cache.ResourceEventHandlerRegistration = &follower{}
+
+// HasSynced reports whether the handler has been told, and has answered or is being asked again, everything that the
+// informer had when it synced; of one that queues, at least as much as may wait.
+func (f *follower) HasSynced() bool { return isDone(f.synced) }
+
+// HasSyncedChecker is done when HasSynced becomes true.
+func (f *follower) HasSyncedChecker() cache.DoneChecker { return f }
+
+// Name implements cache.DoneChecker.
+func (f *follower) Name() string { return fmt.Sprintf("durable handler %q", f.name) }
+
+// Done implements cache.DoneChecker.
+func (f *follower) Done() <-chan struct{} { return f.synced }
+
+// ShutdownChan is closed when the handler has been removed, or the informer stopped, and its last call has returned:
+// its name is free then. See cache.ShutDownEventHandler.
+func (f *follower) ShutdownChan() <-chan struct{} { return f.done }
+
+func (f *follower) handle() *follower { return f }
+
+func (f *follower) markSynced() {
+	if !f.HasSynced() {
+		close(f.synced)
+	}
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs the goroutine until ctx ends, or stop is called. It calls ended then.
+func (f *follower) start(ctx context.Context, ended func(*follower)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped || f.cancel != nil {
+		return
+	}
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.ctx = ctx
+	go func() {
+		defer ended(f)
+		defer close(f.done)
+		defer f.feed.Close()
+		f.run(ctx)
+	}()
+}
+
+// stop ends the goroutine, which closes done. It reports whether there is none.
+func (f *follower) stop() (ended bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.stopped:
+	case f.cancel == nil:
+		f.feed.Close()
+		close(f.done)
+	default:
+		f.cancel()
+	}
+	f.stopped = true
+	return f.cancel == nil
+}
+
+func (f *follower) note(change func(s *Status)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.now)
+}
+
+// statusAt is the status of a handler that goes on from a place.
+func statusAt(place store.Place) Status {
+	return Status{Seq: place.Seq, Failing: len(place.Failing), Replaying: place.Replaying, Reset: place.Why}
+}
+
+func (f *follower) status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.now
+	s.Name = f.name
+	return s
+}

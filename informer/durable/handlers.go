@@ -1,0 +1,243 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/larder-dev/larder/store"
+)
+
+var (
+	// ErrInMemory: the objects of the informer are in memory only, so nothing can be kept over a restart.
+	ErrInMemory = errors.New("the objects are in memory only, and a durable handler needs a file")
+	errStopped  = errors.New("the informer has stopped already")
+)
+
+const (
+	// openWait bounds how long Add waits for the store's writer.
+	openWait = 30 * time.Second
+	// stopWait bounds how long Stop waits for calls: the collection is not given back meanwhile.
+	stopWait = 5 * time.Second
+)
+
+// Options are the options of New.
+type Options struct {
+	// Description of the objects, for errors and logs.
+	Description string
+	// Collection that the objects are in; nil if they are in memory only, and then InMemory says why.
+	Collection Collection
+	InMemory   string
+	// Synced is closed when everything that the server had is in the store, and Flush commits it.
+	Synced <-chan struct{}
+	Flush  func(ctx context.Context) error
+	Clock  clock.WithTicker
+}
+
+// Handlers are the durable handlers of an informer.
+type Handlers struct {
+	o Options
+
+	mu      sync.Mutex
+	all     []*follower     // in the order of Add; of the removed ones those whose call has not returned; guarded by mu
+	running context.Context // that of Start; nil before; guarded by mu
+	stopped bool            // guarded by mu
+}
+
+// New returns Handlers that have started nothing.
+func New(o Options) *Handlers { return &Handlers{o: o} }
+
+// Add registers a handler under a name, which is that of its place in the file. It is told while the informer runs.
+// Informer.RemoveEventHandler removes it, and leaves its place.
+//
+// It fails with ErrInMemory if the objects are in memory only, with store.ErrHandlerOpen if a handler of that name is
+// registered, and with store.ErrNoSpace if the file is full and the handler is new.
+func (s *Handlers) Add(name string, handler Handler) (cache.ResourceEventHandlerRegistration, error) {
+	f, err := s.add(name, &callHandler{handler: handler}, func(*follower) {})
+	if err != nil {
+		return nil, err // not a nil *follower in a non-nil interface
+	}
+	return f, nil
+}
+
+// add registers a handler. It calls made with the follower before the handler is told anything.
+func (s *Handlers) add(name string, handler offerer, made func(*follower)) (*follower, error) {
+	f, err := s.open(name, handler)
+	if err == nil {
+		made(f)
+		err = s.admit(f)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("durable handler %q was not added to the informer on %s: %w", name, s.o.Description, err)
+	}
+	return f, nil
+}
+
+func (s *Handlers) open(name string, handler offerer) (*follower, error) {
+	if s.o.Collection == nil {
+		return nil, fmt.Errorf("%w: %s", ErrInMemory, s.o.InMemory)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openWait)
+	defer cancel()
+	feed, err := s.o.Collection.Feed(ctx, name, handler.queues())
+	if err != nil {
+		return nil, err
+	}
+	place, _, err := feed.Place()
+	if err != nil {
+		feed.Close()
+		return nil, err
+	}
+	return &follower{
+		o: s.o, name: name, handler: handler, feed: feed, now: statusAt(place),
+		answered: make(chan struct{}, 1), synced: make(chan struct{}), done: make(chan struct{}),
+	}, nil
+}
+
+// admit runs f if the others are running.
+func (s *Handlers) admit(f *follower) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		f.feed.Close()
+		return errStopped
+	}
+	s.all = append(s.all, f)
+	if s.running != nil {
+		f.start(s.running, s.ended)
+	}
+	return nil
+}
+
+// Start has the handlers told until ctx ends.
+func (s *Handlers) Start(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.running = ctx
+	for _, f := range s.all {
+		f.start(ctx, s.ended)
+	}
+}
+
+// Stop ends the handlers for good. It returns when their calls have returned, and no later than after five seconds;
+// the function that it returns waits for the others.
+func (s *Handlers) Stop(ctx context.Context) (wait func()) {
+	s.mu.Lock()
+	s.stopped = true
+	all := slices.Clone(s.all)
+	for _, f := range all {
+		f.stop()
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	for _, f := range all {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+	return func() {
+		for _, f := range all {
+			<-f.done
+		}
+	}
+}
+
+// Remove unregisters what Add, AddKeys or AddQueue has returned, and reports whether handle is such. The call that is
+// being made goes on.
+func (s *Handlers) Remove(handle cache.ResourceEventHandlerRegistration) bool {
+	h, ok := handle.(interface{ handle() *follower })
+	if !ok {
+		return false
+	}
+	f := h.handle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.all, f) && !f.removed {
+		f.removed = true
+		if f.stop() {
+			s.dropLocked(f)
+		}
+	}
+	return true
+}
+
+// ended is called at the end of a handler's goroutine. Those that were removed are waited for until then.
+func (s *Handlers) ended(f *follower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.removed {
+		s.dropLocked(f)
+	}
+}
+
+func (s *Handlers) dropLocked(f *follower) {
+	s.all = slices.DeleteFunc(s.all, func(other *follower) bool { return other == f })
+}
+
+// Forget frees what is kept for a handler: its place and the tombstones that only it needs. It fails with
+// store.ErrHandlerOpen while the handler is registered, and with store.ErrNoHandler if there is none of that name.
+func (s *Handlers) Forget(ctx context.Context, name string) error {
+	if s.o.Collection == nil {
+		return fmt.Errorf("forget the durable handler %q: %w", name, store.ErrNoHandler)
+	}
+	return s.o.Collection.ForgetHandler(ctx, name)
+}
+
+// RetainChanges keeps what has changed for readers of the file that keep their place themselves, for so long: see
+// store.Collection.RetainChanges and store.View.Changes. 0 ends it. It stays so over restarts. It fails with
+// ErrInMemory if the objects are in memory only.
+func (s *Handlers) RetainChanges(ctx context.Context, keep time.Duration) error {
+	switch {
+	case s.o.Collection != nil:
+		return s.o.Collection.RetainChanges(ctx, keep)
+	case keep != 0:
+		return fmt.Errorf("keep the changes of %s: %w: %s", s.o.Description, ErrInMemory, s.o.InMemory)
+	}
+	return nil
+}
+
+// Status is a snapshot of a handler.
+type Status struct {
+	Name string
+	// Seq is the number up to which it has acknowledged everything, but what fails.
+	Seq uint64
+	// Behind is how many numbers there are after Seq, at most so many changes.
+	Behind uint64
+	// Failing is how many keys wait to be told again, or have not been answered.
+	Failing int
+	// Stalled: they, or the changes of one of them, are as many as there may be, and nothing else is told.
+	Stalled bool
+	// Replaying: it is being told of every object, for that reason.
+	Replaying bool
+	Reset     store.ResetReason
+	// Err is the last error of the handler while a key fails, or why its changes cannot be read; nil if all is well.
+	Err error
+}
+
+// Status returns the registered handlers, in the order of their registration. next is the number of the next change.
+func (s *Handlers) Status(next uint64) (all []Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.all {
+		if f.removed {
+			continue
+		}
+		now := f.status()
+		if next > now.Seq {
+			now.Behind = next - 1 - now.Seq
+		}
+		all = append(all, now)
+	}
+	return all
+}

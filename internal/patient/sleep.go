@@ -1,0 +1,20 @@
+package patient
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Sleep returns after d, or with the cause once ctx has ended.
+func Sleep(ctx context.Context, c clock.WithTicker, d time.Duration) error {
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
