@@ -131,7 +131,7 @@ mutants: ## plants faults, one at a time, and says whether the test that guards 
 	@$(GO) run ./test/mutants $(MUTANTFLAGS)
 
 .PHONY: size
-size: ## lines, the largest types, exported names and the walk of an event, beside the limits of the design
+size: ## lines, the largest types, exported names and the walk of an event, beside the limits of the design: half a minute
 	@$(GO) run ./test/size
 
 PICTURES := house event restart

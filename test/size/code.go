@@ -23,6 +23,7 @@ type code struct {
 	fset  *token.FileSet
 	info  *types.Info
 	funcs map[string]*function // by the name that Step.Function has
+	paths []string             // of the packages
 	// values are, by field, the functions that the code puts into it.
 	values map[*types.Var][]*types.Func
 }
@@ -35,8 +36,9 @@ type function struct {
 	first, last int
 	// uses is what its body mentions, functions within it included.
 	uses map[types.Object]bool
-	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted.
-	locks []string
+	// locks are the mutexes that it takes itself, as pkg.Type.field, sorted; lockedAt has them by line.
+	locks    []string
+	lockedAt map[int]string
 }
 
 // walked are the packages that an event or a restart may pass.
@@ -95,6 +97,7 @@ func (c *code) check(path, dir string, names []string, imports types.Importer) (
 		}
 		files = append(files, f)
 	}
+	c.paths = append(c.paths, path)
 	p, err := (&types.Config{Importer: imports}).Check(path, c.fset, files, c.info)
 	if err != nil {
 		return nil, err
@@ -112,7 +115,10 @@ func (c *code) check(path, dir string, names []string, imports types.Importer) (
 
 func (c *code) add(p *types.Package, d *ast.FuncDecl) {
 	file, _ := filepath.Rel(c.root, c.fset.Position(d.Pos()).Filename)
-	f := &function{obj: c.info.Defs[d.Name].(*types.Func), file: filepath.ToSlash(file), uses: map[types.Object]bool{}}
+	f := &function{
+		obj: c.info.Defs[d.Name].(*types.Func), file: filepath.ToSlash(file),
+		uses: map[types.Object]bool{}, lockedAt: map[int]string{},
+	}
 	f.first, f.last = c.fset.Position(d.Pos()).Line, c.fset.Position(d.End()).Line
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch x := n.(type) {
@@ -121,8 +127,11 @@ func (c *code) add(p *types.Package, d *ast.FuncDecl) {
 				f.uses[obj] = true
 			}
 		case *ast.CallExpr:
-			if lock := c.locked(x); lock != "" && !slices.Contains(f.locks, lock) {
-				f.locks = append(f.locks, lock)
+			if lock := c.locked(x); lock != "" {
+				f.lockedAt[c.fset.Position(x.Pos()).Line] = lock
+				if !slices.Contains(f.locks, lock) {
+					f.locks = append(f.locks, lock)
+				}
 			}
 		}
 		return true

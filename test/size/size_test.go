@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,12 +76,25 @@ func F() {}
 	}
 }
 
-// TestPictures: the picture of the packages has the imports of today, and each picture is made from its text.
+// inPicture is a type or function that a picture names.
+var inPicture = regexp.MustCompile(`\b(?:codec|fifo|informer|reflector|store)\.[A-Za-z.]+\b`)
+
+// TestPictures: the picture of the packages has the imports of today, the others name types and functions that are
+// there, and each picture is made from its text.
 func TestPictures(t *testing.T) {
 	root, _ := pageOf(t)
 	packages, err := readPackages(root)
 	if err != nil {
 		t.Fatal(err)
+	}
+	c, err := readCode(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(name string) bool {
+		isType := func(of goType) bool { return of.name == name }
+		return c.funcs[name] != nil ||
+			slices.ContainsFunc(packages, func(p *goPackage) bool { return slices.ContainsFunc(p.types, isType) })
 	}
 	for _, name := range []string{"house", "event", "restart"} {
 		file := filepath.Join(root, "docs", "img", "architecture-"+name)
@@ -90,6 +104,11 @@ func TestPictures(t *testing.T) {
 		}
 		if name == "house" && string(text) != drawHouse(packages) {
 			t.Error("packages or their imports have changed, and docs/img/architecture-house.d2 has not: run make pictures")
+		}
+		for _, named := range inPicture.FindAllString(string(text), -1) {
+			if !there(named) {
+				t.Errorf("docs/img/architecture-%s.d2: there is no %s any more: change it, and run make pictures", name, named)
+			}
 		}
 		picture, err := os.ReadFile(file + ".svg")
 		if err != nil {
@@ -104,4 +123,27 @@ func TestPictures(t *testing.T) {
 // gitHash is what git hash-object prints.
 func gitHash(text []byte) [sha1.Size]byte {
 	return sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...))
+}
+
+// TestRan reads a profile of what ran: a block that did not run, and one of no function, count for nothing.
+func TestRan(t *testing.T) {
+	c := &code{funcs: map[string]*function{
+		"fifo.Queue.Push": {file: "fifo/queue.go", first: 10, last: 20, lockedAt: map[int]string{12: "fifo.Queue.mu"}},
+		"fifo.Queue.Pop":  {file: "fifo/queue.go", first: 30, last: 40, lockedAt: map[int]string{32: "fifo.Queue.other"}},
+	}}
+	m, err := c.ran([]byte(`mode: atomic
+github.com/larder-dev/larder/fifo/queue.go:11.2,13.3 2 1
+github.com/larder-dev/larder/fifo/queue.go:14.2,15.3 2 7
+github.com/larder-dev/larder/fifo/queue.go:31.2,33.3 2 0
+github.com/larder-dev/larder/fifo/queue.go:50.2,51.3 2 1
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(*m), "{[fifo.Queue.Push] [fifo/queue.go] [fifo.Queue.mu]}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if beside := m.locksBeside(&Walk{Steps: []Step{{Locks: []string{"fifo.Queue.mu"}}}}); len(beside) > 0 {
+		t.Errorf("beside the list: %q", beside)
+	}
 }

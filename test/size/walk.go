@@ -160,12 +160,12 @@ func (c *code) complete(text string, walks []*Walk) string {
 				continue
 			}
 			s.File, s.Locks = f.file, f.locks
-			locks := ""
+			locks := " "
 			if len(f.locks) > 0 {
-				locks = "`" + strings.Join(f.locks, "`, `") + "`"
+				locks = " `" + strings.Join(f.locks, "`, `") + "` "
 			}
 			cells := strings.Split(lines[s.Line-1], "|")
-			cells[2], cells[4] = " `"+f.file+"` ", " "+locks+" "
+			cells[2], cells[4] = " `"+f.file+"` ", locks
 			lines[s.Line-1] = strings.Join(cells, "|")
 		}
 		if w.StatedAt > 0 {

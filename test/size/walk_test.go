@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -21,7 +22,40 @@ func TestWalks(t *testing.T) {
 			t.Error(fault)
 		}
 	}
+	if !t.Failed() {
+		t.Run("faults", func(t *testing.T) { breakSteps(t, c, walks[0]) })
+	}
 }
+
+// breakSteps makes each row of a list wrong in each way, and looks whether that is found.
+func breakSteps(t *testing.T, c *code, w *Walk) {
+	for what, spoil := range map[string]func(s *Step) bool{
+		"a function that is gone": func(s *Step) bool { s.Function += "Gone"; return true },
+		"another file":            func(s *Step) bool { s.File = "doc.go"; return true },
+		"a lock too many":         func(s *Step) bool { s.Locks = append(slices.Clone(s.Locks), "fifo.Queue.other"); return true },
+		"a lock too few":          func(s *Step) bool { n := len(s.Locks); s.Locks = nil; return n > 0 },
+		"reached by another one":  func(s *Step) bool { was := s.From; s.From = "fifo.Queue.Len"; return was != "" && s.Via == "" },
+		"through another field":   func(s *Step) bool { was := s.Via; s.Via = "fifo.Queue.out"; return was != "" && !passesOut(s) },
+		"calls another one":       func(s *Step) bool { was := s.Returns; s.From = "fifo.Queue.Len"; return was },
+	} {
+		tried := 0
+		for _, step := range w.Steps {
+			if !spoil(&step) {
+				continue
+			}
+			tried++
+			if c.fault(step) == "" {
+				t.Errorf("%s is not found: %+v", what, step)
+			}
+		}
+		if tried == 0 {
+			t.Errorf("%s was not tried", what)
+		}
+	}
+}
+
+// passesOut reports whether a step goes through the queue, where the field that it is spoiled with is touched too.
+func passesOut(s *Step) bool { return s.From == "fifo.Queue.Push" || s.From == "informer.sink.Event" }
 
 func pageOf(t *testing.T) (root string, walks []*Walk) {
 	t.Helper()

@@ -1,0 +1,180 @@
+// Package world is an informer on the embedded API server with one pod and a file, for looking at what an event and a
+// restart pass in the code. Call New, and Run as often as the informer is to start; Change makes the event.
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/codec"
+	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/informer"
+	"github.com/larder-dev/larder/internal/fakeapi"
+	"github.com/larder-dev/larder/internal/hook"
+	"github.com/larder-dev/larder/store"
+)
+
+// What Larder calls of a World, as note gets it.
+const (
+	Request   = "request" // a list of the reflector
+	Watch     = "watch"
+	Transform = "transform"
+	Encode    = "encode" // and Decode: the codec
+	Decode    = "decode"
+	Index     = "index"
+	Handler   = "handler"
+	Commit    = "commit" // of a transaction of the file
+)
+
+// World is the server and the file. Its methods are for one goroutine.
+type World struct {
+	// Told has a value for each call of the handler.
+	Told chan struct{}
+
+	server *fakeapi.Server
+	path   string
+	note   func(what string)
+}
+
+var pods = corev1.SchemeGroupVersion.WithResource("pods")
+
+// New starts the server; dir is for the file. note is called in the place where Larder calls what it was given, by any
+// goroutine.
+func New(dir string, note func(what string)) (*World, error) {
+	w := &World{
+		Told: make(chan struct{}, 10), server: fakeapi.New(fakeapi.Options{}),
+		path: filepath.Join(dir, "larder.db"), note: note,
+	}
+	if err := w.server.Start(); err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web-1"}}
+	if err := w.server.Load(pods, pod); err != nil {
+		w.server.Stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close stops the server.
+func (w *World) Close() { w.server.Stop() }
+
+// Run opens the store, and calls then when an informer on it has synced and its handler has been told of the pod.
+// Before it returns both have ended, and the file has been checked.
+func (w *World) Run(ctx context.Context, then func(ctx context.Context, st *store.Store) error) (err error) {
+	st, err := store.Open(w.path, store.Options{CommitInterval: time.Millisecond, Hooks: &hook.Hooks{Commit: w.commit}})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	var informers sync.WaitGroup
+	defer func() {
+		cancel()
+		informers.Wait()
+		err = errors.Join(err, check(ctx, st), st.Close())
+	}()
+	inf, err := w.informer(st)
+	if err != nil {
+		return err
+	}
+	informers.Go(func() { inf.RunWithContext(running) })
+	<-w.Told
+	cache.WaitForCacheSync(running.Done(), inf.HasSynced)
+	return then(running, st)
+}
+
+func (w *World) informer(st *store.Store) (*informer.Informer, error) {
+	config := rest.CopyConfig(w.server.Config())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return roundTripper{w, next} })
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := codec.For(&corev1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	rest, id := client.CoreV1().RESTClient(), entry.Identity{GroupVersionResource: pods}
+	inf, err := informer.New(informer.ListWatch(rest, id), &corev1.Pod{}, informer.Options{
+		Store: st, Identity: id, Codec: notingCodec{inner, w}, TransformVersion: "1",
+		Indexers:  cache.Indexers{"none": func(any) ([]string, error) { w.note(Index); return nil, nil }},
+		ClusterID: informer.KubeSystemUID(rest),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := inf.SetTransform(func(obj any) (any, error) { w.note(Transform); return obj, nil }); err != nil {
+		return nil, err
+	}
+	told := func() { w.note(Handler); w.Told <- struct{}{} }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told() }, UpdateFunc: func(any, any) { told() }}
+	_, err = inf.AddEventHandler(handler)
+	return inf, err
+}
+
+func check(ctx context.Context, st *store.Store) error {
+	report, err := st.Check(ctx)
+	if err == nil && len(report.Problems) > 0 {
+		err = fmt.Errorf("check: %v", report.Problems)
+	}
+	return err
+}
+
+// Change changes the pod at the server.
+func (w *World) Change(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(w.server.Config())
+	if err != nil {
+		return err
+	}
+	patch := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
+	_, err = client.CoreV1().Pods("web").Patch(ctx, "web-1", types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+func (w *World) commit(commit func() error) error {
+	w.note(Commit)
+	return commit()
+}
+
+type roundTripper struct {
+	w    *World
+	next http.RoundTripper
+}
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	switch q := request.URL.Query(); {
+	case q.Has("watch"):
+		r.w.note(Watch)
+	case q.Has("limit"):
+		r.w.note(Request)
+	}
+	return r.next.RoundTrip(request)
+}
+
+type notingCodec struct {
+	codec.Codec
+	w *World
+}
+
+func (c notingCodec) Append(dst []byte, obj runtime.Object) ([]byte, error) {
+	c.w.note(Encode)
+	return c.Codec.Append(dst, obj)
+}
+
+func (c notingCodec) Decode(data []byte) (runtime.Object, error) {
+	c.w.note(Decode)
+	return c.Codec.Decode(data)
+}
