@@ -14,6 +14,8 @@ var rooms = map[string]string{
 	"informer":                   "cache.SharedIndexInformer:\nhandlers, status, the pump",
 	"informer/factory":           "client-go's factories",
 	"informer/controllerruntime": "NewCache; a module of its own",
+	"informer/audit":             "compares with the server",
+	"informer/durable":           "handlers that keep their place",
 	"informer/mapper":            "discovery in the file",
 	"reflector":                  "lists and watches",
 	"fifo":                       "the ordered, bounded queue",
