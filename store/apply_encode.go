@@ -10,34 +10,8 @@ import (
 
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
-	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
 )
-
-// write is one object on its way into the file: keyed, encoded and indexed
-// before any transaction begins.
-type write struct {
-	key     string
-	del     bool
-	obj     runtime.Object // for a delete: what the event carried, or nil
-	uid, rv string
-	// event is Op.Event; empty if the op before it, of the same key and batch, was skipped.
-	event cache.DeltaType
-	// payload is what the codec has made of obj, before anybody else was given obj, and payloadSize how long it is. Of
-	// a delete it is that of the last state, and nil if nobody wants that.
-	payload     []byte
-	payloadSize int
-	// packed is payload compressed with dict, as the file gets it; nil if it gets payload. Only who commits uses them.
-	packed []byte
-	dict   *compress.Dictionary
-	terms  map[string][]string
-	// order is the place of the write among all that the overlay was given.
-	order uint64
-	// sameObject: the file has the same state of the object, and only how it is stored changes.
-	sameObject bool
-	// gone is the delete, not committed either, of the object that the file has under the key; nil if there was none before x.
-	gone *write
-}
 
 // encoder prepares writes. It calls code of the user: no lock may be held.
 type encoder struct {
@@ -67,7 +41,7 @@ func (e encoder) encode(ops []Op) encoded {
 		case !x.del:
 			err = e.fill(x)
 		case e.deletes && x.obj != nil:
-			_ = x.encode(e.codec) // without it the delete is told as the object was stored
+			_ = encodeWrite(x, e.codec) // without it the delete is told as the object was stored
 		}
 		if err != nil {
 			if reportable(err) {
@@ -137,7 +111,7 @@ func (e encoder) payload(x *write) error {
 	if e.codec == nil {
 		return nil
 	}
-	if err := x.encode(e.codec); err != nil {
+	if err := encodeWrite(x, e.codec); err != nil {
 		return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
 	}
 	return nil
@@ -152,8 +126,8 @@ func (e encoder) index(x *write) error {
 	return nil
 }
 
-// encode makes the payload.
-func (x *write) encode(codec codec.Codec) error {
+// encodeWrite makes the payload.
+func encodeWrite(x *write, codec codec.Codec) error {
 	err := guard("the codec", func() (err error) {
 		x.payload, err = codec.Append(nil, x.obj)
 		return err

@@ -97,14 +97,6 @@ func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	return obj, nil
 }
 
-// object returns what the write leaves under its key.
-func (x *write) object() runtime.Object {
-	if x.del {
-		return nil
-	}
-	return x.obj
-}
-
 // List returns every object, in key order.
 func (r *reader) List(ctx context.Context) (objs []runtime.Object, err error) {
 	err = r.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {

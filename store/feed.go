@@ -155,25 +155,3 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 	f.w.tally(format.BucketTombstones, format.SeqKey(t.Seq), 1)
 	return f.tombstones.Put(format.SeqKey(t.Seq), t.Append(f.w.c.appendRecord))
 }
-
-// lastOf returns the delete of the object with that UID which carried its last state, encoded; nil if x knows of none.
-func (x *write) lastOf(uid string) *write {
-	switch {
-	case x == nil || uid == "":
-	case x.del && x.uid == uid && x.payload != nil:
-		return x
-	case x.gone != nil && x.gone.uid == uid && x.gone.payload != nil:
-		return x.gone
-	}
-	return nil
-}
-
-// follow notes what x comes after that has not been committed: the first delete, which is the one of the object in the file.
-func (x *write) follow(before *write) {
-	switch {
-	case before.gone != nil:
-		x.gone = before.gone
-	case before.del && before.obj != nil:
-		x.gone = before
-	}
-}

@@ -136,15 +136,15 @@ func (m *Memory) advanceLocked(b Batch) {
 
 // putLocked stores x, whose terms are those of the current index functions.
 func (m *Memory) putLocked(x *write) {
-	if m.table.Put(x.key, x.state()) {
+	if m.table.Put(x.key, residentState(x)) {
 		m.info.Objects++
 	}
 	m.info.NextSeq++
 	m.info.Newest = offerRef(m.info.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
 }
 
-// state is what x leaves in a table.
-func (x *write) state() *resident.State {
+// residentState is what x leaves in a table.
+func residentState(x *write) *resident.State {
 	return &resident.State{Obj: x.obj, UID: x.uid, RV: x.rv, Terms: x.terms}
 }
 

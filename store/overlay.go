@@ -46,21 +46,6 @@ func (o *overlay) resetLocked() {
 	o.info, o.unsaved, o.settled, o.bytes = Info{}, false, nil, 0
 }
 
-// size is roughly what x takes in memory, and in a transaction.
-func (x *write) size() int {
-	n := 128 + len(x.key) + len(x.uid) + len(x.rv) + x.payloadSize
-	if x.gone != nil {
-		n += x.gone.payloadSize
-	}
-	for name, values := range x.terms {
-		n += len(name) + 48
-		for _, value := range values {
-			n += len(value) + 16
-		}
-	}
-	return n
-}
-
 // put takes in the last write of each key of a batch, and the Info after it. It returns by how many bytes it has grown.
 // also is called before readers and commits can see it. settles is the list that has ended with it, or nil.
 func (o *overlay) put(last []*write, info Info, settles *settled, also func()) (grown int) {

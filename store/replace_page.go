@@ -380,7 +380,7 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 		items := map[string]*item{x.key: it}
 		r.encode(set, items, []string{x.key})
 		if it.del && it.err == nil && r.c.places.any() && it.obj != nil {
-			_ = it.encode(r.c.codec) // without it the delete is told as the object was stored
+			_ = encodeWrite(it.write, r.c.codec) // without it the delete is told as the object was stored
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))

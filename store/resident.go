@@ -73,7 +73,7 @@ func (r *allResident) apply(last []*write) {
 		if x.del {
 			r.table.Remove(x.key)
 		} else {
-			r.table.Put(x.key, x.state())
+			r.table.Put(x.key, residentState(x))
 		}
 	}
 }
