@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // Apply takes in the batch; see Interface.
@@ -57,36 +59,36 @@ type pending struct {
 	found bool           // there is a record, or a state in the overlay
 	uid   string         // of what is in the file, whether it can be decoded or not
 	obj   runtime.Object // after the ops so far; nil if there is none
-	last  *write
+	last  *memtable.Write
 }
 
 // replace puts x in the place of what the file has under its key.
-func (w *writer) replace(x *write, old stored) (err error) {
-	if x.del {
-		err = w.remove(x.key, old, x)
+func (w *writer) replace(x *memtable.Write, old stored) (err error) {
+	if x.Del {
+		err = w.remove(x.Key, old, x)
 	} else {
 		err = w.put(x, old)
 	}
 	if err != nil {
-		return fmt.Errorf("object %q: %w", x.key, err)
+		return fmt.Errorf("object %q: %w", x.Key, err)
 	}
 	return nil
 }
 
 // change says what x does to p, and does it.
-func (p *pending) change(x *write) Change {
-	ch := Change{Type: cache.Updated, Key: x.key, Old: p.obj, New: x.obj, Contradicts: p.contradicts(x)}
+func (p *pending) change(x *memtable.Write) Change {
+	ch := Change{Type: cache.Updated, Key: x.Key, Old: p.obj, New: x.Obj, Contradicts: p.contradicts(x)}
 	if p.last != nil {
-		x.follow(p.last)
+		x.Follow(p.last)
 	}
 	p.last = x
 	switch {
-	case x.del:
+	case x.Del:
 		ch.Type, p.obj = cache.Deleted, nil
 	case p.obj == nil:
-		ch.Type, p.obj = cache.Added, x.obj
+		ch.Type, p.obj = cache.Added, x.Obj
 	default:
-		p.obj = x.obj
+		p.obj = x.Obj
 	}
 	return ch
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/codec"
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // encoder prepares writes. It calls code of the user: no lock may be held.
@@ -24,7 +25,7 @@ type encoder struct {
 
 // encoded is a batch that is ready for a transaction.
 type encoded struct {
-	writes  []*write // in order, without those that were skipped
+	writes  []*memtable.Write // in order, without those that were skipped
 	skipped []Skipped
 	// leftOut are, by key, the objects whose last op was skipped: what is stored under their keys is older than what
 	// the server has. Those without a key are under "".
@@ -33,27 +34,27 @@ type encoded struct {
 
 // encode prepares the ops.
 func (e encoder) encode(ops []Op) encoded {
-	b := encoded{writes: make([]*write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
+	b := encoded{writes: make([]*memtable.Write, 0, len(ops)), leftOut: map[string]entry.LeftOut{}}
 	for _, op := range ops {
 		x, err := e.identify(op)
 		switch {
 		case err != nil:
-		case !x.del:
+		case !x.Del:
 			err = e.fill(x)
-		case e.deletes && x.obj != nil:
+		case e.deletes && x.Obj != nil:
 			_ = encodeWrite(x, e.codec) // without it the delete is told as the object was stored
 		}
 		if err != nil {
 			if reportable(err) {
-				b.skipped = append(b.skipped, Skipped{Key: x.key, Err: err})
+				b.skipped = append(b.skipped, Skipped{Key: x.Key, Err: err})
 			}
 			l := leftOutOf(x, err)
 			b.leftOut[l.Key] = l
 			continue
 		}
-		if _, skipped := b.leftOut[x.key]; skipped {
-			x.event = ""
-			delete(b.leftOut, x.key)
+		if _, skipped := b.leftOut[x.Key]; skipped {
+			x.Event = ""
+			delete(b.leftOut, x.Key)
 		}
 		b.writes = append(b.writes, x)
 	}
@@ -62,80 +63,80 @@ func (e encoder) encode(ops []Op) encoded {
 
 // identify returns the write with its key, UID and resourceVersion. On an
 // error it holds what is known.
-func (e encoder) identify(op Op) (*write, error) {
+func (e encoder) identify(op Op) (*memtable.Write, error) {
 	if l := op.LeftOut; op.Type == LeaveOut {
-		return &write{key: l.Key, uid: l.UID, rv: l.ResourceVersion}, refuse(l.Reason, nil)
+		return &memtable.Write{Key: l.Key, UID: l.UID, RV: l.ResourceVersion}, refuse(l.Reason, nil)
 	}
-	x := &write{del: op.Type == Delete, event: op.Event}
+	x := &memtable.Write{Del: op.Type == Delete, Event: op.Event}
 	err := guard("the key function", func() (err error) {
-		x.key, err = e.keyFunc(op.Object)
+		x.Key, err = e.keyFunc(op.Object)
 		return err
 	})
 	if err != nil {
 		return x, refuse(entry.LeftOutKey, fmt.Errorf("key of a %T: %w", op.Object, err))
 	}
-	if len(x.key) == 0 || len(x.key) > format.MaxKeyLen {
-		n := len(x.key)
-		x.key = x.key[:min(n, 64)]
-		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.key, format.MaxKeyLen)
+	if len(x.Key) == 0 || len(x.Key) > format.MaxKeyLen {
+		n := len(x.Key)
+		x.Key = x.Key[:min(n, 64)]
+		err := fmt.Errorf("a key of %d bytes that begins with %q: only 1 to %d bytes can be stored", n, x.Key, format.MaxKeyLen)
 		return x, refuse(entry.LeftOutKey, err)
 	}
 	obj := op.Object
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	x.obj, _ = obj.(runtime.Object)
-	if x.del {
-		x.uid, x.rv = identityOf(x.obj)
+	x.Obj, _ = obj.(runtime.Object)
+	if x.Del {
+		x.UID, x.RV = identityOf(x.Obj)
 		return x, nil
 	}
-	if x.obj == nil {
-		return x, fmt.Errorf("object %q: a %T can not be stored", x.key, op.Object)
+	if x.Obj == nil {
+		return x, fmt.Errorf("object %q: a %T can not be stored", x.Key, op.Object)
 	}
-	if _, err := meta.Accessor(x.obj); err != nil {
-		return x, fmt.Errorf("object %q: a %T can not be stored: %w", x.key, op.Object, err)
+	if _, err := meta.Accessor(x.Obj); err != nil {
+		return x, fmt.Errorf("object %q: a %T can not be stored: %w", x.Key, op.Object, err)
 	}
-	x.uid, x.rv = identityOf(x.obj)
+	x.UID, x.RV = identityOf(x.Obj)
 	return x, nil
 }
 
 // fill adds payload and index terms.
-func (e encoder) fill(x *write) error {
+func (e encoder) fill(x *memtable.Write) error {
 	if err := e.payload(x); err != nil {
 		return err
 	}
 	return e.index(x)
 }
 
-func (e encoder) payload(x *write) error {
+func (e encoder) payload(x *memtable.Write) error {
 	if e.codec == nil {
 		return nil
 	}
 	if err := encodeWrite(x, e.codec); err != nil {
-		return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.key, err))
+		return refuse(entry.LeftOutCodec, fmt.Errorf("object %q: %w", x.Key, err))
 	}
 	return nil
 }
 
-func (e encoder) index(x *write) error {
-	terms, err := e.set.terms(x.obj)
+func (e encoder) index(x *memtable.Write) error {
+	terms, err := e.set.terms(x.Obj)
 	if err != nil {
-		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.key, err))
+		return refuse(entry.LeftOutIndex, fmt.Errorf("object %q: %w", x.Key, err))
 	}
-	x.terms = terms
+	x.Terms = terms
 	return nil
 }
 
 // encodeWrite makes the payload.
-func encodeWrite(x *write, codec codec.Codec) error {
+func encodeWrite(x *memtable.Write, codec codec.Codec) error {
 	err := guard("the codec", func() (err error) {
-		x.payload, err = codec.Append(nil, x.obj)
+		x.Payload, err = codec.Append(nil, x.Obj)
 		return err
 	})
 	if err != nil {
-		x.payload = nil
+		x.Payload = nil
 	}
-	x.payloadSize = len(x.payload)
+	x.PayloadSize = len(x.Payload)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // applyPending takes a batch into the overlay, where readers see it at once and whole. It reads the old states that
@@ -34,14 +35,14 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 	}
 	changes = make([]Change, 0, len(e.writes))
 	for _, x := range e.writes {
-		changes = append(changes, keys[x.key].change(x))
+		changes = append(changes, keys[x.Key].change(x))
 	}
-	last := make([]*write, 0, len(keys))
+	last := make([]*memtable.Write, 0, len(keys))
 	for _, x := range e.writes {
-		if keys[x.key].last == x {
+		if keys[x.Key].last == x {
 			last = append(last, x)
-			info.take(x, keys[x.key].found)
-			delete(c.unheard, x.key)
+			info.take(x, keys[x.Key].found)
+			delete(c.unheard, x.Key)
 		}
 	}
 	info.excuse(changes, e.writes, b)
@@ -53,26 +54,33 @@ func (c *Collection) applyPending(ctx context.Context, set *indexSet, e encoded,
 
 // putPending puts writes, and the Info after them, into the overlay, and brings them to the objects that are in memory.
 // The caller has front.
-func (c *Collection) putPending(last []*write, info Info, settles *settled) {
-	c.store.notePending(c, c.overlay.put(last, info, settles, func() {
+func (c *Collection) putPending(last []*memtable.Write, info Info, settles *settled) {
+	c.store.notePending(c, c.overlay.Put(last, func(before covers, _ bool) covers {
+		now := covers{info, settles}
+		if settles == nil {
+			now.settled = before.settled
+		}
+		return now
+	}, func() {
 		c.applyBounded(last)
 		c.resident.Load().apply(last)
 	}))
 }
 
 // beforeBatch returns what there is under the keys of the writes, and the Info, as of the last batch.
-func (c *Collection) beforeBatch(ctx context.Context, writes []*write) (keys map[string]*pending, info Info, err error) {
-	info, unsaved := c.overlay.current()
+func (c *Collection) beforeBatch(ctx context.Context, writes []*memtable.Write) (keys map[string]*pending, info Info, err error) {
+	now, unsaved := c.overlay.Current()
+	info = now.Info
 	keys = make(map[string]*pending, len(writes))
 	var missing []string
 	for _, x := range writes {
-		if keys[x.key] != nil {
+		if keys[x.Key] != nil {
 			continue
 		}
 		p := &pending{}
-		keys[x.key] = p
-		if !c.remembers(x.key, p) {
-			missing = append(missing, x.key)
+		keys[x.Key] = p
+		if !c.remembers(x.Key, p) {
+			missing = append(missing, x.Key)
 		}
 	}
 	if len(missing) == 0 && unsaved {
@@ -112,8 +120,8 @@ func (c *Collection) remembers(key string, p *pending) bool {
 		p.found = p.obj != nil
 		return true
 	}
-	if over := c.overlay.get(key); over != nil {
-		p.obj = over.object()
+	if over := c.overlay.Get(key); over != nil {
+		p.obj = over.Object()
 		p.found = p.obj != nil
 		return true
 	}
@@ -131,15 +139,15 @@ func (i Info) clone() Info {
 }
 
 // take counts what x does to a key that was found, or not.
-func (i *Info) take(x *write, found bool) {
+func (i *Info) take(x *memtable.Write, found bool) {
 	switch {
-	case x.del:
-		i.Newest = dropRef(i.Newest, x.key)
+	case x.Del:
+		i.Newest = dropRef(i.Newest, x.Key)
 		if found {
 			i.Objects--
 		}
 	default:
-		i.Newest = offerRef(i.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+		i.Newest = offerRef(i.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
 		if !found {
 			i.Objects++
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -43,7 +44,7 @@ func (c *Collection) lockWrites(ctx context.Context) error {
 }
 
 // applyBounded brings the writes to the objects that are in memory. While there are several, reads go to the overlay, or the file.
-func (c *Collection) applyBounded(last []*write) {
+func (c *Collection) applyBounded(last []*memtable.Write) {
 	if c.bounded == nil {
 		return
 	}
@@ -52,10 +53,10 @@ func (c *Collection) applyBounded(last []*write) {
 	}
 	for _, x := range last {
 		now := resident.Cached{}
-		if !x.del {
-			now = resident.Cached{Obj: x.obj, UID: x.uid, RV: x.rv, Weight: resident.Weigh(c.codec, x.key, x.payloadSize)}
+		if !x.Del {
+			now = resident.Cached{Obj: x.Obj, UID: x.UID, RV: x.RV, Weight: resident.Weigh(c.codec, x.Key, x.PayloadSize)}
 		}
-		c.bounded.Write(x.key, now)
+		c.bounded.Write(x.Key, now)
 	}
 }
 
@@ -207,41 +208,43 @@ func (c *Collection) before(key string, s stored) (runtime.Object, error) {
 }
 
 // put stores x in the place of old.
-func (w *writer) put(x *write, old stored) error { return w.putEncoded(x, w.c.codec.Name(), old) }
+func (w *writer) put(x *memtable.Write, old stored) error {
+	return w.putEncoded(x, w.c.codec.Name(), old)
+}
 
 // putEncoded is put for a payload that another codec may have written.
-func (w *writer) putEncoded(x *write, encoding string, old stored) error {
-	if old.found && old.UID != x.uid {
-		if err := w.feed.bury(x.key, old, x); err != nil {
+func (w *writer) putEncoded(x *memtable.Write, encoding string, old stored) error {
+	if old.found && old.UID != x.UID {
+		if err := w.feed.bury(x.Key, old, x); err != nil {
 			return err
 		}
 	}
-	terms := w.c.storedTerms(x.terms)
-	h := format.Header{UID: x.uid, RV: x.rv, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
-	if old.found && old.UID == x.uid {
+	terms := w.c.storedTerms(x.Terms)
+	h := format.Header{UID: x.UID, RV: x.RV, Seq: w.seqOf(x, old), Encoding: encoding, Terms: terms}
+	if old.found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 	}
-	payload := x.payload
-	if x.dict != nil {
-		payload, h.Dictionary, h.Size = x.packed, x.dict.ID, len(x.payload)
-		if err := w.useDictionary(x.dict); err != nil {
+	payload := x.Payload
+	if x.Dict != nil {
+		payload, h.Dictionary, h.Size = x.Packed, x.Dict.ID, len(x.Payload)
+		if err := w.useDictionary(x.Dict); err != nil {
 			return err
 		}
 	}
-	if err := w.putRecord(x.key, h, payload); err != nil {
+	if err := w.putRecord(x.Key, h, payload); err != nil {
 		return err
 	}
-	if err := w.moveTerms(x.key, old.Terms, terms); err != nil {
+	if err := w.moveTerms(x.Key, old.Terms, terms); err != nil {
 		return err
 	}
-	if err := w.feed.file(x.key, h.Seq, old); err != nil {
+	if err := w.feed.file(x.Key, h.Seq, old); err != nil {
 		return err
 	}
 	if !old.found {
 		w.state.Objects++
-		w.tally(format.BucketObjects, []byte(x.key), 1)
+		w.tally(format.BucketObjects, []byte(x.Key), 1)
 	}
-	w.state.Newest = offerRef(w.state.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+	w.state.Newest = offerRef(w.state.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
 	return nil
 }
 
@@ -270,7 +273,7 @@ func (w *writer) putRecord(key string, h format.Header, payload []byte) error {
 }
 
 // remove deletes what is stored under key; x is the delete that was told, or nil.
-func (w *writer) remove(key string, old stored, x *write) error {
+func (w *writer) remove(key string, old stored, x *memtable.Write) error {
 	w.state.Newest = dropRef(w.state.Newest, key)
 	if !old.found {
 		return nil

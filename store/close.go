@@ -179,7 +179,7 @@ func (c *Collection) flushAtClose() error {
 	c.front.Lock()
 	c.closed = true
 	c.front.Unlock()
-	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
+	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/larder-dev/larder/store/internal/memtable"
+
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/client-go/tools/cache"
 
@@ -106,7 +108,7 @@ func openCollection(ctx context.Context, s *Store, name string, id entry.Identit
 	}
 	c := &Collection{
 		mu:        patient.New(),
-		reader:    reader{store: s, name: name, codec: o.Codec, overlay: newOverlay(), customKeys: isCustomKeyFunc(o.KeyFunc)},
+		reader:    reader{store: s, name: name, codec: o.Codec, overlay: memtable.New[covers](), customKeys: isCustomKeyFunc(o.KeyFunc)},
 		id:        id,
 		keyFunc:   o.KeyFunc,
 		resource:  o.Resource,

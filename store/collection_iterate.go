@@ -10,6 +10,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // A page of Iterate ends at either bound.
@@ -96,9 +97,9 @@ func (r *reader) rawPage(ctx context.Context, after string) (records []rawRecord
 	return records, more, err
 }
 
-func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *write) (rawRecord, error) {
+func (r *reader) copyRecord(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (rawRecord, error) {
 	if x != nil {
-		return rawRecord{key: key, Header: format.Header{UID: x.uid, RV: x.rv, Terms: x.terms}, obj: x.obj}, nil
+		return rawRecord{key: key, Header: format.Header{UID: x.UID, RV: x.RV, Terms: x.Terms}, obj: x.Obj}, nil
 	}
 	h, payload, err := format.ParseRecord(r.name, key, data)
 	if err != nil {

@@ -31,8 +31,8 @@ func (c *Collection) getBounded(ctx context.Context, key string) (obj runtime.Ob
 		return obj, ctx.Err()
 	}
 	seen := c.bounded.Seen(key)
-	if x := c.overlay.get(key); x != nil {
-		return x.object(), ctx.Err()
+	if x := c.overlay.Get(key); x != nil {
+		return x.Object(), ctx.Err()
 	}
 	var decoded resident.Cached
 	err = c.view(ctx, func(b *bolt.Bucket) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // reader is what a Collection and a View have in common: the methods that need
@@ -23,7 +24,7 @@ type reader struct {
 	name  string // of the bucket
 	codec codec.Codec
 	// overlay is over the file; nil for a View, which sees what has been committed.
-	overlay *overlay
+	overlay *memtable.Table[covers]
 	// customKeys says that keys need not be namespace/name.
 	customKeys bool
 	dicts      compress.Dictionaries
@@ -62,11 +63,11 @@ func (r *reader) objects(b *bolt.Bucket) (*bolt.Bucket, error) {
 // Info returns the collection's state.
 func (r *reader) Info(ctx context.Context) (Info, error) {
 	var s state
-	err := r.viewCaptured(ctx, r.overlay.captureInfo, func(b *bolt.Bucket, over *captured) (err error) {
+	err := r.viewCaptured(ctx, r.overlay.CaptureInfo, func(b *bolt.Bucket, over *captured) (err error) {
 		s, err = getState(b, r.name)
-		if err == nil && over.unsaved {
-			s.follow(over.info.clone())
-			s.Objects = over.info.Objects
+		if err == nil && over.Unsaved {
+			s.follow(over.Info.clone())
+			s.Objects = over.Info.Objects
 		}
 		return err
 	})
@@ -76,8 +77,8 @@ func (r *reader) Info(ctx context.Context) (Info, error) {
 // Get returns the object with that key, or nil if there is none.
 func (r *reader) Get(ctx context.Context, key string) (runtime.Object, error) {
 	if r.overlay != nil {
-		if x := r.overlay.get(key); x != nil {
-			return x.object(), ctx.Err()
+		if x := r.overlay.Get(key); x != nil {
+			return x.Object(), ctx.Err()
 		}
 	}
 	var obj runtime.Object
@@ -120,9 +121,9 @@ func (r *reader) List(ctx context.Context) (objs []runtime.Object, err error) {
 }
 
 // scanned returns the object that an overScan has come to.
-func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *write) (runtime.Object, error) {
+func (r *reader) scanned(objects *bolt.Bucket, key string, data []byte, x *memtable.Write) (runtime.Object, error) {
 	if x != nil {
-		return x.obj, nil
+		return x.Obj, nil
 	}
 	return r.decode(objects, key, data)
 }

@@ -168,7 +168,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 	begun := time.Now()
 	for c, snap := range snaps {
-		c.pack(snap.writes())
+		c.pack(snap.Writes())
 	}
 	place, err := s.takeWriter(ctx, committing)
 	if err != nil {
@@ -203,7 +203,7 @@ func tellCommit(snaps map[*Collection]*snapshot, took time.Duration, err error) 
 		}
 		done := Commit{Took: took, Err: err}
 		if err == nil {
-			done.Objects = snap.tree.Len()
+			done.Objects = snap.Len()
 		}
 		c.committed(done)
 	}
@@ -228,8 +228,8 @@ func (s *Store) snapshots() map[*Collection]*snapshot {
 	k.since = time.Now()
 	snaps := make(map[*Collection]*snapshot, len(k.pending))
 	for c := range k.pending {
-		snap := c.overlay.snapshot()
-		if snap.idle && !c.places.dirty() {
+		snap := &snapshot{Snapshot: c.overlay.Snapshot()}
+		if snap.Idle && !c.places.dirty() {
 			delete(k.pending, c)
 			continue
 		}
@@ -282,7 +282,7 @@ func (s *Store) noteCommit(snaps map[*Collection]*snapshot, err error) (before e
 			continue
 		}
 		c.places.committed(snap.places)
-		shrunk, clean := c.overlay.committed(snap)
+		shrunk, clean := c.overlay.Committed(snap.Snapshot)
 		k.bytes -= shrunk
 		if clean && !c.places.dirty() {
 			delete(k.pending, c)
@@ -299,7 +299,7 @@ func (s *Store) dropPending(c *Collection) {
 	k := &s.commits
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.bytes -= c.overlay.drop()
+	k.bytes -= c.overlay.Drop()
 	k.noteDueLocked(s.dueBytes(), false)
 	if delete(k.pending, c); len(k.pending) == 0 {
 		k.err = nil

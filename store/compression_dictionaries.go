@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/compress"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // putDictionary stores a dictionary in a collection's bucket, if it is not there.
@@ -104,7 +105,7 @@ func (r *replacement) reviseDictionary(items map[string]*item, keys []string) {
 	payloads := make([][]byte, 0, len(keys))
 	for _, key := range keys {
 		if it := items[key]; it.err == nil {
-			payloads = append(payloads, it.payload)
+			payloads = append(payloads, it.Payload)
 		}
 	}
 	r.c.packer.Revise(payloads)
@@ -156,21 +157,21 @@ func (c *Collection) dropDictionaries(b *bolt.Bucket, st *state) error {
 }
 
 // pack compresses the payloads of the writes, those that get shorter by it and are not compressed yet.
-func (c *Collection) pack(writes []*write) {
+func (c *Collection) pack(writes []*memtable.Write) {
 	if c.packer == nil {
 		return
 	}
-	var todo []*write
+	var todo []*memtable.Write
 	var payloads [][]byte
 	for _, x := range writes {
-		if !x.del && x.dict == nil {
-			todo, payloads = append(todo, x), append(payloads, x.payload)
+		if !x.Del && x.Dict == nil {
+			todo, payloads = append(todo, x), append(payloads, x.Payload)
 		}
 	}
 	packed, dict := c.packer.Pack(payloads)
 	for i, x := range todo {
 		if packed[i] != nil {
-			x.packed, x.dict = packed[i], dict
+			x.Packed, x.Dict = packed[i], dict
 		}
 	}
 }

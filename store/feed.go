@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // The change feed is the collection by sequence number: every live key once, at the number of its record, and a tombstone for each object
@@ -97,8 +98,8 @@ func (c *Collection) dropFeed(b *bolt.Bucket) error {
 }
 
 // seqOf returns the number that a record of x gets: the next one, unless nothing has changed but how the object is stored.
-func (w *writer) seqOf(x *write, old stored) uint64 {
-	if w.feed != nil && x.sameObject && old.found {
+func (w *writer) seqOf(x *memtable.Write, old stored) uint64 {
+	if w.feed != nil && x.SameObject && old.found {
 		return old.Seq
 	}
 	return w.nextSeq()
@@ -124,7 +125,7 @@ func (f *feedWriter) file(key string, seq uint64, old stored) error {
 }
 
 // bury puts a tombstone for the object of old, which x removes or replaces by another object; x may be nil.
-func (f *feedWriter) bury(key string, old stored, x *write) error {
+func (f *feedWriter) bury(key string, old stored, x *memtable.Write) error {
 	if f == nil {
 		return nil
 	}
@@ -132,8 +133,8 @@ func (f *feedWriter) bury(key string, old stored, x *write) error {
 		return err
 	}
 	t := format.Tombstone{At: f.w.c.store.steadyNow(), Key: key}
-	if last := x.lastOf(old.UID); last != nil {
-		t.Header, t.Payload = format.Header{UID: old.UID, RV: last.rv, Encoding: f.w.c.codec.Name()}, last.payload
+	if last := x.LastOf(old.UID); last != nil {
+		t.Header, t.Payload = format.Header{UID: old.UID, RV: last.RV, Encoding: f.w.c.codec.Name()}, last.Payload
 	} else {
 		t.Header = format.Header{UID: old.UID, RV: old.RV, Encoding: old.Encoding}
 		// Without compression: it must not keep a dictionary.

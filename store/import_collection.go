@@ -11,6 +11,7 @@ import (
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/internal/printable"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 
 // importWrite is a record that waits for its transaction.
 type importWrite struct {
-	write
+	memtable.Write
 	encoding string
 }
 
@@ -71,7 +72,7 @@ func (i *Import) Add(ctx context.Context, r entry.Entry) error {
 	if err == nil {
 		i.last = r.Key
 		i.writes = append(i.writes, &importWrite{
-			write: write{key: r.Key, uid: r.UID, rv: r.ResourceVersion, payload: bytes.Clone(r.Payload)}, encoding: r.Encoding,
+			Write: memtable.Write{Key: r.Key, UID: r.UID, RV: r.ResourceVersion, Payload: bytes.Clone(r.Payload)}, encoding: r.Encoding,
 		})
 		if i.bytes += importOverhead + len(r.Key) + len(r.UID) + len(r.ResourceVersion) + len(r.Encoding) + len(r.Payload); i.bytes >= salvageBytes {
 			err = i.flush(ctx, nil)
@@ -124,9 +125,9 @@ func (i *Import) End(ctx context.Context, as ImportState) (objects int, err erro
 
 // flush writes the records that wait in one transaction, as a list writes its pages, and at the end the state.
 func (i *Import) flush(ctx context.Context, finish func(*state)) error {
-	writes := make([]*write, len(i.writes))
+	writes := make([]*memtable.Write, len(i.writes))
 	for n, x := range i.writes {
-		writes[n] = &x.write
+		writes[n] = &x.Write
 	}
 	i.c.pack(writes)
 	if err := i.c.lockWrites(ctx); err != nil {
@@ -136,7 +137,7 @@ func (i *Import) flush(ctx context.Context, finish func(*state)) error {
 	err := i.c.writeLocked(ctx, nil, func(w *writer) error {
 		w.objects.FillPercent = coldFill
 		for _, x := range i.writes {
-			if err := w.putEncoded(&x.write, x.encoding, stored{}); err != nil {
+			if err := w.putEncoded(&x.Write, x.encoding, stored{}); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -50,17 +51,17 @@ const patience = 3
 
 // grownTerms are the terms of what is in memory after functions have been added.
 type grownTerms struct {
-	pending  map[*write]map[string][]string // all of them
+	pending  map[*memtable.Write]map[string][]string // all of them
 	resident resident.MoreTerms
 }
 
 // pendingTerms returns the terms of all that is pending now; those that have been computed before it takes from known.
-func (c *Collection) pendingTerms(added *indexSet, known map[*write]map[string][]string) map[*write]map[string][]string {
-	terms := map[*write]map[string][]string{}
-	for _, x := range c.overlay.all() {
+func (c *Collection) pendingTerms(added *indexSet, known map[*memtable.Write]map[string][]string) map[*memtable.Write]map[string][]string {
+	terms := map[*memtable.Write]map[string][]string{}
+	for _, x := range c.overlay.All() {
 		have, ok := known[x]
 		switch {
-		case x.del:
+		case x.Del:
 		case ok:
 			terms[x] = have
 		default:
@@ -72,12 +73,12 @@ func (c *Collection) pendingTerms(added *indexSet, known map[*write]map[string][
 
 // addedTerms returns the terms of x with those of more functions. One that fails does not file it. They are those of
 // the bytes: handlers have been given obj.
-func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
-	terms := maps.Clone(x.terms)
+func (c *Collection) addedTerms(added *indexSet, x *memtable.Write) map[string][]string {
+	terms := maps.Clone(x.Terms)
 	if terms == nil {
 		terms = map[string][]string{}
 	}
-	obj, undecodable := c.decodePlain(x.key, body{encoding: c.codec.Name(), payload: x.payload})
+	obj, undecodable := c.decodePlain(x.Key, body{encoding: c.codec.Name(), payload: x.Payload})
 	for name, fn := range added.funcs {
 		var values []string
 		err := undecodable
@@ -85,7 +86,7 @@ func (c *Collection) addedTerms(added *indexSet, x *write) map[string][]string {
 			values, err = indexValues(name, fn, obj)
 		}
 		if err != nil {
-			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(), "key", x.key)
+			c.store.logger().Error(err, "An object is not in the index: the index function failed", "collection", c.id.String(), "key", x.Key)
 		}
 		if delete(terms, name); len(values) > 0 {
 			terms[name] = values
@@ -128,10 +129,10 @@ func (c *Collection) addComputed(ctx context.Context, added *indexSet, indexers 
 func (c *Collection) swapSet(set, added *indexSet, terms grownTerms) bool {
 	c.front.Lock()
 	defer c.front.Unlock()
-	if !c.overlay.covered(terms.pending) || !c.resident.Load().addTerms(added, terms.resident) {
+	if !c.overlay.Covered(terms.pending) || !c.resident.Load().addTerms(added, terms.resident) {
 		return false
 	}
-	if grown := c.overlay.reterm(terms.pending); grown != 0 {
+	if grown := c.overlay.Reterm(terms.pending); grown != 0 {
 		c.store.notePending(c, grown)
 	}
 	c.set.Store(set)

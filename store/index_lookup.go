@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/larder-dev/larder/store/internal/memtable"
+
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -21,7 +23,7 @@ import (
 // fileIndexKeys is IndexKeys by the file.
 func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]string, error) {
 	keys := []string{}
-	err := c.lookUp(ctx, lookup{index: index, values: []string{value}}, func(v indexView) error {
+	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: []string{value}}, func(v indexView) error {
 		return v.keys(value, func(key string) error {
 			keys = append(keys, key)
 			return nil
@@ -36,7 +38,7 @@ func (c *Collection) fileIndexKeys(ctx context.Context, index, value string) ([]
 // fileIndexValues is IndexValues by the file.
 func (c *Collection) fileIndexValues(ctx context.Context, index string) ([]string, error) {
 	values := map[string]bool{}
-	err := c.lookUp(ctx, lookup{index: index}, func(v indexView) error {
+	err := c.lookUp(ctx, memtable.Lookup{Index: index}, func(v indexView) error {
 		return v.values(func(value string) { values[value] = true })
 	}, func(m scanned) {
 		for _, value := range m.values {
@@ -64,7 +66,7 @@ func (c *Collection) fileByValues(ctx context.Context, index string, values []st
 	if values == nil {
 		values = []string{} // none, and not every one
 	}
-	err := c.lookUp(ctx, lookup{index: index, values: values, objects: true}, func(v indexView) error {
+	err := c.lookUp(ctx, memtable.Lookup{Index: index, Values: values, Objects: true}, func(v indexView) error {
 		for _, value := range values {
 			err := v.keys(value, func(key string) error {
 				if seen[key] {
@@ -89,15 +91,15 @@ func (c *Collection) fileByValues(ctx context.Context, index string, values []st
 
 // lookUp calls ready in a read transaction if the index is ready, which sees what is wanted of it. Otherwise it
 // calls scan with every object that is wanted, in key order, after the transactions of an indexScan.
-func (c *Collection) lookUp(ctx context.Context, want lookup, ready func(indexView) error, scan func(scanned)) error {
+func (c *Collection) lookUp(ctx context.Context, want memtable.Lookup, ready func(indexView) error, scan func(scanned)) error {
 	set := c.set.Load()
-	fn, err := set.find(want.index)
+	fn, err := set.find(want.Index)
 	if err != nil {
 		return err
 	}
-	if set.ready[want.index] {
+	if set.ready[want.Index] {
 		return c.viewOver(ctx, &want, func(b *bolt.Bucket, over *captured) error {
-			v, err := c.indexView(b, want.index)
+			v, err := c.indexView(b, want.Index)
 			if err != nil {
 				return err
 			}
@@ -140,7 +142,7 @@ func (r *reader) indexView(b *bolt.Bucket, index string) (indexView, error) {
 
 // keys calls fn with each key filed under value, in order: those of the file that nothing is pending for, and those that are pending.
 func (v indexView) keys(value string, fn func(key string) error) error {
-	pending := v.over.filed[value]
+	pending := v.over.Filed[value]
 	err := v.fileKeys(value, func(key string) error {
 		for len(pending) > 0 && pending[0] < key {
 			if err := fn(pending[0]); err != nil {
@@ -148,7 +150,7 @@ func (v indexView) keys(value string, fn func(key string) error) error {
 			}
 			pending = pending[1:]
 		}
-		if v.over.get(key) != nil {
+		if v.over.Get(key) != nil {
 			return nil
 		}
 		return fn(key)
@@ -190,11 +192,11 @@ func (v indexView) storedKeys(value string, fn func(key string) error) error {
 
 // values calls fn with each value, in no order; of a sealed collection it may be more than once.
 func (v indexView) values(fn func(value string)) error {
-	for value := range v.over.filed {
+	for value := range v.over.Filed {
 		fn(value)
 	}
 	return v.fileValues(func(value string) error {
-		if v.over.filed[value] != nil {
+		if v.over.Filed[value] != nil {
 			return nil
 		}
 		err := v.keys(value, func(string) error { return errFound })
@@ -245,8 +247,8 @@ func after(prefix []byte) []byte {
 
 // objectIn returns the object of key, decoded already if it is among those that are in memory; they may be nil.
 func (v indexView) objectIn(memory *resident.Bounded, key string) (runtime.Object, error) {
-	if x := v.over.get(key); x != nil {
-		return x.obj, nil
+	if x := v.over.Get(key); x != nil {
+		return x.Obj, nil
 	}
 	data := v.objects.Get([]byte(key))
 	if data == nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-dev/larder/store/internal/memtable"
+
 	bolt "go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -34,7 +36,7 @@ type scanned struct {
 type indexScan struct {
 	c    *Collection
 	fn   cache.IndexFunc
-	want lookup
+	want memtable.Lookup
 	// found is what the passes so far have come to, in key order, and at what they stand.
 	found []scanned
 	at    scanMark
@@ -119,7 +121,7 @@ func (s *indexScan) read(ctx context.Context, after string, before []scanned, bo
 		if err != nil {
 			return err
 		}
-		mark := scanMark{next: st.NextSeq, file: b.Tx().DB(), forgotten: over.forgotten}
+		mark := scanMark{next: st.NextSeq, file: b.Tx().DB(), forgotten: over.Forgotten}
 		p = scanPage{mark: mark, before: before}
 		return s.readObjects(&p, scanOver(objects, over, after), objects, bounded)
 	})
@@ -172,9 +174,9 @@ func (s *indexScan) evaluate(ctx context.Context, p scanPage) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		values, err := indexValues(s.want.index, s.fn, obj)
-		if err == nil && s.want.wants(values) { // on an error the build leaves it out too, and reports it
-			s.found = append(s.found, s.want.of(p.records[i].key, obj, values))
+		values, err := indexValues(s.want.Index, s.fn, obj)
+		if err == nil && wants(s.want, values) { // on an error the build leaves it out too, and reports it
+			s.found = append(s.found, scannedOf(s.want, p.records[i].key, obj, values))
 		}
 	}
 	slices.SortFunc(s.found[begin:], func(a, b scanned) int { return cmp.Compare(a.key, b.key) })
@@ -182,20 +184,20 @@ func (s *indexScan) evaluate(ctx context.Context, p scanPage) error {
 }
 
 // wants reports whether an object with these values is looked for.
-func (l lookup) wants(values []string) bool {
-	if l.values == nil {
+func wants(l memtable.Lookup, values []string) bool {
+	if l.Values == nil {
 		return len(values) > 0
 	}
-	return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(l.values, value) })
+	return slices.ContainsFunc(values, func(value string) bool { return slices.Contains(l.Values, value) })
 }
 
-// of is an object that is looked for. The values are copied: the function may use its slice again, and they may be parts of the object.
-func (l lookup) of(key string, obj runtime.Object, values []string) scanned {
+// scannedOf is an object that is looked for. The values are copied: the function may use its slice again, and they may be parts of the object.
+func scannedOf(l memtable.Lookup, key string, obj runtime.Object, values []string) scanned {
 	found := scanned{key: key, values: make([]string, len(values))}
 	for i, value := range values {
 		found.values[i] = strings.Clone(value)
 	}
-	if l.objects {
+	if l.Objects {
 		found.obj = obj
 	}
 	return found

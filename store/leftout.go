@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // MaxLeftOut is how many objects Info.LeftOut names.
@@ -30,8 +31,8 @@ func (r *refusal) Unwrap() error { return r.err }
 func refuse(reason entry.LeftOutReason, err error) error { return &refusal{reason, err} }
 
 // leftOutOf returns what to record of x, which err refused. Without a key that can be stored there is no Key.
-func leftOutOf(x *write, err error) entry.LeftOut {
-	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, Reason: entry.LeftOutCodec}
+func leftOutOf(x *memtable.Write, err error) entry.LeftOut {
+	l := entry.LeftOut{ObjectRef: entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, Reason: entry.LeftOutCodec}
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		l.Reason = r.reason
 	}
@@ -80,9 +81,9 @@ func (i *Info) mayLack(key string) bool {
 
 // noteBatch takes what a batch wrote off the record, and adds what it left out. Newest must not name an object that
 // the server has in a newer state: that would look like a server that was rewound.
-func (i *Info) noteBatch(last []*write, e encoded) {
+func (i *Info) noteBatch(last []*memtable.Write, e encoded) {
 	for _, x := range last {
-		i.settleLeftOut(x.key)
+		i.settleLeftOut(x.Key)
 	}
 	for _, l := range e.leftOut {
 		i.leaveOut(l)
@@ -118,11 +119,11 @@ func (r *refused) isLeftOut(key, rv string) bool {
 	return ok && l.ResourceVersion == rv
 }
 
-func (r *refused) noteGone(x *write) {
+func (r *refused) noteGone(x *memtable.Write) {
 	if r.gone == nil {
 		r.gone = map[string]string{}
 	}
-	r.gone[x.key] = x.rv
+	r.gone[x.Key] = x.RV
 }
 
 // finish makes the record that of a whole list. held returns the state in which the list leaves an object; its error

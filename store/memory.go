@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -101,14 +102,14 @@ func (m *Memory) applyEncoded(set *indexSet, e encoded, b Batch) (res Result, do
 	res.Skipped = e.skipped
 	defer m.changingLocked(len(e.writes))()
 	for _, x := range e.writes {
-		old := m.table.Get(x.key)
-		ch := changeOf(x.key, old, x.obj)
-		if x.del {
-			ch = Change{Type: cache.Deleted, Key: x.key, Old: old, New: x.obj}
+		old := m.table.Get(x.Key)
+		ch := changeOf(x.Key, old, x.Obj)
+		if x.Del {
+			ch = Change{Type: cache.Deleted, Key: x.Key, Old: old, New: x.Obj}
 		}
 		ch.Contradicts = (&pending{found: old != nil, obj: old}).contradicts(x)
-		if x.del {
-			m.removeLocked(x.key)
+		if x.Del {
+			m.removeLocked(x.Key)
 		} else {
 			m.putLocked(x)
 		}
@@ -135,17 +136,17 @@ func (m *Memory) advanceLocked(b Batch) {
 }
 
 // putLocked stores x, whose terms are those of the current index functions.
-func (m *Memory) putLocked(x *write) {
-	if m.table.Put(x.key, residentState(x)) {
+func (m *Memory) putLocked(x *memtable.Write) {
+	if m.table.Put(x.Key, residentState(x)) {
 		m.info.Objects++
 	}
 	m.info.NextSeq++
-	m.info.Newest = offerRef(m.info.Newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefs)
+	m.info.Newest = offerRef(m.info.Newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefs)
 }
 
 // residentState is what x leaves in a table.
-func residentState(x *write) *resident.State {
-	return &resident.State{Obj: x.obj, UID: x.uid, RV: x.rv, Terms: x.terms}
+func residentState(x *memtable.Write) *resident.State {
+	return &resident.State{Obj: x.Obj, UID: x.UID, RV: x.RV, Terms: x.Terms}
 }
 
 func (m *Memory) removeLocked(key string) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -28,7 +29,7 @@ type memoryReplacement struct {
 
 // memoryEntry is what the list or an event says about a key.
 type memoryEntry struct {
-	*write
+	*memtable.Write
 	same bool // as it was stored; it has no terms
 	bad  bool // it is skipped, and what is stored stays
 }
@@ -63,10 +64,10 @@ func (r *memoryReplacement) Page(ctx context.Context, items []runtime.Object, le
 	}
 	keys := make([]string, 0, len(entries))
 	for _, e := range entries {
-		other := r.listed[e.key]
-		if other == nil || !entry.NewerRV(other.rv, e.rv) && (!e.bad || other.bad) {
-			r.listed[e.key] = e
-			keys = append(keys, e.key)
+		other := r.listed[e.Key]
+		if other == nil || !entry.NewerRV(other.RV, e.RV) && (!e.bad || other.bad) {
+			r.listed[e.Key] = e
+			keys = append(keys, e.Key)
 		}
 	}
 	if r.cold {
@@ -87,9 +88,9 @@ func (r *memoryReplacement) Event(ctx context.Context, op Op) (res Result, err e
 	if e == nil || e.bad {
 		return res, nil
 	}
-	r.events[e.key] = e
+	r.events[e.Key] = e
 	if r.cold {
-		res.Changes, res.Staged = r.settle([]string{e.key}), false
+		res.Changes, res.Staged = r.settle([]string{e.Key}), false
 	}
 	return res, nil
 }
@@ -122,7 +123,7 @@ func (r *memoryReplacement) Commit(ctx context.Context, b Batch) (res Result, er
 	}
 	r.m.table.Each("", func(stored *resident.Row) bool {
 		if e := r.target(stored.Key); e != nil && !e.bad {
-			r.note(e.write)
+			r.note(e.Write)
 		}
 		return true
 	})
@@ -159,15 +160,15 @@ func (r *memoryReplacement) begin(ctx context.Context) error {
 func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 	enc := r.m.encoder(r.set)
 	x, err := enc.identify(op)
-	e := &memoryEntry{write: x}
+	e := &memoryEntry{Write: x}
 	if err != nil {
 		return r.leave(e, err)
 	}
-	if x.del {
+	if x.Del {
 		r.noteGone(x)
 		return e, nil
 	}
-	if e.same = r.unchanged(r.m.table.State(x.key), x); e.same {
+	if e.same = r.unchanged(r.m.table.State(x.Key), x); e.same {
 		return e, nil
 	}
 	if err := enc.fill(x); err != nil {
@@ -178,10 +179,10 @@ func (r *memoryReplacement) prepare(op Op) (*memoryEntry, []Skipped) {
 
 // leave notes that e is left out. Without a key it is no entry.
 func (r *memoryReplacement) leave(e *memoryEntry, err error) (entry *memoryEntry, skipped []Skipped) {
-	l := leftOutOf(e.write, err)
+	l := leftOutOf(e.Write, err)
 	r.leaveOut(l)
 	if reportable(err) {
-		skipped = []Skipped{{Key: e.key, Err: err}}
+		skipped = []Skipped{{Key: e.Key, Err: err}}
 	}
 	if e.bad = true; l.Key == "" {
 		return nil, skipped
@@ -198,14 +199,14 @@ func (m *Memory) heldLocked(key string) (ref entry.ObjectRef, found bool, err er
 	return entry.ObjectRef{Key: key, UID: s.UID, ResourceVersion: s.RV}, true, nil
 }
 
-func (r *memoryReplacement) unchanged(old *resident.State, x *write) bool {
-	return !r.o.Rewrite && x.rv != "" && old != nil && old.UID == x.uid && old.RV == x.rv
+func (r *memoryReplacement) unchanged(old *resident.State, x *memtable.Write) bool {
+	return !r.o.Rewrite && x.RV != "" && old != nil && old.UID == x.UID && old.RV == x.RV
 }
 
 // target returns what becomes of key: the event, unless the list has it newer; nil is nothing.
 func (r *memoryReplacement) target(key string) *memoryEntry {
 	l, e := r.listed[key], r.events[key]
-	if e == nil || l != nil && !l.bad && entry.NewerRV(l.rv, e.rv) {
+	if e == nil || l != nil && !l.bad && entry.NewerRV(l.RV, e.RV) {
 		return l
 	}
 	return e
@@ -231,22 +232,22 @@ func (r *memoryReplacement) settleLocked(keys []string) (changes []Change) {
 	for _, key := range keys {
 		old, e := r.m.table.State(key), r.target(key)
 		switch {
-		case e == nil || e.del:
+		case e == nil || e.Del:
 			if old == nil {
 				continue
 			}
 			ch := changeOf(key, old.Obj, nil)
 			if e != nil && r.cold {
-				ch.New = e.obj
+				ch.New = e.Obj
 			}
 			changes = append(changes, ch)
 			r.m.removeLocked(key)
-		case e.bad || e.same || r.unchanged(old, e.write):
+		case e.bad || e.same || r.unchanged(old, e.Write):
 		default:
-			r.m.putLocked(e.write)
-			sameVersion := old != nil && old.UID == e.uid && old.RV == e.rv
-			if !sameVersion || !semanticallyEqual(old.Obj, e.obj) {
-				changes = append(changes, changeOf(key, old.Object(), e.obj))
+			r.m.putLocked(e.Write)
+			sameVersion := old != nil && old.UID == e.UID && old.RV == e.RV
+			if !sameVersion || !semanticallyEqual(old.Obj, e.Obj) {
+				changes = append(changes, changeOf(key, old.Object(), e.Obj))
 			}
 		}
 	}
@@ -274,8 +275,8 @@ func (r *memoryReplacement) refill(set *indexSet) {
 	}
 	for _, entries := range []map[string]*memoryEntry{r.listed, r.events} {
 		for _, e := range entries {
-			if !e.same && !e.bad && !e.del {
-				e.terms = set.workingTerms(e.obj)
+			if !e.same && !e.bad && !e.Del {
+				e.Terms = set.workingTerms(e.Obj)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (s *selecting) next() (key string, obj runtime.Object, err error) {
 		return "", nil, nil
 	}
 	if x != nil {
-		return s.matched(key, x.obj)
+		return s.matched(key, x.Obj)
 	}
 	b, err := s.body(key, data)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *Store) rebuild(ctx context.Context, before int, why error) ([]*Collecti
 func (c *Collection) recount(ctx context.Context) error {
 	c.front.Lock()
 	defer c.front.Unlock()
-	before, unsaved := c.overlay.current()
+	before, unsaved := c.overlay.Current()
 	if !unsaved {
 		return nil
 	}
@@ -112,8 +112,8 @@ func (c *Collection) recount(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, x := range c.overlay.all() {
-			old, err := c.stored(objects, x.key)
+		for _, x := range c.overlay.All() {
+			old, err := c.stored(objects, x.Key)
 			if err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (c *Collection) recount(ctx context.Context) error {
 		if st.MustRelist != "" {
 			before.MustRelist = st.MustRelist // objects are lost, or a mark of the file's own
 		}
-		c.overlay.correct(before)
+		c.overlay.Correct(func(now covers) covers { return covers{before.Info, now.settled} })
 		return nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-dev/larder/entry"
 	"github.com/larder-dev/larder/store/internal/format"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -35,9 +36,9 @@ func (c *Collection) Refs(ctx context.Context, after string, limit int) ([]entry
 }
 
 // refOf is what a record, or the write that is pending over it, says. The checksum of the whole record is verified.
-func (r *reader) refOf(key string, data []byte, x *write) (entry.ObjectRef, error) {
+func (r *reader) refOf(key string, data []byte, x *memtable.Write) (entry.ObjectRef, error) {
 	if x != nil {
-		return entry.ObjectRef{Key: key, UID: x.uid, ResourceVersion: x.rv}, nil
+		return entry.ObjectRef{Key: key, UID: x.UID, ResourceVersion: x.RV}, nil
 	}
 	h, err := format.ParseHeader(r.name, key, data)
 	return entry.ObjectRef{Key: key, UID: h.UID, ResourceVersion: h.RV}, err

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 var (
@@ -46,7 +47,7 @@ type replacement struct {
 // listed is an object of the list, or of an event, that the collection is to hold. It has a payload and no object: that is
 // made when it is put.
 type listed struct {
-	*write
+	*memtable.Write
 	generation int  // of the index functions that its terms are of
 	event      bool // it came by an event
 }
@@ -189,13 +190,13 @@ func (r *replacement) close() {
 }
 
 // note keeps track of the newest objects of the list.
-func (g *gathered) note(x *write) {
-	if x.del {
-		g.newest = dropRef(g.newest, x.key)
+func (g *gathered) note(x *memtable.Write) {
+	if x.Del {
+		g.newest = dropRef(g.newest, x.Key)
 		g.noteGone(x)
 		return
 	}
-	g.newest = offerRef(g.newest, entry.ObjectRef{Key: x.key, UID: x.uid, ResourceVersion: x.rv}, newestRefsGathered)
+	g.newest = offerRef(g.newest, entry.ObjectRef{Key: x.Key, UID: x.UID, ResourceVersion: x.RV}, newestRefsGathered)
 }
 
 // finish makes the state that of a whole list at b.ResourceVersion. For held see refused.finish.

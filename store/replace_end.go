@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 const (
@@ -87,7 +88,7 @@ func (r *replacement) step() (deletes, puts []string, more bool) {
 	}
 	deletes = r.end.deletes[:n]
 	for n = 0; len(deletes) == len(r.end.deletes) && n < len(r.end.puts) && size <= r.c.limits.step; n++ {
-		size += 2 * r.puts[r.end.puts[n]].size() // and what it takes the place of
+		size += 2 * r.puts[r.end.puts[n]].Size() // and what it takes the place of
 	}
 	puts = r.end.puts[:n]
 	return deletes, puts, len(deletes) < len(r.end.deletes) || len(puts) < len(r.end.puts)
@@ -99,9 +100,9 @@ func (r *replacement) apply(
 ) (changes []Change, skipped []Skipped, err error) {
 	for {
 		set := r.c.set.Load()
-		writes := make([]*write, 0, len(deletes)+len(puts))
+		writes := make([]*memtable.Write, 0, len(deletes)+len(puts))
 		for _, key := range deletes {
-			writes = append(writes, &write{key: key, del: true})
+			writes = append(writes, &memtable.Write{Key: key, Del: true})
 		}
 		skipped = nil
 		for _, key := range puts {
@@ -125,24 +126,24 @@ func (r *replacement) apply(
 
 // decoded returns what is held with its object and its terms. That the codec cannot read what it has written is no
 // damage of the file, and must not hold up all other objects.
-func (r *replacement) decoded(set *indexSet, p *listed) (*write, error) {
-	x := *p.write
-	obj, err := r.c.decodePlain(x.key, body{encoding: r.c.codec.Name(), payload: x.payload})
+func (r *replacement) decoded(set *indexSet, p *listed) (*memtable.Write, error) {
+	x := *p.Write
+	obj, err := r.c.decodePlain(x.Key, body{encoding: r.c.codec.Name(), payload: x.Payload})
 	if err != nil && !errors.Is(err, entry.ErrIncompatible) {
 		err = fmt.Errorf("%w: %w", entry.ErrIncompatible, err)
 	}
-	if x.obj = obj; err == nil && p.generation != set.generation { // a function that fails does not file it, as after a build
-		x.terms = set.workingTerms(obj)
+	if x.Obj = obj; err == nil && p.generation != set.generation { // a function that fails does not file it, as after a build
+		x.Terms = set.workingTerms(obj)
 	}
 	return &x, err
 }
 
 // differences returns the changes that the writes make, and those of them that are needed.
-func (r *replacement) differences(ctx context.Context, writes []*write) (changes []Change, needed []*write, err error) {
+func (r *replacement) differences(ctx context.Context, writes []*memtable.Write) (changes []Change, needed []*memtable.Write, err error) {
 	err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 		changes, needed = nil, nil
 		for _, x := range writes {
-			now, err := r.c.current(objects, over, x.key)
+			now, err := r.c.current(objects, over, x.Key)
 			if err != nil {
 				return err
 			}
@@ -168,9 +169,9 @@ func (r *replacement) held(ctx context.Context, deletes, puts []string) func(key
 		if _, gone := slices.BinarySearch(deletes, key); gone {
 			return entry.ObjectRef{}, false, nil
 		}
-		if _, put := slices.BinarySearch(puts, key); put && !r.isLeftOut(key, r.puts[key].rv) {
+		if _, put := slices.BinarySearch(puts, key); put && !r.isLeftOut(key, r.puts[key].RV) {
 			p := r.puts[key]
-			return entry.ObjectRef{Key: key, UID: p.uid, ResourceVersion: p.rv}, true, nil
+			return entry.ObjectRef{Key: key, UID: p.UID, ResourceVersion: p.RV}, true, nil
 		}
 		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
 			now, err := r.c.current(objects, over, key)

@@ -14,11 +14,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
 // item is an object of a page, or of an event, on its way into the collection.
 type item struct {
-	*write
+	*memtable.Write
 	err    error   // why it is left out
 	skip   bool    // the collection holds, or will, what is as new
 	needed bool    // the collection holds another state, or none
@@ -27,15 +28,15 @@ type item struct {
 
 // current is what a collection holds under a key, in the memtable or in the file.
 type current struct {
-	stored        // of the file; dies with the transaction
-	x      *write // pending; nil if what is in the file is what there is
+	stored                 // of the file; dies with the transaction
+	x      *memtable.Write // pending; nil if what is in the file is what there is
 	uid    string
 	rv     string
 }
 
 func (c *Collection) current(objects *bolt.Bucket, over *captured, key string) (now current, err error) {
-	if now.x = over.get(key); now.x != nil {
-		now.found, now.uid, now.rv = !now.x.del, now.x.uid, now.x.rv
+	if now.x = over.Get(key); now.x != nil {
+		now.found, now.uid, now.rv = !now.x.Del, now.x.UID, now.x.RV
 		return now, nil
 	}
 	now.stored, err = c.stored(objects, key)
@@ -46,7 +47,7 @@ func (c *Collection) current(objects *bolt.Bucket, over *captured, key string) (
 // objectOf returns the object of what is held, decoded already if it is in memory; nil if there is none.
 func (c *Collection) objectOf(key string, now current) (runtime.Object, error) {
 	if now.x != nil {
-		return now.x.object(), nil
+		return now.x.Object(), nil
 	}
 	return c.before(key, now.stored)
 }
@@ -96,13 +97,13 @@ func (r *replacement) identify(ops []Op) (map[string]*item, []Skipped) {
 		x, err := r.c.encoder(nil).identify(op)
 		if l := leftOutOf(x, err); err != nil && l.Key == "" {
 			r.leaveOut(l)
-			skipped = append(skipped, Skipped{Key: x.key, Err: err})
+			skipped = append(skipped, Skipped{Key: x.Key, Err: err})
 			continue
 		}
-		if other := items[x.key]; other != nil && entry.NewerRV(other.rv, x.rv) {
+		if other := items[x.Key]; other != nil && entry.NewerRV(other.RV, x.RV) {
 			continue
 		}
-		items[x.key] = &item{write: x, err: err, needed: r.o.Rewrite}
+		items[x.Key] = &item{Write: x, err: err, needed: r.o.Rewrite}
 	}
 	return items, skipped
 }
@@ -112,11 +113,11 @@ func (r *replacement) encode(set *indexSet, items map[string]*item, keys []strin
 	enc := r.c.encoder(set)
 	for _, key := range keys {
 		it := items[key]
-		if it.err != nil || it.skip || !it.needed || it.del {
+		if it.err != nil || it.skip || !it.needed || it.Del {
 			continue
 		}
-		if it.payload == nil {
-			it.err = enc.fill(it.write)
+		if it.Payload == nil {
+			it.err = enc.fill(it.Write)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func (r *replacement) missing(objects *bolt.Bucket, over *captured, items map[st
 		}
 		size := len(key) + len(data)
 		if x != nil {
-			size += x.payloadSize
+			size += x.PayloadSize
 		}
 		missing[key] = size
 	}
@@ -170,68 +171,68 @@ func (r *replacement) listedAlready(key string, now current) bool {
 
 // weigh finds out what becomes of an item.
 func (r *replacement) weigh(it *item, now current) (err error) {
-	known := r.listedAlready(it.key, now)
-	if e, ok := r.events[it.key]; ok && !entry.NewerRV(it.rv, e.rv) {
+	known := r.listedAlready(it.Key, now)
+	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // the event happened after the page was read
 		return nil
 	}
-	if p := r.puts[it.key]; p != nil && entry.NewerRV(p.rv, it.rv) || known && entry.NewerRV(now.rv, it.rv) {
+	if p := r.puts[it.Key]; p != nil && entry.NewerRV(p.RV, it.RV) || known && entry.NewerRV(now.rv, it.RV) {
 		it.skip = true // the list has it twice
 		return nil
 	}
 	if r.showing {
-		it.change, it.needed, err = r.difference(it.write, now)
+		it.change, it.needed, err = r.difference(it.Write, now)
 		return err
 	}
-	same, err := r.same(it.write, now)
-	_, unheard := r.c.unheard[it.key]
+	same, err := r.same(it.Write, now)
+	_, unheard := r.c.unheard[it.Key]
 	it.needed = !same || unheard
 	return err
 }
 
 // difference reports whether x is to be put into the collection, which holds now, and which change that makes: nil if
 // nobody need be told.
-func (r *replacement) difference(x *write, now current) (change *Change, needed bool, err error) {
-	_, unheard := r.c.unheard[x.key]
+func (r *replacement) difference(x *memtable.Write, now current) (change *Change, needed bool, err error) {
+	_, unheard := r.c.unheard[x.Key]
 	heard := now.found && !unheard
-	if !x.del {
+	if !x.Del {
 		if same, err := r.same(x, now); err != nil || same && heard {
 			return nil, false, err
 		}
 	}
-	before, err := r.c.objectOf(x.key, now)
+	before, err := r.c.objectOf(x.Key, now)
 	if err != nil {
 		return nil, false, err
 	}
-	x.sameObject = !x.del && before != nil && now.uid == x.uid && now.rv == x.rv && semanticallyEqual(before, x.obj)
+	x.SameObject = !x.Del && before != nil && now.uid == x.UID && now.rv == x.RV && semanticallyEqual(before, x.Obj)
 	switch {
-	case x.del && !heard:
-	case x.del:
-		change = &Change{Type: cache.Deleted, Key: x.key, Old: before, New: x.obj}
+	case x.Del && !heard:
+	case x.Del:
+		change = &Change{Type: cache.Deleted, Key: x.Key, Old: before, New: x.Obj}
 	case !heard, before == nil: // what cannot be decoded was told to nobody
-		change = &Change{Type: cache.Added, Key: x.key, New: x.obj}
-	case !x.sameObject:
-		change = &Change{Type: cache.Updated, Key: x.key, Old: before, New: x.obj}
+		change = &Change{Type: cache.Added, Key: x.Key, New: x.Obj}
+	case !x.SameObject:
+		change = &Change{Type: cache.Updated, Key: x.Key, Old: before, New: x.Obj}
 	}
-	return change, now.found || !x.del, nil
+	return change, now.found || !x.Del, nil
 }
 
 // same reports whether x need not be written. Bodies are compared without their compression.
-func (r *replacement) same(x *write, now current) (bool, error) {
-	if !now.found || now.uid != x.uid || now.rv != x.rv {
+func (r *replacement) same(x *memtable.Write, now current) (bool, error) {
+	if !now.found || now.uid != x.UID || now.rv != x.RV {
 		return false, nil
 	}
 	switch {
 	case !r.o.Rewrite:
-		return x.rv != "", nil
+		return x.RV != "", nil
 	case now.x != nil:
-		return bytes.Equal(now.x.payload, x.payload), nil
+		return bytes.Equal(now.x.Payload, x.Payload), nil
 	case now.Encoding != r.c.codec.Name():
 		return false, nil
 	}
-	b, err := r.c.body(now.objects, x.key, now.Header, now.payload)
+	b, err := r.c.body(now.objects, x.Key, now.Header, now.payload)
 	if err == nil {
-		b, err = r.c.plain(x.key, b, nil)
+		b, err = r.c.plain(x.Key, b, nil)
 	}
 	switch {
 	case errors.Is(err, entry.ErrDamaged):
@@ -239,7 +240,7 @@ func (r *replacement) same(x *write, now current) (bool, error) {
 	case err != nil: // what cannot be read is written anew
 		return false, nil //nolint:nilerr // see above
 	}
-	return bytes.Equal(b.payload, x.payload) && r.c.packer.Keeps(now.Header, x.payload) && r.c.sealsAs(now.Header), nil
+	return bytes.Equal(b.payload, x.Payload) && r.c.packer.Keeps(now.Header, x.Payload) && r.c.sealsAs(now.Header), nil
 }
 
 // settle notes what becomes of an item, once it was shown if it was to be.
@@ -248,48 +249,48 @@ func (r *replacement) settle(it *item, generation int) (skipped []Skipped) {
 	case it.skip:
 		return nil
 	case it.err != nil:
-		r.leaveOut(leftOutOf(it.write, it.err))
+		r.leaveOut(leftOutOf(it.Write, it.err))
 		if reportable(it.err) {
-			skipped = []Skipped{{Key: it.key, Err: it.err}}
+			skipped = []Skipped{{Key: it.Key, Err: it.err}}
 		}
 		// It is in the list, so it must not be deleted, unless it is an old state of which nobody has been told.
-		if e, ok := r.events[it.key]; !ok || !e.gone {
-			delete(r.deletes, it.key)
+		if e, ok := r.events[it.Key]; !ok || !e.gone {
+			delete(r.deletes, it.Key)
 		}
-		if _, unheard := r.c.unheard[it.key]; unheard {
-			r.deletes[it.key] = len(it.key)
+		if _, unheard := r.c.unheard[it.Key]; unheard {
+			r.deletes[it.Key] = len(it.Key)
 		}
 		return skipped
 	}
-	r.note(it.write)
-	delete(r.deletes, it.key)
-	r.unhold(it.key)
-	delete(r.events, it.key) // the list has it in a newer state
+	r.note(it.Write)
+	delete(r.deletes, it.Key)
+	r.unhold(it.Key)
+	delete(r.events, it.Key) // the list has it in a newer state
 	if it.needed && !r.showing {
-		r.hold(&listed{write: it.write, generation: generation})
+		r.hold(&listed{Write: it.Write, generation: generation})
 	}
 	return nil
 }
 
 func (r *replacement) hold(p *listed) {
-	p.obj = nil
-	r.puts[p.key] = p
-	r.bytes += p.size()
+	p.Obj = nil
+	r.puts[p.Key] = p
+	r.bytes += p.Size()
 }
 
 func (r *replacement) unhold(key string) {
 	if p := r.puts[key]; p != nil {
-		r.bytes -= p.size()
+		r.bytes -= p.Size()
 		delete(r.puts, key)
 	}
 }
 
 // show puts the items that are needed into the collection, and returns the changes.
 func (r *replacement) show(ctx context.Context, set *indexSet, items map[string]*item, keys []string) (changes []Change, err error) {
-	var last []*write
+	var last []*memtable.Write
 	for _, key := range keys {
 		if it := items[key]; !it.skip && it.err == nil && it.needed {
-			last = append(last, it.write)
+			last = append(last, it.Write)
 			if it.change != nil {
 				changes = append(changes, *it.change)
 			}
@@ -301,7 +302,7 @@ func (r *replacement) show(ctx context.Context, set *indexSet, items map[string]
 // takeIn puts writes into the memtable, where readers see all of them at once, with the Info that finish, which may be
 // nil, makes of the one after them. It waits while too much is pending, and for no disk.
 func (c *Collection) takeIn(
-	ctx context.Context, r *replacement, set *indexSet, last []*write, finish func(*Info) (*settled, error),
+	ctx context.Context, r *replacement, set *indexSet, last []*memtable.Write, finish func(*Info) (*settled, error),
 ) error {
 	if err := c.pause.wait(ctx); err != nil {
 		return err
@@ -328,7 +329,7 @@ func (c *Collection) takeIn(
 		return err
 	}
 	for _, x := range last {
-		info.take(x, keys[x.key])
+		info.take(x, keys[x.Key])
 	}
 	var settles *settled
 	if finish != nil {
@@ -338,17 +339,17 @@ func (c *Collection) takeIn(
 	}
 	c.reported.Store(true)
 	for _, x := range last {
-		delete(c.unheard, x.key)
+		delete(c.unheard, x.Key)
 	}
 	c.putPending(last, info, settles)
 	return nil
 }
 
 // beforeWrites returns which of the writes' keys there are, and the Info, as of now.
-func (c *Collection) beforeWrites(ctx context.Context, writes []*write) (found map[string]bool, info Info, err error) {
+func (c *Collection) beforeWrites(ctx context.Context, writes []*memtable.Write) (found map[string]bool, info Info, err error) {
 	found = make(map[string]bool, len(writes))
 	err = c.viewOver(ctx, nil, func(b *bolt.Bucket, over *captured) error {
-		if info = over.info; !over.unsaved {
+		if info = over.Info.Info; !over.Unsaved {
 			st, err := getState(b, c.name)
 			if err != nil {
 				return err
@@ -360,10 +361,10 @@ func (c *Collection) beforeWrites(ctx context.Context, writes []*write) (found m
 			return err
 		}
 		for _, x := range writes {
-			if old := over.get(x.key); old != nil {
-				found[x.key] = !old.del
+			if old := over.Get(x.Key); old != nil {
+				found[x.Key] = !old.Del
 			} else {
-				found[x.key] = objects.Get([]byte(x.key)) != nil
+				found[x.Key] = objects.Get([]byte(x.Key)) != nil
 			}
 		}
 		return nil
@@ -376,22 +377,22 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 	for {
 		set := r.c.set.Load()
 		x, err := r.c.encoder(set).identify(op)
-		it := &item{write: x, err: err, needed: true}
-		items := map[string]*item{x.key: it}
-		r.encode(set, items, []string{x.key})
-		if it.del && it.err == nil && r.c.places.any() && it.obj != nil {
-			_ = encodeWrite(it.write, r.c.codec) // without it the delete is told as the object was stored
+		it := &item{Write: x, err: err, needed: true}
+		items := map[string]*item{x.Key: it}
+		r.encode(set, items, []string{x.Key})
+		if it.Del && it.err == nil && r.c.places.any() && it.Obj != nil {
+			_ = encodeWrite(it.Write, r.c.codec) // without it the delete is told as the object was stored
 		}
 		if it.err != nil {
 			r.leaveOut(leftOutOf(x, it.err))
 			res := Result{Staged: true}
 			if reportable(it.err) {
-				res.Skipped = []Skipped{{Key: x.key, Err: it.err}}
+				res.Skipped = []Skipped{{Key: x.Key, Err: it.err}}
 			}
 			return res, nil
 		}
 		err = r.c.viewObjects(ctx, func(objects *bolt.Bucket, over *captured) error {
-			now, err := r.c.current(objects, over, x.key)
+			now, err := r.c.current(objects, over, x.Key)
 			if err == nil {
 				err = r.weighEvent(it, now)
 			}
@@ -405,9 +406,9 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 		}
 		res := Result{Staged: !r.showing}
 		if r.showing {
-			var last []*write
+			var last []*memtable.Write
 			if it.needed {
-				last = []*write{x}
+				last = []*memtable.Write{x}
 			}
 			err := r.c.takeIn(ctx, r, set, last, nil)
 			if errors.Is(err, errIndexesChanged) {
@@ -427,14 +428,14 @@ func (r *replacement) event(ctx context.Context, op Op) (Result, error) {
 
 // weighEvent finds out what becomes of an event.
 func (r *replacement) weighEvent(it *item, now current) error {
-	known := r.listedAlready(it.key, now)
+	known := r.listedAlready(it.Key, now)
 	listed := ""
-	if p := r.puts[it.key]; p != nil && !p.event {
-		listed = p.rv
-	} else if _, evented := r.events[it.key]; known && !evented {
+	if p := r.puts[it.Key]; p != nil && !p.event {
+		listed = p.RV
+	} else if _, evented := r.events[it.Key]; known && !evented {
 		listed = now.rv
 	}
-	if entry.NewerRV(listed, it.rv) {
+	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
 		return nil
 	}
@@ -442,22 +443,22 @@ func (r *replacement) weighEvent(it *item, now current) error {
 		return nil
 	}
 	var err error
-	it.change, it.needed, err = r.difference(it.write, now)
+	it.change, it.needed, err = r.difference(it.Write, now)
 	return err
 }
 
 // noteEvent notes an event that was shown, or holds it.
-func (r *replacement) noteEvent(x *write, generation int) {
+func (r *replacement) noteEvent(x *memtable.Write, generation int) {
 	r.note(x)
-	r.unhold(x.key)
-	delete(r.deletes, x.key)
-	r.events[x.key] = watched{rv: x.rv, gone: x.del}
+	r.unhold(x.Key)
+	delete(r.deletes, x.Key)
+	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 	switch {
 	case r.showing:
-	case x.del:
-		r.deletes[x.key] = x.size()
+	case x.Del:
+		r.deletes[x.Key] = x.Size()
 	default:
-		r.hold(&listed{write: x, generation: generation, event: true})
+		r.hold(&listed{Write: x, generation: generation, event: true})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 	"github.com/larder-dev/larder/store/internal/resident"
 )
 
@@ -53,7 +54,7 @@ func (c *Collection) inMemory() *allResident {
 
 // apply takes in writes that readers of the file see already, or are about to. All are visible at once: reads by key wait too, if
 // there are several.
-func (r *allResident) apply(last []*write) {
+func (r *allResident) apply(last []*memtable.Write) {
 	if r == nil {
 		return
 	}
@@ -68,12 +69,12 @@ func (r *allResident) apply(last []*write) {
 	}
 	for _, x := range last {
 		if r.touched != nil {
-			r.touched[x.key] = struct{}{}
+			r.touched[x.Key] = struct{}{}
 		}
-		if x.del {
-			r.table.Remove(x.key)
+		if x.Del {
+			r.table.Remove(x.Key)
 		} else {
-			r.table.Put(x.key, residentState(x))
+			r.table.Put(x.Key, residentState(x))
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (c *Collection) beginFilling() *allResident {
 	if old != nil {
 		close(old.replaced)
 	}
-	r.apply(c.overlay.all())
+	r.apply(c.overlay.All())
 	return r
 }
 

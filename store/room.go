@@ -60,7 +60,7 @@ func (c *Collection) waitRoom(ctx context.Context, paced bool) error {
 
 // fills reports whether c has to wait at the bound, with so many bytes pending of so many collections.
 func (c *Collection) fills(bytes, bound, live int) bool {
-	return bytes >= 2*bound || bytes >= bound && c.overlay.size() >= max(1, bound/live)
+	return bytes >= 2*bound || bytes >= bound && c.overlay.Size() >= max(1, bound/live)
 }
 
 // waitProgress waits for the next progress; unless full, for so long at most. It returns the cause of ctx if that ends

@@ -4,11 +4,11 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-newest-rv",
 		breaks: "The resourceVersion in the file covers the objects of the same commit, not those that came since.",
-		file:   "store/overlay_snapshot.go",
+		file:   "store/pending_commit.go",
 		old: `		c.cover(&w.state, snap)
 `,
-		new: `		if now, unsaved := c.overlay.current(); unsaved {
-			snap.info.ResourceVersion = now.ResourceVersion
+		new: `		if now, unsaved := c.overlay.Current(); unsaved {
+			snap.Info.ResourceVersion = now.ResourceVersion
 		}
 		c.cover(&w.state, snap)
 `,
@@ -17,7 +17,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-no-rv",
 		breaks: "A commit writes the resourceVersion that covers its objects.",
-		file:   "store/overlay_snapshot.go",
+		file:   "store/pending_commit.go",
 		old: `	st.ResourceVersion, st.LastContact, st.Newest = info.ResourceVersion, info.LastContact, info.Newest
 `,
 		new: `	st.LastContact, st.Newest = info.LastContact, info.Newest
@@ -73,12 +73,15 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/bookmark-not-stored",
 		breaks: "A bookmark advances the stored resourceVersion.",
-		file:   "store/overlay.go",
-		old: `	o.info, o.unsaved = info, true
-	if settles`,
-		new: `	o.info, o.unsaved = info, o.unsaved || len(last) > 0
-	if settles`,
+		file:   "store/internal/memtable/table.go",
+		old: `	o.info, o.unsaved = update(o.info, o.unsaved), true
+`,
+		new: `	if now := update(o.info, o.unsaved); len(last) > 0 {
+			o.info, o.unsaved = now, true
+		}
+`,
 		test: "TestApplyKeepsLastContactAndEmptyFields",
+		dir:  "store",
 	},
 	{
 		name:   "store/failed-commit-forgotten",
@@ -106,20 +109,21 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-forgets-later-batches",
 		breaks: "Batches that came while a commit was under way are committed by the next one.",
-		file:   "store/overlay.go",
+		file:   "store/internal/memtable/table.go",
 		old: `	if o.batches == s.batches {
 `,
 		new: `	if o.batches >= s.batches {
 `,
 		test: "TestCommitCoversItsObjectsOnly",
+		dir:  "store",
 	},
 	{
 		name:   "store/commit-half",
 		breaks: "A commit writes all that was pending when it began.",
-		file:   "store/overlay_snapshot.go",
-		old: `	for _, x := range snap.writes() { // in this order, since each gets the next seq
+		file:   "store/pending_commit.go",
+		old: `	for _, x := range snap.Writes() { // in this order, since each gets the next seq
 `,
-		new: `	for n, x := range snap.writes() { // in this order, since each gets the next seq
+		new: `	for n, x := range snap.Writes() { // in this order, since each gets the next seq
 		if n >= 100 {
 			break
 		}
@@ -209,12 +213,12 @@ var storeCommitMutants = []mutant{
 		name:   "store/collection-close-commits-nothing",
 		breaks: "Whoever opens a collection after Close goes on from what was pending.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
+		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
 		return nil
 	}
 	err := c.store.Flush(context.Background())
 `,
-		new: `	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
+		new: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
 		return nil
 	}
 	var err error
@@ -224,17 +228,18 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/commit-loses-newer",
 		breaks: "What a batch writes while a commit is under way stays pending after it.",
-		file:   "store/overlay.go",
+		file:   "store/internal/memtable/table.go",
 		old: `		if now, ok := o.tree.Get(x); ok && now == x {
 `,
-		new: `		if now, ok := o.tree.Get(x); ok && now.key == x.key {
+		new: `		if now, ok := o.tree.Get(x); ok && now.Key == x.Key {
 `,
 		test: "TestUpdatesDuringACommit",
+		dir:  "store",
 	},
 	{
 		name:   "store/left-out-not-committed",
 		breaks: "What was left out is in the same commit as the resourceVersion that passes it.",
-		file:   "store/overlay_snapshot.go",
+		file:   "store/pending_commit.go",
 		old: `	st.LeftOut, st.LeftOutMore = info.LeftOut, info.LeftOutMore
 `,
 		new:  ``,
@@ -257,7 +262,7 @@ var storeCommitMutants = []mutant{
 		breaks: "An object that was stored or deleted is not left out any more.",
 		file:   "store/leftout.go",
 		old: `	for _, x := range last {
-		i.settleLeftOut(x.key)
+		i.settleLeftOut(x.Key)
 	}
 `,
 		new: `	_ = last
@@ -301,14 +306,14 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/encoded-late",
 		breaks: "What a handler does to its object does not reach the file.",
-		file:   "store/overlay_snapshot.go",
-		old: `		old, err := w.get(x.key)
+		file:   "store/pending_commit.go",
+		old: `		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace`,
-		new: `		if x.obj != nil && x.payload != nil {
+		new: `		if x.Obj != nil && x.Payload != nil {
 			_ = x.encode(c.codec)
 		}
-		old, err := w.get(x.key)
+		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace`,
 		test: "TestFileHasWhatWasApplied",
@@ -317,9 +322,9 @@ var storeCommitMutants = []mutant{
 		name:   "store/quiet-not-bounded",
 		breaks: "At twice the bound all collections wait.",
 		file:   "store/room.go",
-		old: `	return bytes >= 2*bound || bytes >= bound && c.overlay.size() >= max(1, bound/live)
+		old: `	return bytes >= 2*bound || bytes >= bound && c.overlay.Size() >= max(1, bound/live)
 `,
-		new: `	return bytes >= bound && c.overlay.size() >= max(1, bound/live)
+		new: `	return bytes >= bound && c.overlay.Size() >= max(1, bound/live)
 `,
 		test: "TestRoomIsBounded",
 	},
@@ -337,7 +342,7 @@ var storeCommitMutants = []mutant{
 		name:   "store/newest-names-deleted",
 		breaks: "Info.Newest names no object that was deleted.",
 		file:   "store/apply_pending.go",
-		old: `		i.Newest = dropRef(i.Newest, x.key)
+		old: `		i.Newest = dropRef(i.Newest, x.Key)
 		if found {
 `,
 		new: `		if found {
@@ -366,7 +371,7 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/must-relist-not-committed",
 		breaks: "Why a list is due is stored with the batch that says so.",
-		file:   "store/overlay_snapshot.go",
+		file:   "store/pending_commit.go",
 		old: `	st.Complete, st.Attributes, st.MustRelist = info.Complete, info.Attributes, info.MustRelist
 `,
 		new: `	st.Complete, st.Attributes = info.Complete, info.Attributes
@@ -376,17 +381,18 @@ var storeCommitMutants = []mutant{
 	{
 		name:   "store/info-torn",
 		breaks: "Info is never ahead of what the other methods read, nor of an earlier state than before.",
-		file:   "store/overlay_read.go",
-		old: `	return &captured{epoch: o.epoch, info: o.info, unsaved: o.unsaved}
+		file:   "store/internal/memtable/view.go",
+		old: `	return &View[I]{Epoch: o.epoch, Info: o.info, Unsaved: o.unsaved}
 `,
-		new: `	return &captured{epoch: o.epoch}
+		new: `	return &View[I]{epoch: o.epoch}
 `,
 		test: "TestReadsWhileACommitHangs",
+		dir:  "store",
 	},
 	{
 		name:   "store/torn-read",
 		breaks: "A read is one state: a commit between memory and file is noticed.",
-		file:   "store/overlay_read.go",
+		file:   "store/pending_read.go",
 		old: `				again = true
 				return nil
 `,

@@ -5,11 +5,11 @@ var storeDiskMutants = []mutant{
 		name:   "store/uid-change-without-tombstone",
 		breaks: "An object that another of the same key replaced is told as deleted: it has a tombstone.",
 		file:   "store/apply_writer.go",
-		old: `	if old.found && old.UID != x.uid {
-		if err := w.feed.bury(x.key, old, x); err != nil {
+		old: `	if old.found && old.UID != x.UID {
+		if err := w.feed.bury(x.Key, old, x); err != nil {
 `,
-		new: `	if old.found && old.UID != x.uid && x.uid == "" {
-		if err := w.feed.bury(x.key, old, x); err != nil {
+		new: `	if old.found && old.UID != x.UID && x.UID == "" {
+		if err := w.feed.bury(x.Key, old, x); err != nil {
 `,
 		test: "TestFeedTellsWhatHasChanged",
 	},
@@ -66,12 +66,13 @@ var storeDiskMutants = []mutant{
 	{
 		name:   "store/tombstone-of-older-state",
 		breaks: "A tombstone has the last state that the DELETED event carried.",
-		file:   "store/feed.go",
-		old: `	case x.del && x.uid == uid && x.payload != nil:
+		file:   "store/internal/memtable/write.go",
+		old: `	case x.Del && x.UID == uid && x.Payload != nil:
 		return x
 `,
 		new:  ``,
 		test: "TestFeedHasTheLastState",
+		dir:  "store",
 	},
 	{
 		name:   "store/changes-of-another-store",
@@ -97,9 +98,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/equal-object-gets-new-seq",
 		breaks: "An object that a rewriting list finds equal keeps its seq.",
 		file:   "store/feed.go",
-		old: `	if w.feed != nil && x.sameObject && old.found {
+		old: `	if w.feed != nil && x.SameObject && old.found {
 `,
-		new: `	if w.feed != nil && x.sameObject && old.found && x.del {
+		new: `	if w.feed != nil && x.SameObject && old.found && x.Del {
 `,
 		test: "TestFeedIsNotToldOfEqualObjects",
 	},
@@ -133,9 +134,9 @@ var storeDiskMutants = []mutant{
 		name:   "store/place-lost-at-close",
 		breaks: "What was acknowledged before Close is in the file after it.",
 		file:   "store/close.go",
-		old: `	if _, unsaved := c.overlay.current(); !unsaved && !c.places.dirty() {
+		old: `	if _, unsaved := c.overlay.Current(); !unsaved && !c.places.dirty() {
 `,
-		new: `	if _, unsaved := c.overlay.current(); !unsaved {
+		new: `	if _, unsaved := c.overlay.Current(); !unsaved {
 `,
 		test: "TestPlaceIsInTheNextCommit",
 	},
@@ -191,7 +192,7 @@ var storeDiskMutants = []mutant{
 		name:   "store/created-of-another-object",
 		breaks: "An object is created when it was first stored, not when another of the same key was.",
 		file:   "store/apply_writer.go",
-		old: `	if old.found && old.UID == x.uid {
+		old: `	if old.found && old.UID == x.UID {
 		h.Created = old.FirstSeq()
 `,
 		new: `	if old.found {

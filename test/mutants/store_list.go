@@ -26,7 +26,7 @@ var storeListMutants = []mutant{
 		name:   "store/list-older-than-event",
 		breaks: "A page that was read before an event does not undo it.",
 		file:   "store/replace_page.go",
-		old: `	if e, ok := r.events[it.key]; ok && !entry.NewerRV(it.rv, e.rv) {
+		old: `	if e, ok := r.events[it.Key]; ok && !entry.NewerRV(it.RV, e.rv) {
 		it.skip = true // the event happened after the page was read
 		return nil
 	}
@@ -38,7 +38,7 @@ var storeListMutants = []mutant{
 		name:   "store/event-older-than-list",
 		breaks: "An event from before a page was read does not undo what the page says.",
 		file:   "store/replace_page.go",
-		old: `	if entry.NewerRV(listed, it.rv) {
+		old: `	if entry.NewerRV(listed, it.RV) {
 		it.skip = true
 		return nil
 	}
@@ -52,9 +52,9 @@ var storeListMutants = []mutant{
 		breaks: "A rewriting list compares bodies.",
 		file:   "store/replace_page.go",
 		old: `	case !r.o.Rewrite:
-		return x.rv != "", nil
+		return x.RV != "", nil
 `,
-		new: `	case x.rv != "":
+		new: `	case x.RV != "":
 		return true, nil
 `,
 		test: "TestRewriteReportsOnlySemanticDifferences",
@@ -63,9 +63,9 @@ var storeListMutants = []mutant{
 		name:   "store/list-trusts-rv-across-uids",
 		breaks: "A relist tells objects of one key apart by UID.",
 		file:   "store/replace_page.go",
-		old: `	if !now.found || now.uid != x.uid || now.rv != x.rv {
+		old: `	if !now.found || now.uid != x.UID || now.rv != x.RV {
 `,
-		new: `	if !now.found || now.rv != x.rv {
+		new: `	if !now.found || now.rv != x.RV {
 `,
 		test: "TestRelistTellsObjectsApartByUID",
 	},
@@ -169,15 +169,15 @@ var storeListMutants = []mutant{
 		name:   "store/list-terms-of-old-functions",
 		breaks: "An index that is added while a list is taken in has the list's objects.",
 		file:   "store/replace_end.go",
-		old:    `	if x.obj = obj; err == nil && p.generation != set.generation {`,
-		new:    `	if x.obj = obj; err == nil && p.generation > set.generation {`,
+		old:    `	if x.Obj = obj; err == nil && p.generation != set.generation {`,
+		new:    `	if x.Obj = obj; err == nil && p.generation > set.generation {`,
 		test:   "TestIndexThatIsAddedDuringAList",
 	},
 	{
 		name:   "store/list-unencodable-without-record",
 		breaks: "An object of a list that cannot be encoded is recorded as left out.",
 		file:   "store/replace_page.go",
-		old: `		r.leaveOut(leftOutOf(it.write, it.err))
+		old: `		r.leaveOut(leftOutOf(it.Write, it.err))
 		if reportable(it.err) {
 			skipped`,
 		new: `		if reportable(it.err) {
@@ -231,7 +231,7 @@ var storeListMutants = []mutant{
 		name:   "store/list-brings-back-what-an-event-deleted",
 		breaks: "What a watched delete has removed is not in the list's changes as an object.",
 		file:   "store/replace_page.go",
-		old: `	r.events[x.key] = watched{rv: x.rv, gone: x.del}
+		old: `	r.events[x.Key] = watched{rv: x.RV, gone: x.Del}
 `,
 		new:  ``,
 		test: "TestEventsDuringARelist",
@@ -239,28 +239,29 @@ var storeListMutants = []mutant{
 	{
 		name:   "store/list-settles-what-was-lost-since",
 		breaks: "A list that has ended does not excuse what a rebuild has lost since.",
-		file:   "store/overlay_snapshot.go",
-		old: `	if st.MustRelist == "" && (snap.settled == nil || snap.settled.losses != c.Losses()) {
+		file:   "store/pending_commit.go",
+		old: `	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.losses != c.Losses()) {
 `,
-		new: `	if st.MustRelist == "" && snap.settled == nil {
+		new: `	if st.MustRelist == "" && snap.Info.settled == nil {
 `,
 		test: "TestRebuildOverAPendingList",
 	},
 	{
 		name:   "store/seqs-in-key-order",
 		breaks: "Seqs are given in the order of the stream.",
-		file:   "store/overlay_snapshot.go",
-		old: `	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.order, b.order) })
+		file:   "store/internal/memtable/snapshot.go",
+		old: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.order, b.order) })
 `,
-		new: `	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.key, b.key) })
+		new: `	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.Key, b.Key) })
 `,
 		test: "TestApplyWritesAKeyOnceABatch",
+		dir:  "store",
 	},
 	{
 		name:   "store/rewrite-tells-of-equal-bodies",
 		breaks: "What is written anew and has not changed is not told of.",
 		file:   "store/replace_page.go",
-		old: `	case !x.sameObject:
+		old: `	case !x.SameObject:
 		change =`,
 		new: `	default:
 		change =`,

@@ -1,36 +1,17 @@
 package store
 
 import (
-	"cmp"
-	"slices"
-
 	bolt "go.etcd.io/bbolt"
-	"k8s.io/utils/third_party/forked/golang/btree"
 
 	"github.com/larder-dev/larder/entry"
+	"github.com/larder-dev/larder/store/internal/memtable"
 )
 
-// snapshot is what one commit writes of one collection. It does not change, but for places.
+// snapshot is what one commit writes of one collection.
 type snapshot struct {
-	tree    *btree.BTree[*write]
-	info    Info
-	settled *settled // nil if no list has ended
-	batches uint64
-	// idle: nothing is pending but the places of durable handlers.
-	idle bool
+	*memtable.Snapshot[covers]
 	// places are those that the transaction has written; nil if there are no durable handlers.
 	places *placesSnapshot
-}
-
-// writes returns everything, in the order in which it came.
-func (s *snapshot) writes() []*write {
-	all := make([]*write, 0, s.tree.Len())
-	s.tree.Ascend(func(x *write) bool {
-		all = append(all, x)
-		return true
-	})
-	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(a.order, b.order) })
-	return all
 }
 
 // writeSnapshot writes a snapshot in a transaction.
@@ -48,13 +29,13 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 			return err
 		}
 	}
-	if first, ok := snap.tree.Min(); ok {
-		if last, _ := w.objects.Cursor().Last(); string(last) < first.key { // a list that is new
+	if first, ok := snap.First(); ok {
+		if last, _ := w.objects.Cursor().Last(); string(last) < first { // a list that is new
 			w.objects.FillPercent = coldFill
 		}
 	}
-	for _, x := range snap.writes() { // in this order, since each gets the next seq
-		old, err := w.get(x.key)
+	for _, x := range snap.Writes() { // in this order, since each gets the next seq
+		old, err := w.get(x.Key)
 		if err == nil {
 			err = w.replace(x, old)
 		}
@@ -62,9 +43,9 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 			return err
 		}
 	}
-	if !snap.idle {
+	if !snap.Idle {
 		c.cover(&w.state, snap)
-		if w.state.Newest, err = w.stillStored(snap.info.Newest); err != nil {
+		if w.state.Newest, err = w.stillStored(snap.Info.Newest); err != nil {
 			return err
 		}
 	}
@@ -72,7 +53,7 @@ func (c *Collection) writeSnapshot(tx *bolt.Tx, snap *snapshot) error {
 		return err
 	}
 	snap.places = w.places
-	if snap.settled != nil && snap.settled.rewritten {
+	if snap.Info.settled != nil && snap.Info.settled.rewritten {
 		if err := c.dropDictionaries(b, &w.state); err != nil {
 			return err
 		}
@@ -99,8 +80,8 @@ func (w *writer) stillStored(refs []entry.ObjectRef) (have []entry.ObjectRef, er
 // rebuild may have found since, only a list that has ended after it takes back.
 func (c *Collection) cover(st *state, snap *snapshot) {
 	due := st.MustRelist
-	st.follow(snap.info)
-	if st.MustRelist == "" && (snap.settled == nil || snap.settled.losses != c.Losses()) {
+	st.follow(snap.Info.Info)
+	if st.MustRelist == "" && (snap.Info.settled == nil || snap.Info.settled.losses != c.Losses()) {
 		st.MustRelist = due
 	}
 }

@@ -1,0 +1,41 @@
+package memtable
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/utils/third_party/forked/golang/btree"
+)
+
+// Snapshot is what one commit writes of one collection. It does not change.
+type Snapshot[I any] struct {
+	tree *btree.BTree[*Write]
+	// Info covers it.
+	Info    I
+	batches uint64
+	// Idle: nothing is pending.
+	Idle bool
+}
+
+// Len is how many keys it has.
+func (s *Snapshot[I]) Len() int { return s.tree.Len() }
+
+// First returns the first key; ok is false if there is none.
+func (s *Snapshot[I]) First() (key string, ok bool) {
+	first, ok := s.tree.Min()
+	if !ok {
+		return "", false
+	}
+	return first.Key, true
+}
+
+// Writes returns everything, in the order in which it came.
+func (s *Snapshot[I]) Writes() []*Write {
+	all := make([]*Write, 0, s.tree.Len())
+	s.tree.Ascend(func(x *Write) bool {
+		all = append(all, x)
+		return true
+	})
+	slices.SortFunc(all, func(a, b *Write) int { return cmp.Compare(a.order, b.order) })
+	return all
+}
