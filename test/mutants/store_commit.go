@@ -33,7 +33,16 @@ var storeCommitMutants = []mutant{
 `,
 		new: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
-			if err := c.writeSnapshot(tx, &snapshot{tree: newOverlay().tree, info: snap.info}); err != nil {
+			b, err := collectionBucket(tx, c.name)
+			if err != nil {
+				return err
+			}
+			st, err := getState(b, c.name)
+			if err != nil {
+				return err
+			}
+			c.cover(&st, snap)
+			if err := putState(b, c.name, st); err != nil {
 				return err
 			}
 		}
@@ -56,7 +65,9 @@ var storeCommitMutants = []mutant{
 `,
 		new: `	err := s.updateHeld(context.Background(), committing, func(tx *bolt.Tx) error {
 		for c, snap := range snaps {
-			if err := c.writeSnapshot(tx, &snapshot{tree: snap.tree, idle: true}); err != nil {
+			only := *snap.Snapshot
+			only.Idle = true
+			if err := c.writeSnapshot(tx, &snapshot{Snapshot: &only}); err != nil {
 				return err
 			}
 		}
@@ -289,7 +300,7 @@ var storeCommitMutants = []mutant{
 `,
 		new: `			b.leftOut[l.Key] = l
 			if l.Key != "" {
-				b.writes = append(b.writes, &write{key: l.Key, del: true})
+				b.writes = append(b.writes, &memtable.Write{Key: l.Key, Del: true})
 			}
 			continue
 `,
